@@ -1,0 +1,49 @@
+"""The fourth seam: randomness. A seeded `Rng` makes a run repeatable."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import Protocol
+
+
+class Rng(Protocol):
+    def randrange(self, stop: int) -> int:
+        """A uniform integer in [0, stop)."""
+        ...
+
+    def random(self) -> float:
+        """A uniform float in [0, 1)."""
+        ...
+
+    def uuid(self) -> uuid.UUID:
+        """A random version-4 UUID that Kafka accepts as an id (see `is_reserved_uuid`)."""
+        ...
+
+
+class SystemRng:
+    """Randomness from the operating system, or repeatable when a seed is given."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random: random.Random = random.SystemRandom() if seed is None else random.Random(seed)
+
+    def randrange(self, stop: int) -> int:
+        return self._random.randrange(stop)
+
+    def random(self) -> float:
+        return self._random.random()
+
+    def uuid(self) -> uuid.UUID:
+        while True:
+            candidate = uuid.UUID(int=self._random.getrandbits(128), version=4)
+            if not is_reserved_uuid(candidate):
+                return candidate
+
+
+def is_reserved_uuid(value: uuid.UUID) -> bool:
+    """True for ids that Kafka keeps for itself: 0..99, and those whose text form starts with '-'.
+
+    The text form is URL-safe base64; a leading '-' would read as an option on a command line. It starts
+    with '-' when the top six bits are 62.
+    """
+    return value.int < 100 or value.int >> 122 == 62
