@@ -1,0 +1,308 @@
+"""What a configuration key is: type, default, valid values and documentation, with Java's exact error texts.
+
+A `ConfigDef` is an ordered table of `ConfigKey`. Parsing trims the text, turns it into a Python value and lets
+the key's validator judge it; a refusal is a `ConfigError` whose text is the one that Kafka's ConfigException
+carries, because clients and scripts read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import IntEnum, StrEnum
+from typing import Protocol
+
+ConfigValue = bool | int | float | str | tuple[str, ...] | None
+
+
+class ConfigType(IntEnum):
+    """The types of a key, numbered as DescribeConfigs v3 numbers them."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Importance(StrEnum):
+    HIGH = "H"
+    MEDIUM = "M"
+    LOW = "L"
+
+
+class UpdateMode(StrEnum):
+    """Which brokers' values a key may take without a restart (KIP-226)."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+class ConfigError(ValueError):
+    """A value that a key cannot take; `str()` is Kafka's own text, `where` is `file:line` when known."""
+
+    def __init__(self, message: str, *, key: str | None = None, where: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.key = key
+        self.where = where
+
+    def at(self, where: str) -> ConfigError:
+        """The same refusal, naming the place (`server.properties:12`) that holds the value."""
+        return ConfigError(self.message, key=self.key, where=self.where or where)
+
+    def located(self) -> str:
+        return f"{self.where}: {self.message}" if self.where else self.message
+
+
+def invalid_value(key: str, value: object, reason: str) -> ConfigError:
+    shown = java_string(value)
+    return ConfigError(f"Invalid value {shown} for configuration {key}: {reason}", key=key)
+
+
+class Validator(Protocol):
+    def check(self, key: str, value: ConfigValue) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number of at least `low` and, if given, at most `high`."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def check(self, key: str, value: ConfigValue) -> None:
+        if value is None:
+            raise invalid_value(key, value, "Value must be non-null")
+        assert isinstance(value, (int, float))
+        if self.low is not None and value < self.low:
+            raise invalid_value(key, value, f"Value must be at least {java_string(self.low)}")
+        if self.high is not None and value > self.high:
+            raise invalid_value(key, value, f"Value must be no more than {java_string(self.high)}")
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return f"[{java_string(self.low)},...]"
+        if self.low is None:
+            return f"[...,{java_string(self.high)}]"
+        return f"[{java_string(self.low)},...,{java_string(self.high)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class RangeOr:
+    """A number from `low` to `high`, or the one value that means "leave it to the codec"."""
+
+    low: int
+    high: int
+    other: int
+
+    def check(self, key: str, value: ConfigValue) -> None:
+        if value is None:
+            raise invalid_value(key, value, "Value must be non-null")
+        assert isinstance(value, int)
+        if value != self.other and not self.low <= value <= self.high:
+            reason = f"Value must be between {self.low} and {self.high} or equal to {self.other}"
+            raise invalid_value(key, value, reason)
+
+    def __str__(self) -> str:
+        return f"[{self.low},...,{self.high}] or {self.other}"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    values: tuple[str, ...]
+    ignore_case: bool = False
+
+    def check(self, key: str, value: ConfigValue) -> None:
+        for item in value if isinstance(value, tuple) else (value,):
+            if not self._has(item):
+                kind = " (case insensitive)" if self.ignore_case else ""
+                names = ", ".join(self.values)
+                raise invalid_value(key, item, f"String must be one of{kind}: {names}")
+
+    def _has(self, item: object) -> bool:
+        if self.ignore_case and isinstance(item, str):
+            return item.upper() in {value.upper() for value in self.values}
+        return item in self.values
+
+    def __str__(self) -> str:
+        return ("(case insensitive) " if self.ignore_case else "") + f"[{', '.join(self.values)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class NonEmpty:
+    """A string or list that, when there is one, is not empty."""
+
+    def check(self, key: str, value: ConfigValue) -> None:
+        if value == "":
+            raise invalid_value(key, value, "String must be non-empty")
+
+    def __str__(self) -> str:
+        return "non-empty string"
+
+
+@dataclass(frozen=True, slots=True)
+class NonNull:
+    def check(self, key: str, value: ConfigValue) -> None:
+        if value is None:
+            raise invalid_value(key, value, "entry must be non null")
+
+    def __str__(self) -> str:
+        return "non-null string"
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """A value that a rule of its own accepts; `reason` (with `{key}`) is what a refusal says."""
+
+    accepts: Callable[[ConfigValue], bool]
+    reason: str
+    text: str
+
+    def check(self, key: str, value: ConfigValue) -> None:
+        if not self.accepts(value):
+            raise invalid_value(key, value, self.reason.replace("{key}", key))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key. `default` is the text of the default; `required` keys have none."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    validator: Validator | None = None
+    importance: Importance = Importance.MEDIUM
+    documentation: str = ""
+    update_mode: UpdateMode = UpdateMode.READ_ONLY
+    internal: bool = False
+    required: bool = False
+
+    def parse(self, text: str | None) -> ConfigValue:
+        """`text` as this key's value; raises ConfigError with Kafka's words."""
+        value = parse_type(self.name, text, self.type)
+        if self.validator is not None:
+            self.validator.check(self.name, value)
+        return value
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type is ConfigType.PASSWORD
+
+
+class ConfigDef(Mapping[str, ConfigKey]):
+    """A table of keys in the order in which Kafka lists them: by name."""
+
+    def __init__(self, keys: Iterable[ConfigKey]) -> None:
+        self._keys = {key.name: key for key in keys}
+        self._defaults: dict[str, ConfigValue] = {
+            key.name: parse_type(key.name, key.default, key.type) for key in self._keys.values()
+        }
+
+    def __getitem__(self, name: str) -> ConfigKey:
+        return self._keys[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def default(self, name: str) -> ConfigValue:
+        return self._defaults[name]
+
+    def parse(self, texts: Mapping[str, str]) -> dict[str, ConfigValue]:
+        """The value of every key: parsed where `texts` has it, else its default."""
+        values: dict[str, ConfigValue] = {}
+        for key in self._keys.values():
+            if key.name in texts:
+                values[key.name] = key.parse(texts[key.name])
+            elif key.required:
+                raise ConfigError(
+                    f'Missing required configuration "{key.name}" which has no default value.', key=key.name
+                )
+            else:
+                values[key.name] = self._defaults[key.name]
+        return values
+
+
+_BITS = {ConfigType.INT: 31, ConfigType.SHORT: 15, ConfigType.LONG: 63}
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_DOUBLE = re.compile(
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)", re.ASCII
+)
+_COMMA = re.compile(r"\s*,\s*")
+
+
+def parse_type(key: str, text: str | None, kind: ConfigType) -> ConfigValue:
+    """Text to a value of `kind`, as Java's ConfigDef does it: trimmed, and never guessing."""
+    if text is None:
+        return None
+    trimmed = text.strip()
+    match kind:
+        case ConfigType.BOOLEAN:
+            if trimmed.lower() not in ("true", "false"):
+                raise invalid_value(key, text, "Expected value to be either true or false")
+            return trimmed.lower() == "true"
+        case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
+            limit = 1 << _BITS[kind]
+            if not _INTEGER.fullmatch(trimmed) or not -limit <= int(trimmed) < limit:
+                raise invalid_value(key, text, f"Not a number of type {kind.name}")
+            return int(trimmed)
+        case ConfigType.DOUBLE:
+            if not _DOUBLE.fullmatch(trimmed):
+                raise invalid_value(key, text, "Not a number of type DOUBLE")
+            return float(trimmed.rstrip("dDfF") if not trimmed.endswith("y") else trimmed)
+        case ConfigType.LIST:
+            return tuple(_COMMA.split(trimmed)) if trimmed else ()
+        case _:
+            return trimmed
+
+
+def java_string(value: object) -> str:
+    """A value as Java's `String.valueOf` and ConfigDef's `convertToString` write it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return java_double(value)
+        case tuple():
+            return "[" + ", ".join(map(str, value)) + "]"
+        case _:
+            return str(value)
+
+
+def java_double(value: float) -> str:
+    """A double as Java's `Double.toString`: plain from 1e-3 up to 1e7, else `d.dddE±n`, shortest digits."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits))
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{exponent + len(text) - 1}"
+
+
+def value_text(value: ConfigValue) -> str | None:
+    """A parsed value as the text that DescribeConfigs carries: lists joined by commas, null for none."""
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return java_string(value)

@@ -1,0 +1,260 @@
+"""Topic configuration: the keys of Kafka 4.1, the broker keys that supply their defaults, and `LogConfig`.
+
+A topic key is looked for in the topic's own overrides, then in the broker keys named by `SERVER_SYNONYMS`
+(the first one that is set wins, its unit converted to the topic key's), then in the table's default.
+"""
+# ruff: noqa: E501  (a table reads best with one key to a line)
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Self
+
+from kcli.config.definition import (
+    ConfigDef,
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+    Importance,
+    Matching,
+    OneOf,
+    Range,
+    RangeOr,
+    UpdateMode,
+    Validator,
+    parse_type,
+)
+
+MAX_LONG = (1 << 63) - 1
+
+_THROTTLED_REPLICA = re.compile(r"([0-9]+:[0-9]+)?", re.ASCII)
+
+
+def _is_throttled_replicas(value: ConfigValue) -> bool:
+    assert isinstance(value, tuple)
+    return value == ("*",) or all(_THROTTLED_REPLICA.fullmatch(item.strip()) for item in value)
+
+
+THROTTLED_REPLICAS = Matching(
+    _is_throttled_replicas,
+    "{key} must be the literal '*' or a list of replicas in the following format: "
+    "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+    "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+)
+COMPRESSION_TYPES = OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"))
+TIMESTAMP_TYPES = OneOf(("CreateTime", "LogAppendTime"))
+CLEANUP_POLICIES = OneOf(("compact", "delete"))
+
+BOOLEAN, DOUBLE, INT, LIST, LONG, STRING = (
+    ConfigType.BOOLEAN,
+    ConfigType.DOUBLE,
+    ConfigType.INT,
+    ConfigType.LIST,
+    ConfigType.LONG,
+    ConfigType.STRING,
+)
+
+
+def _key(
+    name: str,
+    kind: ConfigType,
+    default: str | None,
+    validator: Validator | None,
+    documentation: str,
+    *,
+    internal: bool = False,
+) -> ConfigKey:
+    return ConfigKey(
+        name,
+        kind,
+        default,
+        validator,
+        Importance.MEDIUM,
+        documentation,
+        UpdateMode.CLUSTER_WIDE,
+        internal=internal,
+    )
+
+
+_AT_LEAST_0, _AT_LEAST_1, _FROM_MINUS_2 = Range(0), Range(1), Range(-2)
+
+# fmt: off
+TOPIC = ConfigDef((
+    _key("cleanup.policy", LIST, "delete", CLEANUP_POLICIES, "What happens to old segments: delete them, compact them by key, or both."),
+    _key("compression.gzip.level", INT, "-1", RangeOr(1, 9, -1), "Gzip level used when the broker compresses; -1 is gzip's own default."),
+    _key("compression.lz4.level", INT, "9", Range(1, 17), "LZ4 level used when the broker compresses."),
+    _key("compression.type", STRING, "producer", COMPRESSION_TYPES, "Codec of batches on disk; producer keeps the codec they arrived with."),
+    _key("compression.zstd.level", INT, "3", Range(-131072, 22), "Zstandard level used when the broker compresses."),
+    _key("delete.retention.ms", LONG, "86400000", _AT_LEAST_0, "How long a compacted topic keeps a tombstone after it was cleaned."),
+    _key("file.delete.delay.ms", LONG, "60000", _AT_LEAST_0, "How long a removed segment waits under its .deleted name."),
+    _key("flush.messages", LONG, "9223372036854775807", _AT_LEAST_1, "Force a sync to disk after this many records."),
+    _key("flush.ms", LONG, "9223372036854775807", _AT_LEAST_0, "Force a sync to disk after this long."),
+    _key("follower.replication.throttled.replicas", LIST, "", THROTTLED_REPLICAS, "Replicas whose fetching is throttled: partition:broker pairs, or *."),
+    _key("index.interval.bytes", INT, "4096", _AT_LEAST_0, "Bytes of records between two entries of the offset index."),
+    _key("leader.replication.throttled.replicas", LIST, "", THROTTLED_REPLICAS, "Replicas whose serving to followers is throttled: partition:broker pairs, or *."),
+    _key("local.retention.bytes", LONG, "-2", _FROM_MINUS_2, "Bytes kept on local disk once tiered; -2 follows retention.bytes."),
+    _key("local.retention.ms", LONG, "-2", _FROM_MINUS_2, "Time kept on local disk once tiered; -2 follows retention.ms."),
+    _key("max.compaction.lag.ms", LONG, "9223372036854775807", _AT_LEAST_1, "Longest time a record may stay uncompacted."),
+    _key("max.message.bytes", INT, "1048588", _AT_LEAST_0, "Largest record batch accepted, after compression."),
+    _key("message.timestamp.after.max.ms", LONG, "3600000", _AT_LEAST_0, "How far ahead of the broker's clock a record's timestamp may be."),
+    _key("message.timestamp.before.max.ms", LONG, "9223372036854775807", _AT_LEAST_0, "How far behind the broker's clock a record's timestamp may be."),
+    _key("message.timestamp.type", STRING, "CreateTime", TIMESTAMP_TYPES, "Whether records keep the producer's timestamp or get the broker's."),
+    _key("min.cleanable.dirty.ratio", DOUBLE, "0.5", Range(0, 1), "Share of uncompacted bytes from which a log is worth compacting."),
+    _key("min.compaction.lag.ms", LONG, "0", _AT_LEAST_0, "Shortest time a record stays uncompacted."),
+    _key("min.insync.replicas", INT, "1", _AT_LEAST_1, "In-sync replicas that a produce with acks=all needs."),
+    _key("preallocate", BOOLEAN, "false", None, "Create segment files at their full size."),
+    _key("remote.log.copy.disable", BOOLEAN, "false", None, "Stop copying to tiered storage while still reading from it."),
+    _key("remote.log.delete.on.disable", BOOLEAN, "false", None, "Delete tiered data when tiered storage is turned off."),
+    _key("remote.storage.enable", BOOLEAN, "false", None, "Keep this topic's older segments in tiered storage."),
+    _key("retention.bytes", LONG, "-1", None, "Bytes kept per partition before old segments go; -1 is no limit."),
+    _key("retention.ms", LONG, "604800000", Range(-1), "Time records are kept before old segments go; -1 is no limit."),
+    _key("segment.bytes", INT, "1073741824", Range(1048576), "Size at which a new segment is begun."),
+    _key("segment.index.bytes", INT, "10485760", Range(4), "Largest size of one index file."),
+    _key("segment.jitter.ms", LONG, "0", _AT_LEAST_0, "Random time taken off segment.ms so that segments do not all roll at once."),
+    _key("segment.ms", LONG, "604800000", _AT_LEAST_1, "Age at which a new segment is begun."),
+    _key("unclean.leader.election.enable", BOOLEAN, "false", None, "Let a replica that is out of sync lead, losing records."),
+    _key("internal.segment.bytes", INT, None, None, "Segment size below what segment.bytes allows, for tests.", internal=True),
+))
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """A broker key that supplies a topic key's default; `unit_ms` turns its unit into milliseconds."""
+
+    name: str
+    unit_ms: int = 1
+
+
+def _plain(*names: str) -> tuple[Synonym, ...]:
+    return tuple(Synonym(name) for name in names)
+
+
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+
+SERVER_SYNONYMS: Mapping[str, tuple[Synonym, ...]] = {
+    "cleanup.policy": _plain("log.cleanup.policy"),
+    "compression.gzip.level": _plain("compression.gzip.level"),
+    "compression.lz4.level": _plain("compression.lz4.level"),
+    "compression.type": _plain("compression.type"),
+    "compression.zstd.level": _plain("compression.zstd.level"),
+    "delete.retention.ms": _plain("log.cleaner.delete.retention.ms"),
+    "file.delete.delay.ms": _plain("log.segment.delete.delay.ms"),
+    "flush.messages": _plain("log.flush.interval.messages"),
+    "flush.ms": _plain("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    "index.interval.bytes": _plain("log.index.interval.bytes"),
+    "local.retention.bytes": _plain("log.local.retention.bytes"),
+    "local.retention.ms": _plain("log.local.retention.ms"),
+    "max.compaction.lag.ms": _plain("log.cleaner.max.compaction.lag.ms"),
+    "max.message.bytes": _plain("message.max.bytes"),
+    "message.timestamp.after.max.ms": _plain("log.message.timestamp.after.max.ms"),
+    "message.timestamp.before.max.ms": _plain("log.message.timestamp.before.max.ms"),
+    "message.timestamp.type": _plain("log.message.timestamp.type"),
+    "min.cleanable.dirty.ratio": _plain("log.cleaner.min.cleanable.ratio"),
+    "min.compaction.lag.ms": _plain("log.cleaner.min.compaction.lag.ms"),
+    "min.insync.replicas": _plain("min.insync.replicas"),
+    "preallocate": _plain("log.preallocate"),
+    "retention.bytes": _plain("log.retention.bytes"),
+    "retention.ms": (
+        Synonym("log.retention.ms"),
+        Synonym("log.retention.minutes", _MINUTE_MS),
+        Synonym("log.retention.hours", _HOUR_MS),
+    ),
+    "segment.bytes": _plain("log.segment.bytes"),
+    "segment.index.bytes": _plain("log.index.size.max.bytes"),
+    "segment.jitter.ms": (Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", _HOUR_MS)),
+    "segment.ms": (Synonym("log.roll.ms"), Synonym("log.roll.hours", _HOUR_MS)),
+    "unclean.leader.election.enable": _plain("unclean.leader.election.enable"),
+}
+
+
+def server_default(name: str, broker: Mapping[str, ConfigValue]) -> ConfigValue:
+    """What the broker says of topic key `name`; the table's default where it says nothing.
+
+    `broker` maps broker keys to parsed values or to text; an absent or null key counts as not set.
+    """
+    key = TOPIC[name]
+    for synonym in SERVER_SYNONYMS.get(name, ()):
+        value = broker.get(synonym.name)
+        if isinstance(value, str):
+            value = parse_type(synonym.name, value, key.type)
+        if value is None:
+            continue
+        if synonym.unit_ms == 1:
+            return value
+        assert isinstance(value, int)
+        # A negative duration in any unit means the same: no limit.
+        return value * synonym.unit_ms if value >= 0 else -1
+    return TOPIC.default(name)
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """What a partition's log must know of its topic's configuration; field = key with underscores."""
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_type: str = "producer"
+    compression_zstd_level: int = 3
+    delete_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = MAX_LONG
+    flush_ms: int = MAX_LONG
+    follower_replication_throttled_replicas: tuple[str, ...] = ()
+    index_interval_bytes: int = 4096
+    leader_replication_throttled_replicas: tuple[str, ...] = ()
+    local_retention_bytes: int = -2
+    local_retention_ms: int = -2
+    max_compaction_lag_ms: int = MAX_LONG
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = MAX_LONG
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    remote_log_copy_disable: bool = False
+    remote_log_delete_on_disable: bool = False
+    remote_storage_enable: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000
+    unclean_leader_election_enable: bool = False
+    internal_segment_bytes: int | None = None
+
+    @property
+    def compact(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def delete(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+    @property
+    def segment_size_bytes(self) -> int:
+        """The size at which to roll: the internal override, which may be tiny, before the public key."""
+        return self.segment_bytes if self.internal_segment_bytes is None else self.internal_segment_bytes
+
+    @classmethod
+    def resolve(cls, topic_overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]) -> Self:
+        """The configuration of a topic: its own overrides, else the broker's values, else Kafka's defaults.
+
+        Overrides that this version does not know are passed over, as Kafka does with those of a newer release;
+        whoever takes them from a client has refused them before. Raises ConfigError on a bad value.
+        """
+        values: dict[str, ConfigValue] = {}
+        for name, key in TOPIC.items():
+            text = topic_overrides.get(name)
+            value = key.parse(text) if text is not None else server_default(name, broker)
+            values[name.replace(".", "_")] = value
+        return cls(**values)  # type: ignore[arg-type]  # the field test ties every field to its key's type
+
+
+FIELD_NAMES = tuple(field.name for field in fields(LogConfig))
