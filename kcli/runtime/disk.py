@@ -1,0 +1,291 @@
+"""The second seam: files. Storage takes a `Disk`; tests give it a simulated one that can crash and fail.
+
+A `File` reads and writes at positions and has no cursor, so that a reader in a thread and the writer on the
+event loop can share one. Everything raises OSError as the operating system does; storage decides its meaning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    def fileno(self) -> int:
+        """The descriptor, for sendfile. A simulated file has none and raises OSError."""
+        ...
+
+    def size(self) -> int: ...
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """`size` bytes from `position`; fewer only where the file ends."""
+        ...
+
+    def read_cached_at(self, position: int, size: int) -> bytes | None:
+        """As `read_at`, but None where it would have to wait for the device."""
+        ...
+
+    def write_at(self, position: int, *buffers: Buffer) -> None:
+        """Writes the buffers back to back from `position`, all of them or an OSError."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cuts the file to `size`, or grows it with zeros."""
+        ...
+
+    def sync(self) -> None:
+        """Returns when the content would survive a power failure."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class FileLock(Protocol):
+    def release(self) -> None:
+        """Gives the lock up and removes its file."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryEntry:
+    name: str
+    is_dir: bool
+    size_bytes: int
+    modified_ms: int
+
+
+class Disk(Protocol):
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Opens for reading and writing; `create` makes the file when it is absent."""
+        ...
+
+    def list_dir(self, path: str) -> list[DirectoryEntry]:
+        """The entries of a directory, ordered by name."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def make_dir(self, path: str) -> None:
+        """Makes the directory and its parents; no error when it is there."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic; replaces a file at `target`."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def sync_dir(self, path: str) -> None:
+        """Returns when the names in the directory would survive a power failure."""
+        ...
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
+
+    def space(self, path: str) -> tuple[int, int]:
+        """(total bytes, usable bytes) of the volume that holds `path`."""
+        ...
+
+    def lock(self, path: str) -> FileLock:
+        """Takes the lock file or raises BlockingIOError when somebody holds it."""
+        ...
+
+
+class SystemFile:
+    """A file descriptor, closed at the latest when the last reference goes."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        piece = os.pread(self._fd, size, position)
+        if len(piece) == size or not piece:
+            return piece
+        pieces = [piece]
+        got = len(piece)
+        while got < size and (piece := os.pread(self._fd, size - got, position + got)):
+            pieces.append(piece)
+            got += len(piece)
+        return b"".join(pieces)
+
+    def read_cached_at(self, position: int, size: int) -> bytes | None:
+        buffer = bytearray(size)
+        try:
+            got = os.preadv(self._fd, (buffer,), position, _NOWAIT)
+        except OSError as error:
+            if error.errno == errno.EAGAIN:
+                return None
+            if error.errno == errno.EOPNOTSUPP:  # a file system without the flag: reading it is all we can do
+                return self.read_at(position, size)
+            raise
+        if got < size and position + got < self.size():
+            return None
+        return bytes(buffer) if got == size else bytes(buffer[:got])
+
+    def write_at(self, position: int, *buffers: Buffer) -> None:
+        if len(buffers) == 1:
+            written = os.pwrite(self._fd, buffers[0], position)
+        else:
+            written = os.pwritev(self._fd, buffers, position)
+        wanted = sum(map(len, buffers))
+        if written != wanted:
+            self._write_rest(position, buffers, written)
+
+    def _write_rest(self, position: int, buffers: Sequence[Buffer], written: int) -> None:
+        rest = memoryview(b"".join(buffers))
+        while written < len(rest):
+            step = os.pwrite(self._fd, rest[written:], position + written)
+            if step == 0:
+                raise OSError(errno.EIO, "the device accepts no more bytes", self.path)
+            written += step
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        # An evicted handle may still be read by a thread: the last one to let go closes it.
+        with contextlib.suppress(OSError, AttributeError):
+            self.close()
+
+
+class SystemFileLock:
+    """A POSIX record lock, the kind Java's FileLock takes: two brokers of either make exclude each other.
+
+    Such locks belong to the process, so a second one of the same process is refused by the table `held`.
+    """
+
+    held: ClassVar[set[str]] = set()
+    _guard: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, path: str) -> None:
+        self._path = os.path.realpath(path)
+        with self._guard:
+            if self._path in self.held:
+                raise BlockingIOError(errno.EAGAIN, "locked by this very process", path)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                os.close(self._fd)
+                raise BlockingIOError(errno.EAGAIN, "locked by another process", path) from error
+            self.held.add(self._path)
+
+    def release(self) -> None:
+        with self._guard:
+            if self._path in self.held:
+                self.held.discard(self._path)
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._path)
+                os.close(self._fd)
+
+
+class SystemDisk:
+    """The machine's own file system."""
+
+    def open(self, path: str, *, create: bool = False) -> SystemFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return SystemFile(path, os.open(path, flags, 0o644))
+
+    def list_dir(self, path: str) -> list[DirectoryEntry]:
+        found = []
+        with os.scandir(path) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:  # removed between the two calls, or a dangling link
+                    continue
+                modified_ms = status.st_mtime_ns // 1_000_000
+                found.append(DirectoryEntry(entry.name, entry.is_dir(), status.st_size, modified_ms))
+        found.sort(key=lambda entry: entry.name)
+        return found
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def make_dir(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+    def space(self, path: str) -> tuple[int, int]:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
+    def lock(self, path: str) -> SystemFileLock:
+        return SystemFileLock(path)
+
+
+# Linux only; elsewhere a cached read is a plain read.
+_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+
+
+def read_file(disk: Disk, path: str) -> bytes:
+    """A whole (small) file. Raises FileNotFoundError when it is absent."""
+    file = disk.open(path)
+    try:
+        return file.read_at(0, file.size())
+    finally:
+        file.close()
+
+
+def replace_file(disk: Disk, path: str, content: bytes, *, sync: bool = True) -> None:
+    """Puts `content` at `path` so that a crash leaves the old file or the new one, whole.
+
+    Kafka's way for every checkpoint: write `<path>.tmp`, fsync, rename, fsync the directory.
+    """
+    temporary = path + ".tmp"
+    file = disk.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        file.write_at(0, content)
+        if sync:
+            file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+    if sync:
+        disk.sync_dir(os.path.dirname(path))
