@@ -1,11 +1,11 @@
 """Frames to messages and back, for requests and responses alike.
 
-kio reads and writes one class per version; everyone else sees the union messages of `kcli.protocol.messages`. Between
-the two, values are copied field by field with converters that are built once per kio class: a version that lacks a
-field leaves our default in it when read, and drops it when written (as Kafka's generated classes do).
+kio reads and writes one class per version; everyone else sees the union messages of `kcli.protocol.messages`.
+Between the two, values are copied field by field with converters that are built once per kio class: a version that
+lacks a field leaves our default in it when read, and drops it when written (as Kafka's generated classes do).
 
-Framing (https://kafka.apache.org/protocol): int32 size, header, body. Request header v1 and v2 (KIP-482) differ by a tag
-section; client id stays a plain string in both. ApiVersions responses always have the v0 header (KIP-511).
+Framing (https://kafka.apache.org/protocol): int32 size, header, body. Request header v1 and v2 (KIP-482) differ by a
+tag section; client id stays a plain string in both. ApiVersions responses always have the v0 header (KIP-511).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RequestHeader:
 def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeader:
     """Reads the header of a frame without size prefix. Raises ProtocolError when it is cut short or malformed.
 
-    The key and version are returned as they came, known or not: what to do with an unknown one is the caller's rule.
+    Key and version are returned as they came, known or not: what to do with an unknown one is the caller's rule.
     """
     try:
         api_key, api_version, correlation_id, length = _HEADER.unpack_from(frame, 0)
@@ -66,7 +66,7 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeade
                 raise ProtocolError(f"request header ends inside the client id: {length} bytes announced")
             client_id = raw.decode("utf-8")
             offset += length
-        spec = API.get(api_key)  # type: ignore[call-overload]
+        spec = API.get(api_key)
         if spec is not None and spec.is_flexible(api_version):
             offset = _skip_tags(frame, offset)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
