@@ -1,0 +1,31 @@
+# `make check` is what bin/test runs; the rest are its parts.
+PY := .venv/bin/python
+.PHONY: check format lint types arrows test generate bench
+
+check: lint types arrows test
+
+format:
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+lint:
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+
+types:
+	.venv/bin/mypy
+
+arrows:
+	.venv/bin/lint-imports
+
+test:
+	$(PY) -m pytest
+
+# Files that are written by code and checked in; a test fails when one is stale.
+generate:
+	$(PY) -m kcli.protocol.generate
+	$(PY) -m kcli.cli.man
+	$(PY) -m kcli.cli.shims
+
+bench:
+	$(PY) bench/run.py

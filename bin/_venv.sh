@@ -1,0 +1,29 @@
+# Sourced by bin/quickstart and bin/test: makes .venv beside the checkout's bin/ and installs kcli with the named extras.
+# Usage: ensure_venv EXTRAS   (for example: ensure_venv test,spark). Sets VENV.
+
+find_python() {
+    for candidate in ${PYTHON:-} python3.13 python3.12 python3.11 python3.14 python3; do
+        if command -v "$candidate" >/dev/null 2>&1 &&
+            "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+            command -v "$candidate"
+            return 0
+        fi
+    done
+    echo "kcli needs Python 3.11 or newer with the venv module (Debian: apt-get install python3 python3-venv)." >&2
+    return 1
+}
+
+ensure_venv() {
+    VENV="$ROOT/.venv"
+    stamp="$VENV/.installed-$1"
+    if [ ! -x "$VENV/bin/python" ]; then
+        python=$(find_python) || return 1
+        echo "Making $VENV with $python" >&2
+        "$python" -m venv "$VENV" || return 1
+    fi
+    if [ ! -e "$stamp" ] || [ "$ROOT/pyproject.toml" -nt "$stamp" ]; then
+        echo "Installing kcli[$1] into $VENV (PySpark is large; the first time takes a few minutes)" >&2
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$ROOT[$1]" || return 1
+        touch "$stamp"
+    fi
+}
