@@ -1,0 +1,61 @@
+"""Zig-zag and unsigned varints (LEB128): how record batches and flexible messages write their integers.
+
+Readers take any indexable buffer and a position and return (value, next position); a buffer that ends too
+early raises IndexError, which the callers turn into an error that names the structure being read.
+"""
+
+from __future__ import annotations
+
+# Kafka's own limits: 5 groups of 7 bits hold an int32, 10 hold an int64.
+MAX_VARINT_BYTES = 5
+MAX_VARLONG_BYTES = 10
+
+Buffer = bytes | bytearray | memoryview
+
+
+class VarintError(ValueError):
+    """More continuation bytes than the widest integer needs."""
+
+
+def read_uvarint(buffer: Buffer, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 7 * max_bytes, 7):
+        byte = buffer[position]
+        position += 1
+        if byte < 0x80:
+            return value | byte << shift, position
+        value |= (byte & 0x7F) << shift
+    raise VarintError(f"a varint at byte {position - max_bytes} is longer than {max_bytes} bytes")
+
+
+def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    value, position = read_uvarint(buffer, position)
+    value &= 0xFFFF_FFFF
+    return (value >> 1) ^ -(value & 1), position
+
+
+def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    value, position = read_uvarint(buffer, position, MAX_VARLONG_BYTES)
+    value &= 0xFFFF_FFFF_FFFF_FFFF
+    return (value >> 1) ^ -(value & 1), position
+
+
+def encode_uvarint(value: int) -> bytes:
+    """`value` must not be negative."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def encode_varint(value: int) -> bytes:
+    """Zig-zag; the same bytes serve int32 (varint) and int64 (varlong)."""
+    return encode_uvarint(value << 1 if value >= 0 else ~(value << 1))
+
+
+# Nearly every length and delta fits one byte.
+_ONE_BYTE = tuple(bytes([value]) for value in range(0x80))
