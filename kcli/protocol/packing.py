@@ -1,0 +1,144 @@
+"""The primitive types of the wire, read from and written to plain buffers, for the codecs packed by hand.
+
+A reader takes (buffer, position) and returns (value, next position); a position beyond the end raises `IndexError` or
+`struct.error`, which the codec turns into one `ProtocolError`. Compact lengths are length + 1 as an unsigned varint
+(KIP-482); 0 stands for null.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from struct import Struct
+
+from kcli.errors import ProtocolError
+
+Buffer = bytes | bytearray | memoryview
+
+INT16 = Struct(">h")
+INT32 = Struct(">i")
+INT64 = Struct(">q")
+
+# Five bytes carry 35 bits: enough for any int32 length; Kafka's own reader stops there too.
+UVARINT_MAX_BYTES = 5
+
+NO_TAGS = b"\x00"
+_ZERO_UUID = bytes(16)
+
+
+def read_uvarint(buffer: Buffer, at: int) -> tuple[int, int]:
+    byte = buffer[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value, shift = byte & 0x7F, 7
+    for position in range(at + 1, at + UVARINT_MAX_BYTES):
+        byte = buffer[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position + 1
+        shift += 7
+    raise ProtocolError(f"varint at byte {at} is longer than {UVARINT_MAX_BYTES} bytes")
+
+
+def read_string(buffer: Buffer, at: int, flexible: bool) -> tuple[str | None, int]:
+    """A nullable string in either form."""
+    if flexible:
+        length, at = read_uvarint(buffer, at)
+        length -= 1
+    else:
+        length = INT16.unpack_from(buffer, at)[0]
+        at += 2
+    if length < 0:
+        return None, at
+    end = at + length
+    if end > len(buffer):
+        raise ProtocolError(f"string of {length} bytes at byte {at} runs past the end of the request")
+    return str(buffer[at:end], "utf-8"), end
+
+
+def read_present_string(buffer: Buffer, at: int, flexible: bool, field: str) -> tuple[str, int]:
+    """A string that may not be null."""
+    value, at = read_string(buffer, at, flexible)
+    if value is None:
+        raise ProtocolError(f"non-nullable field {field} was serialized as null")
+    return value, at
+
+
+def read_uuid(buffer: Buffer, at: int) -> tuple[uuid.UUID | None, int]:
+    """A uuid; all zeros is none."""
+    raw = bytes(buffer[at : at + 16])
+    if len(raw) < 16:
+        raise ProtocolError(f"uuid at byte {at} runs past the end of the request")
+    return (None if raw == _ZERO_UUID else uuid.UUID(bytes=raw)), at + 16
+
+
+def read_count(buffer: Buffer, at: int, flexible: bool, field: str, element_size_min: int) -> tuple[int, int]:
+    """The length of a non-null array whose elements take at least `element_size_min` bytes each.
+
+    The bound keeps a lying count from making us allocate: no array can hold more than what is left of the frame.
+    """
+    if flexible:
+        count, at = read_uvarint(buffer, at)
+        count -= 1
+    else:
+        count = INT32.unpack_from(buffer, at)[0]
+        at += 4
+    if count < 0:
+        raise ProtocolError(f"non-nullable array {field} was serialized as null")
+    if count * element_size_min > len(buffer) - at:
+        raise ProtocolError(
+            f"array {field} of {count} elements cannot fit in the {len(buffer) - at} bytes left"
+        )
+    return count, at
+
+
+def read_tags(buffer: Buffer, at: int, known: Callable[[int, Buffer], None] | None = None) -> int:
+    """Skips a block of tagged fields, giving (tag, its bytes) to `known`; returns the position after it."""
+    if buffer[at] == 0:
+        return at + 1
+    count, at = read_uvarint(buffer, at)
+    for _ in range(count):
+        tag, at = read_uvarint(buffer, at)
+        size, at = read_uvarint(buffer, at)
+        if size > len(buffer) - at:
+            raise ProtocolError(f"tagged field {tag} of {size} bytes runs past the end of the request")
+        if known is not None:
+            known(tag, buffer[at : at + size])
+        at += size
+    return at
+
+
+def pack_uvarint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def pack_count(count: int, flexible: bool) -> bytes:
+    return pack_uvarint(count + 1) if flexible else INT32.pack(count)
+
+
+def pack_string(value: str | None, flexible: bool) -> bytes:
+    if value is None:
+        return b"\x00" if flexible else b"\xff\xff"
+    raw = value.encode()
+    return (pack_uvarint(len(raw) + 1) if flexible else INT16.pack(len(raw))) + raw
+
+
+def pack_uuid(value: uuid.UUID | None) -> bytes:
+    return _ZERO_UUID if value is None else value.bytes
+
+
+def pack_tags(fields: list[tuple[int, bytes]]) -> bytes:
+    """A block of tagged fields, given in ascending order of tag."""
+    if not fields:
+        return NO_TAGS
+    parts = [pack_uvarint(len(fields))]
+    for tag, payload in fields:
+        parts += (pack_uvarint(tag), pack_uvarint(len(payload)), payload)
+    return b"".join(parts)
