@@ -1,0 +1,55 @@
+"""Shell completion inside a command: its sub-commands, options and fixed values, from the same declarations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.cli.options import Argument, Command, Option, Subcommand, options_of
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One completion, with the attributes that Typer's shell scripts read."""
+
+    value: str
+    help: str = ""
+    type: str = "plain"
+
+    def __getattr__(self, name: str) -> Any:
+        """Shells look for optional extras on an item; there are none."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+
+def candidates(command: Command, words: list[str], incomplete: str) -> list[Candidate]:
+    """What may stand at the cursor, after `words` and beginning with `incomplete`."""
+    sub = _chosen(command, words)
+    known = options_of(sub.options if sub else command.options)
+    pending = _pending(words, known)
+    if pending is not None:
+        if pending.choices:
+            return [Candidate(choice) for choice in pending.choices if choice.startswith(incomplete)]
+        return [Candidate(incomplete, type="file")]
+    found: list[Candidate] = []
+    if command.subcommands and sub is None and not incomplete.startswith("-"):
+        found += [Candidate(each.name, each.help) for each in command.subcommands]
+    found += [Candidate(f"--{each.name}", each.help) for each in known if not each.deprecated]
+    found.append(Candidate("--help", "Print usage information."))
+    return [candidate for candidate in found if candidate.value.startswith(incomplete)]
+
+
+def _chosen(command: Command, words: list[str]) -> Subcommand | None:
+    return next((sub for sub in command.subcommands if sub.name in words), None)
+
+
+def _pending(words: list[str], known: list[Option]) -> Option | None:
+    """The option whose argument is being typed."""
+    if not words or not words[-1].startswith("-"):
+        return None
+    name = words[-1].lstrip("-")
+    for option in known:
+        if option.argument is not Argument.NONE and name in (option.name, option.short or option.name):
+            return option
+    return None

@@ -1,0 +1,151 @@
+"""The process: runs one command and turns what happens to it into words and an exit code.
+
+Ctrl-C, a reader that went away, wrong command lines and failed calls are handled here, once for every tool.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+from kcli.cli import argparse4j, jopt
+from kcli.cli.app import Tool
+from kcli.cli.options import (
+    Command,
+    CommandError,
+    CommonOptions,
+    Family,
+    HelpRequested,
+    OnParseError,
+    ParseError,
+    Run,
+    UsageError,
+    VersionRequested,
+)
+from kcli.cli.output import Output, warn
+
+INTERRUPTED = 130  # 128 + SIGINT, as the shell and the JVM have it
+
+
+def main() -> None:
+    """The `kcli` program."""
+    from kcli.cli.app import app
+
+    app(prog_name="kcli")
+
+
+def run(argv: list[str]) -> int:
+    """`kcli ARGV...` inside this process; the exit code."""
+    from kcli.cli.app import app
+
+    try:
+        app(args=argv, prog_name="kcli")
+    except SystemExit as exit:
+        return exit.code if isinstance(exit.code, int) else 1
+    return 0
+
+
+def run_tool(tool: Tool, argv: list[str]) -> int:
+    """Run one tool on its words; the exit code."""
+    try:
+        code = run_command(tool.load(), argv)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Kafka's tools do not notice that nobody reads on. What Python still holds must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def run_command(command: Command, argv: list[str]) -> int:
+    """Parse and run; every expected failure becomes its words on stderr and an exit code."""
+    from kcli.errors import KafkaError
+
+    try:
+        options, runner = _parsed(command, argv)
+    except HelpRequested:
+        return _help(command)
+    except VersionRequested:
+        from kcli import KAFKA_VERSION
+
+        print(KAFKA_VERSION)
+        return 0
+    except ParseError as error:
+        return _parse_failed(command, error)
+    try:
+        done = runner(options, Output(options.output))
+        code = _awaited(done) if isinstance(done, Coroutine) else done
+    except UsageError as error:
+        return _usage_failed(command, str(error))
+    except CommandError as error:
+        if str(error):
+            warn(str(error))
+        return error.exit_code
+    except KafkaError as error:
+        warn(error.message)
+        return 1
+    return code or 0
+
+
+def usage(command: Command) -> str:
+    """The usage table (jopt) or usage line (argparse4j) of a command."""
+    return jopt.usage(command) if command.family is Family.JOPT else argparse4j.usage(command)
+
+
+def _parsed(command: Command, argv: list[str]) -> tuple[CommonOptions, Run]:
+    if command.family is Family.JOPT:
+        assert command.run is not None
+        return jopt.parse(command, argv), command.run
+    options, sub = argparse4j.parse(command, argv)
+    runner = sub.run if sub is not None else command.run
+    assert runner is not None
+    return options, runner
+
+
+def _awaited(coroutine: Coroutine[Any, Any, int | None]) -> int | None:
+    """Run to the end on an event loop of its own (asyncio is imported only by tools that wait)."""
+    import asyncio
+    import logging
+
+    # Kafka's tools-log4j2.yaml: warnings on stderr in this pattern.
+    logging.basicConfig(format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)", level=logging.WARNING)
+    logging.addLevelName(logging.WARNING, "WARN")
+    return asyncio.run(coroutine)
+
+
+def _help(command: Command) -> int:
+    if command.family is Family.ARGPARSE4J:
+        print(argparse4j.help_text(command))
+        return command.help_exit
+    warn(command.description)
+    warn(usage(command))
+    return 1
+
+
+def _parse_failed(command: Command, error: ParseError) -> int:
+    if command.parse_failed is not None:
+        command.parse_failed(str(error))
+    elif command.family is Family.ARGPARSE4J:
+        warn(usage(command))
+        warn(f"{command.prog}: error: {error}")
+    else:
+        warn(str(error))
+    if error.hint:
+        warn(error.hint)
+    if command.family is Family.JOPT and command.on_parse_error is OnParseError.USAGE:
+        warn(usage(command))
+    return 1
+
+
+def _usage_failed(command: Command, message: str) -> int:
+    if command.family is Family.ARGPARSE4J:
+        warn(usage(command))
+        warn(f"{command.prog}: error: {message}")
+        return 1
+    warn(message)
+    warn(usage(command))
+    return 1

@@ -1,0 +1,298 @@
+"""What a command is: its options declared once, as the fields of a dataclass.
+
+Parsing (`jopt`, `argparse4j`), help, man pages and completion all read the same declarations:
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class TopicsOptions(CommonOptions):
+        topic: str | None = option("The topic to work on.", metavar="topic")
+        partitions: int | None = option("How many partitions.", int, metavar="# of partitions")
+        list: bool = flag("List all topics.")
+
+The field `replica_assignment` is the option `--replica-assignment`. What the parser hands to the tool is an instance.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kcli.cli.output import Output
+
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+
+
+class Kind(Enum):
+    """What an option's argument is converted to; the value is Java's name, as Kafka's help shows it."""
+
+    STRING = "String"
+    INTEGER = "Integer"
+    LONG = "Long"
+    DOUBLE = "Double"
+    BOOLEAN = "Boolean"
+
+    def convert(self, text: str) -> str | int | float | bool:
+        """The typed value. Raises ValueError when `text` is not one."""
+        match self:
+            case Kind.STRING:
+                return text
+            case Kind.INTEGER:
+                return _java_integer(text, INT_MIN, INT_MAX)
+            case Kind.LONG:
+                return _java_integer(text, LONG_MIN, LONG_MAX)
+            case Kind.DOUBLE:
+                return float(text)
+            case Kind.BOOLEAN:
+                return text.lower() == "true"
+
+
+def _java_integer(text: str, least: int, most: int) -> int:
+    """Java's `parseInt` and `parseLong`: a sign and digits only, in range."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isdecimal():
+        raise ValueError(f'For input string: "{text}"')
+    value = int(text)
+    if not least <= value <= most:
+        raise ValueError(f'For input string: "{text}"')
+    return value
+
+
+class Argument(Enum):
+    """Whether an option takes an argument."""
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    REQUIRED = "required"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option of a command, without its dashes."""
+
+    name: str = ""
+    field: str = ""
+    help: str
+    kind: Kind = Kind.STRING
+    argument: Argument = Argument.REQUIRED
+    metavar: str = ""
+    default: Any = None
+    repeatable: bool = False
+    required: bool = False
+    short: str = ""
+    """One letter, without its dash (argparse4j: `-b`)."""
+    choices: tuple[str, ...] = ()
+    bare_value: Any = None
+    """The value of an optional argument that is left out."""
+    deprecated: bool = False
+    """Still taken, left out of completion."""
+    words: bool = False
+    """argparse4j `nargs="+"`: takes every word up to the next option."""
+
+
+def option(
+    help: str,
+    kind: Kind = Kind.STRING,
+    *,
+    name: str = "",
+    metavar: str = "",
+    default: Any = None,
+    repeatable: bool = False,
+    required: bool = False,
+    optional_argument: bool = False,
+    bare_value: Any = None,
+    short: str = "",
+    choices: tuple[str, ...] = (),
+    deprecated: bool = False,
+    words: bool = False,
+) -> Any:
+    """A field for an option with an argument; a repeatable one is a tuple of all values in order."""
+    declared = Option(
+        name=name,
+        help=help,
+        kind=kind,
+        argument=Argument.OPTIONAL if optional_argument else Argument.REQUIRED,
+        metavar=metavar,
+        default=default,
+        repeatable=repeatable or words,
+        required=required,
+        short=short,
+        choices=choices,
+        bare_value=bare_value,
+        deprecated=deprecated,
+        words=words,
+    )
+    empty: Any = () if declared.repeatable and default is None else default
+    return dataclasses.field(default=empty, metadata={"option": declared})
+
+
+def flag(help: str, *, name: str = "", short: str = "", deprecated: bool = False) -> Any:
+    """A field for an option without an argument: false until it is given."""
+    declared = Option(
+        name=name, help=help, argument=Argument.NONE, default=False, short=short, deprecated=deprecated
+    )
+    return dataclasses.field(default=False, metadata={"option": declared})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonOptions:
+    """The options of every command. `given` names (without dashes) the options that were on the command line."""
+
+    given: frozenset[str] = frozenset()
+    arguments: tuple[str, ...] = ()
+    """The words that belong to no option (jopt lets them pass)."""
+    argv: tuple[str, ...] = ()
+    """All words as they came, for messages that repeat them."""
+    output: str = option(
+        "How results are written: Kafka's text, one JSON object a line, or tab-separated with a header.",
+        metavar="format",
+        default="text",
+        choices=("text", "json", "tsv"),
+    )
+    timeout: int | None = option(
+        "How long, in milliseconds, a call to the cluster may take in all (default.api.timeout.ms).",
+        Kind.INTEGER,
+        metavar="ms",
+    )
+
+    def has(self, name: str) -> bool:
+        """Whether `--name` was on the command line."""
+        return name in self.given
+
+
+def options_of(declaration: type[CommonOptions]) -> list[Option]:
+    """The options a dataclass declares, in order of declaration, names filled in; a subclass overrides by field."""
+    return list(_declared(declaration))
+
+
+def _declared(declaration: type[CommonOptions]) -> Iterator[Option]:
+    common: list[Option] = []
+    taken: set[str] = set()
+    shared = {field.name for field in dataclasses.fields(CommonOptions)}
+    for field in dataclasses.fields(declaration):
+        declared = field.metadata.get("option")
+        if declared is None:
+            continue
+        name = declared.name or field.name.rstrip("_").replace("_", "-")
+        named = dataclasses.replace(declared, field=field.name, name=name)
+        if field.name in shared:
+            common.append(named)
+        else:
+            taken.add(name)
+            yield named
+    # A tool that has a --timeout of its own keeps Kafka's meaning.
+    yield from (option for option in common if option.name not in taken)
+
+
+class Family(Enum):
+    """Which of Kafka's two argument parsers the command follows."""
+
+    JOPT = "jopt"
+    ARGPARSE4J = "argparse4j"
+
+
+class OnParseError(Enum):
+    """What follows the message when the command line cannot be parsed: the usage table, or nothing."""
+
+    USAGE = "usage"
+    MESSAGE = "message"
+
+
+Run = Callable[[Any, "Output"], "int | None | Coroutine[Any, Any, int | None]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusive:
+    """argparse4j: at most one of these options, or exactly one where `required`."""
+
+    names: tuple[str, ...]
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subcommand:
+    """One of the actions of an argparse4j tool, with options of its own."""
+
+    name: str
+    help: str
+    options: type[CommonOptions]
+    run: Run
+    exclusive: tuple[Exclusive, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A tool: what `kcli NAME` parses, says and runs."""
+
+    name: str
+    description: str
+    """Kafka's own sentence: the first line of the help."""
+    options: type[CommonOptions] = CommonOptions
+    run: Run | None = None
+    """None where sub-commands do the work."""
+    family: Family = Family.JOPT
+    on_parse_error: OnParseError = OnParseError.USAGE
+    prog: str = ""
+    """argparse4j: the name in front of its messages."""
+    help_exit: int = 1
+    bare_exit: int = 1
+    """argparse4j: exit code without any argument; 0 shows the help instead of an error."""
+    subcommands: tuple[Subcommand, ...] = ()
+    exclusive: tuple[Exclusive, ...] = ()
+    file_arguments: bool = False
+    """argparse4j: `@file` stands for the lines of a file."""
+    parse_failed: Callable[[str], None] | None = None
+    """Says a parse error in the tool's own way; it then exits 1."""
+
+
+class UsageError(Exception):
+    """The command line is wrong: its message and the usage table go to stderr, exit 1."""
+
+
+class CommandError(Exception):
+    """The command could not do its work: its message goes to stderr. An empty message was said already."""
+
+    def __init__(self, message: str = "", *, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class ParseError(UsageError):
+    """A word on the command line that the parser cannot take; `hint` is what may have been meant."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class HelpRequested(Exception):
+    """`--help`, or a bare call that shows it."""
+
+
+class VersionRequested(Exception):
+    """`--version`."""
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """A question naming the closest of `known`, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"Did you mean {close[0]}?" if close else ""
+
+
+def forbid(options: CommonOptions, used: str, *others: str) -> None:
+    """Refuse every option of `others` (names without dashes) that stands next to `used`."""
+    for other in others:
+        if options.has(used) and options.has(other):
+            raise UsageError(f'Option "[{used}]" can\'t be used with option "[{other}]"')
+
+
+def require(options: CommonOptions, *names: str) -> None:
+    """Refuse a command line that lacks one of these options."""
+    for name in names:
+        if not options.has(name):
+            raise UsageError(f'Missing required argument "[{name}]"')

@@ -1,0 +1,119 @@
+"""What a command writes: results on stdout, words on stderr.
+
+A result is a row (a dataclass). As text it is Kafka's own line; as json one object a line; as tsv a header of field
+names, then one line a row. Lines that only tell what was done (`say`) are part of Kafka's stdout, so they appear
+there as text and are left out of json and tsv, which hold rows alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from kcli.errors import KafkaError
+
+Row = TypeVar("Row")
+
+# Exceptions that Kafka keeps outside org.apache.kafka.common.errors.
+_OTHER_PACKAGES = {
+    "InvalidRecordException": "org.apache.kafka.common",
+    "KafkaException": "org.apache.kafka.common",
+}
+
+
+class Output:
+    """Where one command writes its results, in the format of `--output`."""
+
+    def __init__(self, format: str = "text") -> None:
+        self.format = format
+        self._header: list[str] | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether Kafka's own text is wanted."""
+        return self.format == "text"
+
+    def row(self, row: Any, text: Callable[[Any], str] | str) -> None:
+        """Write one result; `text` is its line (or lines, without the last newline), or makes it."""
+        match self.format:
+            case "text":
+                sys.stdout.write((text if isinstance(text, str) else text(row)) + "\n")
+            case "json":
+                sys.stdout.write(json.dumps(plain(row), ensure_ascii=False) + "\n")
+            case _:
+                self._tsv(plain(row))
+
+    def rows(self, rows: Iterable[Row], text: Callable[[Row], str]) -> None:
+        """Write several results."""
+        for row in rows:
+            self.row(row, text)
+
+    def say(self, line: str) -> None:
+        """A line of Kafka's stdout that is not a result."""
+        if self.is_text:
+            sys.stdout.write(line + "\n")
+
+    def warn(self, line: str) -> None:
+        """A line on stderr."""
+        warn(line)
+
+    def _tsv(self, row: dict[str, Any]) -> None:
+        header = list(row)
+        if header != self._header:
+            self._header = header
+            sys.stdout.write("\t".join(header) + "\n")
+        sys.stdout.write("\t".join(_cell(value) for value in row.values()) + "\n")
+
+
+def warn(line: str) -> None:
+    """A line on stderr, after whatever stdout still holds."""
+    sys.stdout.flush()
+    sys.stderr.write(line + "\n")
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, tuples and enums as what json can say; enums by name; bytes as UTF-8 with escapes."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, BaseException):
+        return str(value)
+    return value
+
+
+def java_name(error: KafkaError) -> str:
+    """`org.apache.kafka.common.errors.TopicExistsException`, as Kafka prints the class of an error."""
+    name = type(error).__name__
+    return f"{_OTHER_PACKAGES.get(name, 'org.apache.kafka.common.errors')}.{name}"
+
+
+def java_text(error: KafkaError) -> str:
+    """`CLASS: MESSAGE`, as a Java exception prints itself."""
+    return f"{java_name(error)}: {error.message}"
+
+
+def _cell(value: Any) -> str:
+    """One tsv field: nested values as json; tab, newline and backslash escaped so that a row stays a line."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, (list, dict)):
+        text = json.dumps(value, ensure_ascii=False)
+    else:
+        text = str(value)
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
