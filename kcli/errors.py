@@ -176,6 +176,8 @@ class KafkaError(KcliError):
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
     retriable: ClassVar[bool] = False
     default_message: ClassVar[str] = ""
+    # Why single records of a refused batch were wrong, as (index in the batch, message): KIP-467.
+    record_errors: tuple[tuple[int, str], ...] = ()
 
     def __init__(self, message: str | None = None) -> None:
         self.message = self.default_message if message is None else message

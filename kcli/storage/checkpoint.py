@@ -1,0 +1,198 @@
+"""The small text files that say how far something got: offset checkpoints, leader epochs, topic id, quorum state.
+
+All are replaced whole (`replace_file`), so a reader finds the old or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kcli.errors import CorruptRecordError
+from kcli.runtime.uuids import uuid_from_text, uuid_to_text
+from kcli.runtime.disk import Disk, read_file, replace_file
+
+RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
+HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
+LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
+CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
+LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE = "partition.metadata"
+QUORUM_STATE_FILE = "quorum-state"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+
+VERSION = 0
+UNKNOWN_BROKER_EPOCH = -1
+
+
+def read_offsets(disk: Disk, path: str) -> dict[tuple[str, int], int]:
+    """An offset checkpoint; an absent or empty file is one without entries."""
+    offsets = {}
+    for line, fields in _read_table(disk, path, columns=3):
+        try:
+            offsets[(fields[0], int(fields[1]))] = int(fields[2])
+        except ValueError:
+            raise _malformed(path, line, "'<topic> <partition> <offset>'", " ".join(fields)) from None
+    return offsets
+
+
+def write_offsets(disk: Disk, path: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    rows = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+    _write_table(disk, path, rows, len(offsets))
+
+
+def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
+    """leader-epoch-checkpoint: (epoch, start offset), ascending."""
+    epochs = []
+    for line, fields in _read_table(disk, path, columns=2):
+        try:
+            epochs.append((int(fields[0]), int(fields[1])))
+        except ValueError:
+            raise _malformed(path, line, "'<epoch> <start offset>'", " ".join(fields)) from None
+    return epochs
+
+
+def write_epochs(disk: Disk, path: str, epochs: Iterable[tuple[int, int]], *, sync: bool = True) -> None:
+    rows = [f"{epoch} {start_offset}" for epoch, start_offset in epochs]
+    _write_table(disk, path, rows, len(rows), sync=sync)
+
+
+def _read_table(disk: Disk, path: str, *, columns: int) -> list[tuple[int, list[str]]]:
+    """Line number and fields of each row of `version`, `count`, rows."""
+    try:
+        text = read_file(disk, path).decode("utf-8")
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError as error:
+        raise CorruptRecordError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+    lines = text.splitlines()
+    if not lines:
+        return []
+    if lines[0].strip() != str(VERSION):
+        raise _malformed(path, 1, f"version {VERSION}", lines[0])
+    rows = [(number, line.split()) for number, line in enumerate(lines[2:], 3)]
+    for number, fields in rows:
+        if len(fields) != columns:
+            raise _malformed(path, number, f"{columns} fields", lines[number - 1])
+    count = lines[1].strip() if len(lines) > 1 else ""
+    if count != str(len(rows)):
+        raise _malformed(path, 2, f"the number of entries, which is {len(rows)}", count)
+    return rows
+
+
+def _malformed(path: str, line: int, expected: str, found: str) -> CorruptRecordError:
+    return CorruptRecordError(f"{path}, line {line}: expected {expected}, found {found!r}")
+
+
+def _write_table(disk: Disk, path: str, rows: Iterable[str], count: int, *, sync: bool = True) -> None:
+    text = "".join(f"{row}\n" for row in (VERSION, count, *rows))
+    replace_file(disk, path, text.encode("utf-8"), sync=sync)
+
+
+def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
+    """The topic id in partition.metadata; None when there is no such file."""
+    try:
+        lines = read_file(disk, path).decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return None
+    fields = dict(re.split(r":\s+", line, maxsplit=1) for line in lines if re.search(r":\s+", line))
+    try:
+        version = int(fields["version"])
+        topic_id = uuid_from_text(fields["topic_id"].strip())
+    except (KeyError, ValueError):
+        raise CorruptRecordError(
+            f"{path}: expected 'version: 0' and 'topic_id: <id>', found {lines}"
+        ) from None
+    if version < 0 or topic_id.int == 0:
+        raise CorruptRecordError(f"{path}: version {version} and topic id {topic_id} cannot be")
+    return topic_id
+
+
+def write_partition_metadata(disk: Disk, path: str, topic_id: uuid.UUID) -> None:
+    replace_file(disk, path, f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode())
+
+
+def read_clean_shutdown(disk: Disk, path: str) -> int | None:
+    """The broker epoch of the last clean stop (−1 when the file does not say); None when it was not clean."""
+    try:
+        content = read_file(disk, path)
+    except FileNotFoundError:
+        return None
+    try:
+        fields = json.loads(content)
+        return int(fields["brokerEpoch"]) if fields["version"] == VERSION else UNKNOWN_BROKER_EPOCH
+    except (ValueError, KeyError, TypeError):
+        return UNKNOWN_BROKER_EPOCH  # Kafka before 3.7 wrote an empty file
+
+
+def write_clean_shutdown(disk: Disk, path: str, broker_epoch: int) -> None:
+    replace_file(disk, path, f'{{"version":{VERSION},"brokerEpoch":{broker_epoch}}}'.encode())
+
+
+NO_LEADER = -1
+NO_VOTE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumState:
+    """What a voter must remember across restarts. `version` 0 is for kraft.version 0, 1 for kraft.version 1."""
+
+    leader_id: int = NO_LEADER
+    leader_epoch: int = 0
+    voted_id: int = NO_VOTE
+    voted_directory_id: uuid.UUID = uuid.UUID(int=0)
+    version: int = 1
+    voters: tuple[int, ...] | None = None
+
+
+def read_quorum_state(disk: Disk, path: str) -> QuorumState | None:
+    try:
+        content = read_file(disk, path)
+    except FileNotFoundError:
+        return None
+    try:
+        fields = json.loads(content)
+        version = int(fields["data_version"])
+        voters = fields.get("currentVoters")
+        state = QuorumState(
+            leader_id=int(fields["leaderId"]),
+            leader_epoch=int(fields["leaderEpoch"]),
+            voted_id=int(fields["votedId"]),
+            voted_directory_id=uuid_from_text(fields["votedDirectoryId"])
+            if version == 1
+            else uuid.UUID(int=0),
+            version=version,
+            voters=None if voters is None else tuple(int(voter["voterId"]) for voter in voters),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptRecordError(f"{path}: not a quorum state: {error!r}") from None
+    if version not in (0, 1):
+        raise CorruptRecordError(f"{path}: data_version {version}, expected 0 or 1")
+    return state
+
+
+def write_quorum_state(disk: Disk, path: str, state: QuorumState) -> None:
+    fields: dict[str, object]
+    if state.version == 0:
+        voters = None if state.voters is None else [{"voterId": voter} for voter in state.voters]
+        fields = {
+            "clusterId": "",
+            "leaderId": state.leader_id,
+            "leaderEpoch": state.leader_epoch,
+            "votedId": state.voted_id,
+            "appliedOffset": 0,
+            "currentVoters": voters,
+            "data_version": 0,
+        }
+    else:
+        fields = {
+            "leaderId": state.leader_id,
+            "leaderEpoch": state.leader_epoch,
+            "votedId": state.voted_id,
+            "votedDirectoryId": uuid_to_text(state.voted_directory_id),
+            "data_version": 1,
+        }
+    replace_file(disk, path, json.dumps(fields, separators=(",", ":")).encode())

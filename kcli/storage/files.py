@@ -1,0 +1,121 @@
+"""Names of the files of a partition, and a pool that keeps only so many of them open.
+
+Ten thousand partitions have thirty thousand files and more; a process may hold a few thousand descriptors. A `Handle`
+is a path that opens when used and that the pool may close when it has been idle the longest.
+"""
+
+from __future__ import annotations
+
+import resource
+import threading
+from collections import deque
+
+from kcli.runtime.disk import Disk, File
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+DELETED_SUFFIX = ".deleted"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+OFFSET_DIGITS = 20
+"""Base offsets are zero-padded to the width of the largest 64-bit number, so names sort as offsets do."""
+
+
+def offset_name(offset: int, suffix: str) -> str:
+    return f"{offset:0{OFFSET_DIGITS}d}{suffix}"
+
+
+def offset_of(name: str) -> int | None:
+    """The offset a file name starts with (`00000000000000000042.log` and kin), or None."""
+    digits = name.partition(".")[0]
+    return int(digits) if digits.isascii() and digits.isdigit() else None
+
+
+def default_handle_capacity() -> int:
+    """Half of the descriptors this process may have: the other half is for sockets."""
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MAX_OPEN_HANDLES
+    return max(MIN_OPEN_HANDLES, min(soft // 2, MAX_OPEN_HANDLES))
+
+
+MIN_OPEN_HANDLES = 64
+MAX_OPEN_HANDLES = 16_384  # more gains nothing: an open costs ten microseconds
+
+
+class HandlePool:
+    """Closes the handles that were idle the longest once more than `capacity` are open.
+
+    Second chance: a handle used since the last sweep over it stays. Eviction only drops the reference, so a
+    thread that is reading the file still can; the descriptor goes with the last reader.
+    """
+
+    def __init__(self, disk: Disk, capacity: int | None = None) -> None:
+        self.disk = disk
+        self._capacity = default_handle_capacity() if capacity is None else capacity
+        self._open: deque[Handle] = deque()
+        self._guard = threading.Lock()
+
+    def open(self, handle: Handle, *, create: bool) -> File:
+        with self._guard:
+            if handle.open_file is not None:
+                return handle.open_file
+            file = self.disk.open(handle.path, create=create)
+            handle.open_file = file
+            handle.used = True
+            if not handle.pooled:
+                handle.pooled = True
+                self._open.append(handle)
+            while len(self._open) > self._capacity:
+                self._evict()
+            return file
+
+    def _evict(self) -> None:
+        oldest = self._open.popleft()
+        if oldest.open_file is not None and oldest.used:
+            oldest.used = False
+            self._open.append(oldest)
+        else:
+            oldest.open_file = None
+            oldest.pooled = False
+
+    def open_count(self) -> int:
+        with self._guard:
+            return sum(1 for handle in self._open if handle.open_file is not None)
+
+
+class Handle:
+    """One file of a log, opened when it is needed."""
+
+    __slots__ = ("_pool", "open_file", "path", "pooled", "used")
+
+    def __init__(self, pool: HandlePool, path: str) -> None:
+        self._pool = pool
+        self.path = path
+        self.open_file: File | None = None
+        self.used = False
+        self.pooled = False
+
+    def file(self) -> File:
+        """The open file. Raises FileNotFoundError when it does not exist."""
+        file = self.open_file
+        if file is None:
+            return self._pool.open(self, create=False)
+        self.used = True
+        return file
+
+    def create(self) -> File:
+        return self._pool.open(self, create=True)
+
+    def rename(self, path: str) -> None:
+        """Renames the file; it stays open, and readers of it are undisturbed."""
+        self._pool.disk.rename(self.path, path)
+        self.path = path
+
+    def close(self) -> None:
+        self.open_file = None

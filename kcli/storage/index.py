@@ -1,0 +1,230 @@
+"""The two sparse indexes of a segment: offset to position, and timestamp to offset.
+
+Kafka maps whole index files of a fixed size into memory. We append: new entries gather in a small buffer and go to
+the file in pieces, on flush and on lookup, so that an index costs its entries and no more. What is lost of it in a crash,
+recovery rebuilds from the batches.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from dataclasses import dataclass
+
+from kcli.storage.files import Handle
+
+OFFSET_ENTRY = struct.Struct(">ii")  # offset - base offset, position of the batch that holds it
+TIME_ENTRY = struct.Struct(">qi")  # timestamp, offset - base offset
+
+PENDING_BYTES = 4096
+"""Entries kept back before they are written: a page."""
+
+WINDOW_BYTES = 4096
+"""A search narrows down to a page by single entries, then reads the page at once."""
+
+MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
+"""Offsets stand in indexes as signed 32-bit distances from the segment's base offset."""
+
+
+class EntryFile:
+    """Fixed-size entries, in a file and after it in memory. One writer, readers in any thread."""
+
+    __slots__ = ("_entry", "_guard", "_last", "_pending", "_written", "count", "handle")
+
+    def __init__(self, handle: Handle, entry: struct.Struct, size_bytes: int) -> None:
+        self.handle = handle
+        self._entry = entry
+        self.count = size_bytes // entry.size
+        self._written = self.count * entry.size
+        self._pending = bytearray()
+        self._last: tuple[int, int] | None = None
+        self._guard = threading.Lock()
+
+    @property
+    def size_bytes(self) -> int:
+        return self.count * self._entry.size
+
+    def append(self, first: int, second: int) -> None:
+        with self._guard:
+            self._pending += self._entry.pack(first, second)
+            self.count += 1
+            self._last = (first, second)
+            if len(self._pending) >= PENDING_BYTES:
+                self._write_pending()
+
+    def write_out(self) -> None:
+        """Brings the file up to date."""
+        with self._guard:
+            self._write_pending()
+
+    def _write_pending(self) -> None:
+        if self._pending:
+            self.handle.create().write_at(self._written, self._pending)
+            self._written += len(self._pending)
+            self._pending.clear()
+
+    def entry(self, nth: int) -> tuple[int, int]:
+        return self._unpack(self._read(nth, nth + 1), 0)
+
+    def last(self) -> tuple[int, int] | None:
+        if self._last is None and self.count:
+            self._last = self.entry(self.count - 1)
+        return self._last
+
+    def entries(self) -> list[tuple[int, int]]:
+        return [(first, second) for first, second in self._entry.iter_unpack(self._read(0, self.count))]
+
+    def find(self, target: int, *, field: int) -> int:
+        """How many entries have `field` ≤ target. The field never falls from entry to entry."""
+        low, high = 0, self.count  # entries before low are ≤ target, those from high on are > target
+        page = WINDOW_BYTES // self._entry.size
+        while high - low > page:
+            middle = (low + high) // 2
+            if self.entry(middle)[field] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        window, start = self._read(low, high), low
+        while low < high:
+            middle = (low + high) // 2
+            if self._unpack(window, (middle - start) * self._entry.size)[field] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def truncate(self, count: int) -> None:
+        """Keeps the first `count` entries."""
+        with self._guard:
+            self._write_pending()
+            self.count = count
+            self._written = count * self._entry.size
+            self._last = None
+            self.handle.create().truncate(self._written)
+
+    def sync(self) -> None:
+        self.write_out()
+        self.handle.create().sync()
+
+    def _read(self, start: int, end: int) -> bytes:
+        size = self._entry.size
+        if end <= start:
+            return b""
+        if end * size > self._written:
+            self.write_out()
+        piece = self.handle.file().read_at(start * size, (end - start) * size)
+        if len(piece) != (end - start) * size:
+            raise OSError(f"{self.handle.path} ends before its entry {end - 1}")
+        return piece
+
+    def _unpack(self, buffer: bytes, at: int) -> tuple[int, int]:
+        first, second = self._entry.unpack_from(buffer, at)
+        return first, second
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetPosition:
+    offset: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampOffset:
+    timestamp_ms: int
+    offset: int
+
+
+class OffsetIndex:
+    """`.index`: (last offset of a batch, position where that batch starts)."""
+
+    __slots__ = ("base_offset", "entries")
+
+    def __init__(self, handle: Handle, base_offset: int, size_bytes: int) -> None:
+        self.base_offset = base_offset
+        self.entries = EntryFile(handle, OFFSET_ENTRY, size_bytes)
+
+    def append(self, offset: int, position: int) -> None:
+        self.entries.append(offset - self.base_offset, position)
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The greatest entry at or below `offset`; the start of the segment where there is none."""
+        found = self.entries.find(offset - self.base_offset, field=0)
+        if not found:
+            return OffsetPosition(self.base_offset, 0)
+        relative, position = self.entries.entry(found - 1)
+        return OffsetPosition(self.base_offset + relative, position)
+
+    def position_at_or_below(self, position: int) -> int:
+        """The greatest indexed batch start that is not past `position`."""
+        found = self.entries.find(position, field=1)
+        return self.entries.entry(found - 1)[1] if found else 0
+
+    def upper_bound(self, position: int) -> int | None:
+        """Offset of the first entry at or past `position`; None when there is none."""
+        found = self.entries.find(position - 1, field=1)
+        return self.base_offset + self.entries.entry(found)[0] if found < self.entries.count else None
+
+    def last(self) -> OffsetPosition | None:
+        last = self.entries.last()
+        return None if last is None else OffsetPosition(self.base_offset + last[0], last[1])
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the entries at or past `offset`."""
+        self.entries.truncate(self.entries.find(offset - self.base_offset - 1, field=0))
+
+    def is_full(self, max_bytes: int) -> bool:
+        return self.entries.count >= max_bytes // OFFSET_ENTRY.size
+
+    def is_sane(self, file_bytes: int) -> bool:
+        """False when a crash left it torn or padded with zeros."""
+        last = self.entries.last()
+        if file_bytes % OFFSET_ENTRY.size:
+            return False
+        return last is None or last[0] > 0 or (last[0] == 0 and self.entries.count == 1)
+
+
+class TimeIndex:
+    """`.timeindex`: (largest timestamp so far, last offset of the batch that had it)."""
+
+    __slots__ = ("base_offset", "entries")
+
+    def __init__(self, handle: Handle, base_offset: int, size_bytes: int) -> None:
+        self.base_offset = base_offset
+        self.entries = EntryFile(handle, TIME_ENTRY, size_bytes)
+
+    def append_if_newer(self, timestamp_ms: int, offset: int) -> None:
+        last = self.entries.last()
+        if timestamp_ms > (NO_TIMESTAMP if last is None else last[0]):
+            self.entries.append(timestamp_ms, offset - self.base_offset)
+
+    def lookup(self, timestamp_ms: int) -> TimestampOffset:
+        """The greatest entry at or below `timestamp_ms`; (−1, base offset) where there is none."""
+        found = self.entries.find(timestamp_ms, field=0)
+        if not found:
+            return TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        timestamp, relative = self.entries.entry(found - 1)
+        return TimestampOffset(timestamp, self.base_offset + relative)
+
+    def last(self) -> TimestampOffset | None:
+        last = self.entries.last()
+        return None if last is None else TimestampOffset(last[0], self.base_offset + last[1])
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the entries at or past `offset`."""
+        self.entries.truncate(self.entries.find(offset - self.base_offset - 1, field=1))
+
+    def is_full(self, max_bytes: int) -> bool:
+        # One place is kept for the entry that closing the segment adds.
+        return self.entries.count >= max_bytes // TIME_ENTRY.size - 1
+
+    def is_sane(self, file_bytes: int) -> bool:
+        """False when a crash left it torn or padded with zeros."""
+        if file_bytes % TIME_ENTRY.size:
+            return False
+        last = self.entries.last()
+        if last is None:
+            return True
+        return last[1] >= 0 and last[0] >= self.entries.entry(0)[0]
+
+
+NO_TIMESTAMP = -1

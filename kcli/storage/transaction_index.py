@@ -1,0 +1,100 @@
+"""`.txnindex`: the aborted transactions of a segment. The file exists only once there is one."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from dataclasses import dataclass
+
+from kcli.errors import CorruptRecordError
+from kcli.runtime.disk import Disk
+from kcli.storage.files import Handle
+
+ENTRY = struct.Struct(">hqqqq")
+VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTransaction:
+    """`last_offset` is the offset of the abort marker; below `last_stable_offset` everything was decided then."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """Append-only; read whole, for aborts are rare and a fetch that asks has data of them in view."""
+
+    __slots__ = ("_disk", "_entries", "_guard", "handle")
+
+    def __init__(self, disk: Disk, handle: Handle, *, exists: bool) -> None:
+        self._disk = disk
+        self.handle = handle
+        self._entries: list[AbortedTransaction] | None = None if exists else []
+        self._guard = threading.Lock()
+
+    def entries(self) -> list[AbortedTransaction]:
+        with self._guard:
+            if self._entries is None:
+                self._entries = self._load()
+            return self._entries
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        entries = self.entries()
+        assert not entries or entries[-1].last_offset < aborted.last_offset, "markers come in offset order"
+        packed = ENTRY.pack(
+            VERSION,
+            aborted.producer_id,
+            aborted.first_offset,
+            aborted.last_offset,
+            aborted.last_stable_offset,
+        )
+        self.handle.create().write_at(len(entries) * ENTRY.size, packed)
+        entries.append(aborted)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the transactions whose marker is at or past `offset`."""
+        entries = self.entries()
+        kept = [entry for entry in entries if entry.last_offset < offset]
+        if len(kept) != len(entries):
+            self.handle.create().truncate(len(kept) * ENTRY.size)
+            self._entries = kept
+
+    def reset(self) -> None:
+        if self._disk.exists(self.handle.path):
+            self.handle.create().truncate(0)
+        self._entries = []
+
+    def sync(self) -> None:
+        if self.entries():
+            self.handle.create().sync()
+
+    def exists(self) -> bool:
+        return self._disk.exists(self.handle.path)
+
+    def check(self, base_offset: int) -> None:
+        """Raises CorruptRecordError unless every entry can be one of this segment's."""
+        for entry in self.entries():
+            if entry.last_offset < base_offset:
+                raise CorruptRecordError(
+                    f"{self.handle.path}: aborted transaction of producer {entry.producer_id} ends at "
+                    f"offset {entry.last_offset}, before the segment's base offset {base_offset}"
+                )
+
+    def _load(self) -> list[AbortedTransaction]:
+        file = self.handle.file()
+        content = file.read_at(0, file.size())
+        if len(content) % ENTRY.size:
+            raise CorruptRecordError(
+                f"{self.handle.path}: {len(content)} bytes are no whole number of entries of {ENTRY.size} bytes"
+            )
+        loaded = []
+        for version, producer_id, first_offset, last_offset, last_stable_offset in ENTRY.iter_unpack(content):
+            if version != VERSION:
+                raise CorruptRecordError(
+                    f"{self.handle.path}: entry of version {version}, expected {VERSION}"
+                )
+            loaded.append(AbortedTransaction(producer_id, first_offset, last_offset, last_stable_offset))
+        return loaded
