@@ -1,0 +1,221 @@
+"""Versioned features (KIP-584, KIP-1022): metadata.version and its siblings, their levels, defaults and dependencies.
+
+The levels are those that Kafka 4.1 knows: metadata.version up to 4.2-IV1 exists but is not for production, so a
+cluster is formatted and upgraded to 4.1-IV1 at most. Refusals are `FeatureError`s with Kafka's texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+METADATA_VERSION = "metadata.version"
+KRAFT_VERSION = "kraft.version"
+TRANSACTION_VERSION = "transaction.version"
+GROUP_VERSION = "group.version"
+ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
+SHARE_VERSION = "share.version"
+STREAMS_VERSION = "streams.version"
+
+
+class FeatureError(ValueError):
+    """A feature or level that cannot be had; `str()` is Kafka's own text."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MetadataVersion:
+    """A level of metadata.version and its name, such as 27 and `4.1-IV1`."""
+
+    level: int
+    name: str
+
+    @property
+    def release(self) -> str:
+        return self.name.partition("-")[0]
+
+    @property
+    def is_production(self) -> bool:
+        return self <= LATEST_PRODUCTION
+
+    def __str__(self) -> str:
+        return self.name
+
+
+METADATA_VERSIONS: tuple[MetadataVersion, ...] = tuple(
+    MetadataVersion(level, name)
+    for level, name in enumerate(
+        (
+            "3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0 3.7-IV1 3.7-IV2 3.7-IV3 "
+            "3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1 4.2-IV0 4.2-IV1"
+        ).split(),
+        start=7,
+    )
+)
+_BY_NAME = {version.name: version for version in METADATA_VERSIONS}
+_BY_LEVEL = {version.level: version for version in METADATA_VERSIONS}
+# A bare release is its newest level: the table is in ascending order, so the last one stays.
+_BY_RELEASE = {version.release: version for version in METADATA_VERSIONS}
+
+MINIMUM_VERSION = METADATA_VERSIONS[0]
+LATEST_PRODUCTION = _BY_NAME["4.1-IV1"]
+LATEST_TESTING = METADATA_VERSIONS[-1]
+# The first level at which SCRAM credentials live in the metadata log (KIP-900).
+SCRAM_SUPPORTED_FROM = _BY_NAME["3.5-IV2"]
+
+
+def metadata_version(level: int) -> MetadataVersion:
+    """The version of a level; raises FeatureError outside 7 to 29."""
+    try:
+        return _BY_LEVEL[level]
+    except KeyError:
+        raise FeatureError(
+            f"No MetadataVersion with feature level {level}. "
+            f"Valid feature levels are from {MINIMUM_VERSION.level} to {LATEST_TESTING.level}."
+        ) from None
+
+
+def metadata_version_of_release(text: str) -> MetadataVersion:
+    """`4.0-IV1`, or the newest level of a release given as `4.0` or `4.0.1`."""
+    release = ".".join(text.split(".")[:2])
+    version = _BY_NAME.get(release) or _BY_RELEASE.get(release)
+    if version is None:
+        raise FeatureError(
+            f"Version {text} is not a valid version. "
+            f"The minimum version is {MINIMUM_VERSION} and the maximum version is {LATEST_TESTING}"
+        )
+    return version
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureLevel:
+    """One level of a feature: the metadata.version from which it is the default, and what it needs."""
+
+    level: int
+    default_from: MetadataVersion
+    dependencies: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    name: str
+    levels: tuple[FeatureLevel, ...]
+    latest_production: int
+
+    def default_level(self, version: MetadataVersion) -> int:
+        """The level that a cluster formatted at `version` gets unless told otherwise."""
+        return max(level.level for level in self.levels if level.default_from <= version)
+
+    def at(self, level: int, *, unstable: bool = False) -> FeatureLevel:
+        """The level's entry; raises FeatureError where there is none, or none for production."""
+        for known in self.levels:
+            if known.level == level and (unstable or level <= self.latest_production):
+                return known
+        raise FeatureError(f"No feature:{self.name} with feature level {level}")
+
+
+def _feature(name: str, latest_production: int, *later: FeatureLevel) -> Feature:
+    return Feature(name, (FeatureLevel(0, MINIMUM_VERSION), *later), latest_production)
+
+
+def _level(level: int, default_from: str, needs: str | None = None) -> FeatureLevel:
+    dependencies = {METADATA_VERSION: _BY_NAME[needs].level} if needs else {}
+    return FeatureLevel(level, _BY_NAME[default_from], dependencies)
+
+
+# In the order in which `kafka-storage version-mapping` lists them.
+FEATURES: Mapping[str, Feature] = {
+    feature.name: feature
+    for feature in (
+        _feature(KRAFT_VERSION, 1, _level(1, "3.9-IV0", needs="3.9-IV0")),
+        _feature(TRANSACTION_VERSION, 2, _level(1, "4.0-IV2"), _level(2, "4.0-IV2")),
+        _feature(GROUP_VERSION, 1, _level(1, "4.0-IV0")),
+        _feature(ELIGIBLE_LEADER_REPLICAS_VERSION, 1, _level(1, "4.1-IV0", needs="4.0-IV1")),
+        _feature(SHARE_VERSION, 1, _level(1, "4.2-IV0")),
+        _feature(STREAMS_VERSION, 0, _level(1, "4.2-IV1")),
+    )
+}
+
+
+def supported_ranges(*, unstable: bool = False) -> dict[str, tuple[int, int]]:
+    """Feature name to (lowest, highest) level that this release supports, metadata.version included, by name.
+
+    This is what a node puts into its registration and into ApiVersions; a feature whose highest level is 0 does
+    not exist yet for production and is left out.
+    """
+    newest = LATEST_TESTING if unstable else LATEST_PRODUCTION
+    ranges = {METADATA_VERSION: (MINIMUM_VERSION.level, newest.level)}
+    for feature in FEATURES.values():
+        highest = feature.levels[-1].level if unstable else feature.latest_production
+        if highest > 0:
+            ranges[feature.name] = (0, highest)
+    return dict(sorted(ranges.items()))
+
+
+def check_dependencies(levels: Mapping[str, int], *, unstable: bool = False) -> None:
+    """Refuse a set of levels (metadata.version among them) in which one lacks what it depends on."""
+    for name, level in sorted(levels.items()):
+        if name == METADATA_VERSION:
+            continue
+        for needed, at_least in FEATURES[name].at(level, unstable=unstable).dependencies.items():
+            if levels.get(needed, -1) < at_least:
+                raise FeatureError(
+                    f"{name} could not be set to {level} because it depends on {needed} level {at_least}"
+                )
+
+
+def effective_levels(
+    requested: Mapping[str, int],
+    release: MetadataVersion | None,
+    *,
+    dynamic_quorum: bool,
+    unstable: bool = False,
+) -> dict[str, int]:
+    """The level of every feature, by name, that a cluster is formatted with.
+
+    `requested` are the levels asked for by name, `release` the metadata.version asked for; what is not asked for
+    gets the default of the release. kraft.version is 1 exactly when voters are dynamic (KIP-853).
+    """
+    version = _effective_release(requested, release, unstable=unstable)
+    for name in sorted(requested):
+        if name != METADATA_VERSION and name not in FEATURES:
+            names = ", ".join(sorted(FEATURES))
+            raise FeatureError(f"Unsupported feature: {name}. Supported features are: {names}")
+    levels = {name: feature.default_level(version) for name, feature in FEATURES.items()}
+    levels.update(requested)
+    levels[METADATA_VERSION] = version.level
+    levels[KRAFT_VERSION] = _kraft_level(requested.get(KRAFT_VERSION), dynamic_quorum=dynamic_quorum)
+    check_dependencies(levels, unstable=unstable)
+    return dict(sorted(levels.items()))
+
+
+def _effective_release(
+    requested: Mapping[str, int], release: MetadataVersion | None, *, unstable: bool
+) -> MetadataVersion:
+    if METADATA_VERSION in requested:
+        if release is not None:
+            raise FeatureError(
+                f"Use --release-version instead of --feature {METADATA_VERSION}=X to avoid ambiguity."
+            )
+        release = metadata_version(requested[METADATA_VERSION])
+    if release is None:
+        return LATEST_TESTING if unstable else LATEST_PRODUCTION
+    if not (unstable or release.is_production):
+        raise FeatureError(f"{METADATA_VERSION} {release} is not yet stable.")
+    return release
+
+
+def _kraft_level(requested: int | None, *, dynamic_quorum: bool) -> int:
+    flags = "--standalone, --initial-controllers, or --no-initial-controllers"
+    if requested is None:
+        return 1 if dynamic_quorum else 0
+    if requested == 0 and dynamic_quorum:
+        raise FeatureError(
+            f"Cannot set kraft.version to 0 if one of the flags {flags} is used. "
+            "For dynamic controllers support, try removing the --feature flag for kraft.version."
+        )
+    if requested > 0 and not dynamic_quorum:
+        raise FeatureError(
+            f"Cannot set kraft.version to {requested} unless one of the flags {flags} is used. "
+            f"For dynamic controllers support, try using one of {flags}."
+        )
+    return requested
