@@ -1,0 +1,486 @@
+"""Record batches (magic 2) decoded by columns: numpy arrays of offsets, timestamps and spans of bytes.
+
+`read_headers` walks the batches of a fetch response or a segment and gathers their 61-byte headers into one
+structured array; `decode` then yields `Columns` of about `CHUNK_RECORDS` records each. No Python runs per record:
+the starts come from `record_starts`, then each varint field is one gather over all records of the chunk.
+
+A reader says how deep into a record it has to look (`Depth`); the rest is neither walked nor checked. Keys, values
+and headers are not copied: they are `Spans` of the chunk's buffer, which is the input itself where nothing was
+compressed. Every size read is checked before use, and a corrupt batch is named by partition and offset.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from crc32c import crc32c
+from numpy.typing import NDArray
+
+from kcli.errors import CorruptRecordError, KafkaError
+from kcli.protocol.batch import (
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    crc_is_valid,
+    encode_batch,
+    iter_batches,
+    read_records,
+)
+from kcli.protocol.compression import Codec, decompress
+from kcli.protocol.record_starts import MAX_VARLONG_SIZE, MIN_RECORD_SIZE, Bytes, Ints, record_starts, varints
+
+CHUNK_RECORDS = 32_768
+"""Records decoded at once: the columns of a chunk stay in the CPU's cache (16k to 64k measure alike)."""
+
+CHUNK_BYTES = 64 << 20
+"""No further batch joins a chunk that decompressed to this size; a batch is never split."""
+
+CRC_BEGIN = 21
+
+HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("count", ">i4"),
+    ]
+)
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+
+_ABORT_MARKER = 0
+"""Type of the control record that ends an aborted transaction (KIP-98)."""
+
+
+class Depth(IntEnum):
+    """How far into each record a reader looks; each level includes those before it."""
+
+    OFFSET = 0
+    TIMESTAMP = 1
+    KEY = 2
+    VALUE = 3
+    HEADERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Byte strings as parts of a buffer; the length of a null is -1."""
+
+    starts: Ints
+    lengths: Ints
+
+    def __getitem__(self, rows: slice) -> Spans:
+        return Spans(self.starts[rows], self.lengths[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderColumns:
+    """Record headers in row order: row r owns entries `offsets[r]` up to `offsets[r + 1]`."""
+
+    offsets: Ints
+    keys: Spans
+    values: Spans
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Some records of one partition, in offset order. `None`: deeper than was asked for."""
+
+    buffer: bytes
+    offsets: Ints
+    timestamps: Ints | None = None
+    log_append_time: NDArray[np.bool_] | None = None
+    keys: Spans | None = None
+    values: Spans | None = None
+    headers: HeaderColumns | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeaders:
+    """The complete batches at the front of `raw`: their positions and headers."""
+
+    raw: bytes
+    positions: Ints
+    headers: NDArray[np.void]
+    partition: str
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last complete batch, or -1 where there is none."""
+        if not len(self):
+            return -1
+        last = self.headers[-1]
+        return int(last["base_offset"]) + int(last["last_offset_delta"]) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTransaction:
+    """As Fetch answers it to read_committed: what `producer_id` wrote from `first_offset` to its marker."""
+
+    producer_id: int
+    first_offset: int
+
+
+def read_headers(raw: bytes, partition: str, *, check_crc: bool = True) -> BatchHeaders:
+    """Find the batches in `raw`, which may end inside one. `partition` names it in errors.
+
+    Raises CorruptRecordError for a size, magic, count or checksum that cannot be.
+    """
+    positions: list[int] = []
+    at, end = 0, len(raw)
+    length_of = struct.Struct(">i").unpack_from
+    while at + HEADER_SIZE <= end:
+        size = length_of(raw, at + 8)[0] + LENGTH_OVERHEAD
+        if raw[at + 16] in (0, 1):
+            return read_headers(raw[:at] + _modern(raw, at, partition), partition, check_crc=check_crc)
+        if raw[at + 16] != 2 or size < HEADER_SIZE:
+            raise _unreadable(raw, at, size, partition)
+        if at + size > end:
+            break
+        positions.append(at)
+        at += size
+    starts = np.array(positions, dtype=np.int64)
+    buffer = np.frombuffer(raw, np.uint8)
+    headers = np.empty(0, HEADER)
+    if positions:
+        headers = buffer[starts[:, None] + np.arange(HEADER_SIZE)].view(HEADER).reshape(-1)
+    table = BatchHeaders(raw, starts, headers, partition)
+    _check_headers(table)
+    if check_crc:
+        _check_crcs(table)
+    return table
+
+
+def _unreadable(raw: bytes, at: int, size: int, partition: str) -> CorruptRecordError:
+    offset = int.from_bytes(raw[at : at + 8], "big", signed=True)
+    where = f"the batch at offset {offset} of {partition} (position {at})"
+    if raw[at + 16] != 2:
+        return CorruptRecordError(f"{where} has magic {raw[at + 16]}; 0, 1 and 2 are known")
+    return CorruptRecordError(f"{where} says it is {size} bytes long; a batch has at least {HEADER_SIZE}")
+
+
+def _modern(raw: bytes, at: int, partition: str) -> bytes:
+    """`raw` from `at` on with its messages of magic 0 and 1 as batches of magic 2: rare, so one by one."""
+    batches: list[bytes] = []
+    try:
+        for position, header in iter_batches(raw, at):
+            if header.magic == 2:
+                batches.append(raw[position : position + header.size_bytes])
+                continue
+            if not crc_is_valid(raw, position, header):
+                raise CorruptRecordError("the CRC does not match")
+            records = list(read_records(raw, position))
+            append_time = header.max_timestamp_ms if header.is_log_append_time else None
+            batches.append(
+                encode_batch(records, base_offset=records[0].offset, log_append_time_ms=append_time)
+            )
+    except (CorruptRecordError, KafkaError) as error:
+        raise CorruptRecordError(f"messages of an old format in {partition} are corrupt: {error}") from error
+    return b"".join(batches)
+
+
+def _check_headers(table: BatchHeaders) -> None:
+    headers = table.headers
+    wrong = (headers["count"] < 0) | (headers["last_offset_delta"] < 0) | (headers["base_offset"] < 0)
+    wrong |= headers["count"].astype(np.int64) > headers["last_offset_delta"].astype(np.int64) + 1
+    rows = np.flatnonzero(wrong)
+    if len(rows):
+        header = headers[rows[0]]
+        raise _corrupt(
+            table,
+            int(rows[0]),
+            f"counts {header['count']} records over {header['last_offset_delta'] + 1} offsets",
+        )
+
+
+def _check_crcs(table: BatchHeaders) -> None:
+    view = memoryview(table.raw)
+    ends = table.positions + table.headers["length"] + LENGTH_OVERHEAD
+    found = [
+        crc32c(view[at + CRC_BEGIN : end])
+        for at, end in zip(table.positions.tolist(), ends.tolist(), strict=True)
+    ]
+    wrong = np.flatnonzero(np.array(found, np.uint32) != table.headers["crc"])
+    if len(wrong):
+        row = int(wrong[0])
+        raise _corrupt(table, row, f"has CRC {table.headers[row]['crc']}, but its bytes give {found[row]}")
+
+
+def _corrupt(table: BatchHeaders, row: int, what: str) -> CorruptRecordError:
+    offset, position = int(table.headers[row]["base_offset"]), int(table.positions[row])
+    return CorruptRecordError(
+        f"the batch at offset {offset} of {table.partition} (position {position}) {what}"
+    )
+
+
+def decode(
+    table: BatchHeaders,
+    depth: Depth,
+    *,
+    first_offset: int = 0,
+    end_offset: int | None = None,
+    aborted: Iterable[AbortedTransaction] | None = None,
+) -> Iterator[Columns]:
+    """The data records of `table` from `first_offset` up to `end_offset` (exclusive), chunk by chunk.
+
+    Control batches are dropped, and with `aborted` also the batches of those transactions.
+    """
+    wanted = (table.headers["attributes"] & CONTROL == 0) & (table.headers["count"] > 0)
+    wanted &= table.headers["base_offset"] + table.headers["last_offset_delta"] >= first_offset
+    if end_offset is not None:
+        wanted &= table.headers["base_offset"] < end_offset
+    if aborted is not None:
+        wanted &= ~_aborted_batches(table, aborted)
+    rows = np.flatnonzero(wanted)
+    counts = table.headers["count"][rows].astype(np.int64)
+    sizes = table.headers["length"][rows].astype(np.int64)
+    chunk = np.maximum((np.cumsum(counts) - 1) // CHUNK_RECORDS, (np.cumsum(sizes) - 1) // CHUNK_BYTES)
+    for part in np.split(rows, np.flatnonzero(np.diff(chunk)) + 1):
+        if len(part):
+            for columns in _decode_chunk(table, part, depth):
+                yield _between(columns, first_offset, end_offset)
+
+
+def _aborted_batches(table: BatchHeaders, aborted: Iterable[AbortedTransaction]) -> NDArray[np.bool_]:
+    """Which batches belong to aborted transactions: from each one's first offset to its producer's marker."""
+    pending = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+    drop = np.zeros(len(table), np.bool_)
+    if not pending:
+        return drop
+    open_producers: set[int] = set()
+    lasts = (table.headers["base_offset"] + table.headers["last_offset_delta"]).tolist()
+    producers = table.headers["producer_id"].tolist()
+    for row, attributes in enumerate(table.headers["attributes"].tolist()):
+        while pending and pending[-1].first_offset <= lasts[row]:
+            open_producers.add(pending.pop().producer_id)
+        if not attributes & TRANSACTIONAL or producers[row] not in open_producers:
+            continue
+        if not attributes & CONTROL:
+            drop[row] = True
+        elif _control_type(table, row) == _ABORT_MARKER:
+            open_producers.discard(producers[row])
+    return drop
+
+
+def _control_type(table: BatchHeaders, row: int) -> int:
+    """The type of a control batch's only record: the second int16 of its key. Control batches are never compressed."""
+    buffer = np.frombuffer(table.raw, np.uint8)
+    begin = int(table.positions[row]) + HEADER_SIZE
+    at = np.array([begin], np.int64)
+    for max_size, skip in (
+        (5, 1),
+        (MAX_VARLONG_SIZE, 0),
+        (5, 0),
+        (5, 0),
+    ):  # length + attributes, deltas, key length
+        at = varints(buffer, at, max_size)[1] + skip
+    key = int(at[0])
+    if key + 4 > begin - HEADER_SIZE + LENGTH_OVERHEAD + int(table.headers[row]["length"]):
+        raise _corrupt(table, row, "is a control batch too short for its key")
+    return int.from_bytes(table.raw[key + 2 : key + 4], "big", signed=True)
+
+
+def _between(columns: Columns, first_offset: int, end_offset: int | None) -> Columns:
+    offsets = columns.offsets
+    low = int(np.searchsorted(offsets, first_offset))
+    high = len(offsets) if end_offset is None else int(np.searchsorted(offsets, end_offset))
+    if low == 0 and high == len(offsets):
+        return columns
+    rows = slice(low, high)
+    headers = columns.headers
+    if headers is not None:
+        entries = slice(int(headers.offsets[low]), int(headers.offsets[high]))
+        moved = headers.offsets[low : high + 1] - headers.offsets[low]
+        headers = HeaderColumns(moved, headers.keys[entries], headers.values[entries])
+    return Columns(
+        columns.buffer,
+        offsets[rows],
+        None if columns.timestamps is None else columns.timestamps[rows],
+        None if columns.log_append_time is None else columns.log_append_time[rows],
+        None if columns.keys is None else columns.keys[rows],
+        None if columns.values is None else columns.values[rows],
+        headers,
+    )
+
+
+def _decode_chunk(table: BatchHeaders, rows: Ints, depth: Depth) -> Iterator[Columns]:
+    headers = table.headers[rows]
+    counts = headers["count"].astype(np.int64)
+    if depth is Depth.OFFSET and bool((headers["last_offset_delta"] + 1 == counts).all()):
+        # As many records as offsets: they are consecutive, and no record has to be opened.
+        first = np.cumsum(counts) - counts
+        yield Columns(b"", np.arange(int(counts.sum())) + np.repeat(headers["base_offset"] - first, counts))
+        return
+    for part, buffer, begins, ends in _areas(table, rows):
+        yield _Walk(table, part, buffer, begins, ends).columns(depth)
+
+
+def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints, Ints]]:
+    """The records areas of batches `rows`: in place, or decompressed one after another into a new buffer.
+
+    Splits where decompression made more than CHUNK_BYTES.
+    """
+    begins = table.positions[rows] + HEADER_SIZE
+    ends = table.positions[rows] + LENGTH_OVERHEAD + table.headers["length"][rows]
+    codecs = (table.headers["attributes"][rows] & CODEC_MASK).tolist()
+    if not any(codecs):
+        yield rows, table.raw, begins, ends
+        return
+    view = memoryview(table.raw)
+    parts: list[bytes | memoryview] = []
+    first = size = 0
+    for nth, codec in enumerate(codecs):
+        area: bytes | memoryview = view[int(begins[nth]) : int(ends[nth])]
+        if codec:
+            area = _decompressed(table, int(rows[nth]), codec, view[int(begins[nth]) : int(ends[nth])])
+        parts.append(area)
+        size += len(area)
+        if size >= CHUNK_BYTES or nth + 1 == len(codecs):
+            stops = np.cumsum([len(part) for part in parts])
+            starts = stops - [len(part) for part in parts]
+            yield rows[first : nth + 1], b"".join(parts), starts, stops
+            parts, first, size = [], nth + 1, 0
+
+
+def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -> bytes:
+    try:
+        known = Codec(codec)
+    except ValueError:
+        raise _corrupt(table, row, f"is compressed by unknown codec {codec}") from None
+    try:
+        return decompress(known, area)
+    except KafkaError as error:
+        raise _corrupt(table, row, f"does not decompress: {error}") from error
+
+
+class _Walk:
+    """One pass over the records of a chunk of batches, field by field."""
+
+    def __init__(self, table: BatchHeaders, rows: Ints, buffer: bytes, begins: Ints, ends: Ints) -> None:
+        self.table, self.rows, self.raw = table, rows, buffer
+        self.buffer: Bytes = np.frombuffer(buffer, np.uint8)
+        self.headers = table.headers[rows]
+        self.counts = self.headers["count"].astype(np.int64)
+        crowded = np.flatnonzero(self.counts * MIN_RECORD_SIZE > ends - begins)
+        if len(crowded):
+            nth = int(crowded[0])
+            size = int(ends[nth] - begins[nth])
+            raise _corrupt(table, int(rows[nth]), f"counts {self.counts[nth]} records in {size} bytes")
+        self.starts, self.ends, wrong = record_starts(self.buffer, begins, ends, self.counts)
+        if wrong >= 0:
+            raise _corrupt(table, int(rows[wrong]), "holds records that do not fill it exactly")
+
+    def columns(self, depth: Depth) -> Columns:
+        _, at = varints(self.buffer, self.starts)
+        deltas, at = varints(self.buffer, at + 1, MAX_VARLONG_SIZE)  # one byte of attributes, unused
+        timestamps, log_append_time = self._timestamps(deltas)
+        deltas, at = varints(self.buffer, at)
+        offsets = np.repeat(self.headers["base_offset"].astype(np.int64), self.counts) + deltas
+        self._check_offsets(offsets, deltas)
+        keys = values = headers = None
+        if depth >= Depth.KEY:
+            keys, at = self._spans(at, "key")
+        if depth >= Depth.VALUE:
+            values, at = self._spans(at, "value")
+        if depth >= Depth.HEADERS:
+            headers = self._headers(at)
+        else:
+            self._check(at >= self.ends, "runs beyond its end")
+        return Columns(self.raw, offsets, timestamps, log_append_time, keys, values, headers)
+
+    def _timestamps(self, deltas: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+        append_time = self.headers["attributes"] & LOG_APPEND_TIME != 0
+        by_broker = np.repeat(append_time, self.counts)
+        timestamps = np.repeat(self.headers["base_timestamp"].astype(np.int64), self.counts) + deltas
+        if append_time.any():
+            of_broker = np.repeat(self.headers["max_timestamp"].astype(np.int64), self.counts)
+            timestamps = np.where(by_broker, of_broker, timestamps)
+        return timestamps, by_broker
+
+    def _spans(self, at: Ints, field: str) -> tuple[Spans, Ints]:
+        lengths, begin = varints(self.buffer, at)
+        end = begin + np.maximum(lengths, 0)
+        self._check((lengths < -1) | (end > self.ends), f"has a {field} that runs beyond its end")
+        return Spans(begin, lengths), end
+
+    def _headers(self, at: Ints) -> HeaderColumns:
+        counts, at = varints(self.buffer, at)
+        # Two lengths at least per header.
+        self._check((counts < 0) | (counts * 2 > self.ends - at), "counts more headers than it can hold")
+        offsets = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        total = int(offsets[-1])
+        keys = Spans(np.empty(total, np.int64), np.empty(total, np.int64))
+        values = Spans(np.empty(total, np.int64), np.empty(total, np.int64))
+        rows, nth = np.flatnonzero(counts), 0
+        while len(rows):
+            entry = offsets[rows] + nth
+            for spans, least in ((keys, 0), (values, -1)):
+                lengths, begin = varints(self.buffer, at[rows])
+                end = begin + np.maximum(lengths, 0)
+                self._check(
+                    (lengths < least) | (end > self.ends[rows]), "has a header that runs beyond its end", rows
+                )
+                spans.starts[entry], spans.lengths[entry] = begin, lengths
+                at[rows] = end
+            nth += 1
+            rows = rows[counts[rows] > nth]
+        self._check(at != self.ends, "does not end after its headers")
+        return HeaderColumns(offsets, keys, values)
+
+    def _check_offsets(self, offsets: Ints, deltas: Ints) -> None:
+        """Deltas rise within a batch and stay within what its header covers."""
+        lasts = np.repeat(self.headers["last_offset_delta"].astype(np.int64), self.counts)
+        wrong = (deltas < 0) | (deltas > lasts)
+        wrong[1:] |= offsets[1:] <= offsets[:-1]
+        self._check(wrong, "has an offset outside its batch or not above the one before")
+
+    def _check(self, wrong: NDArray[np.bool_], what: str, rows: Ints | None = None) -> None:
+        if not wrong.any():
+            return
+        record = int(np.flatnonzero(wrong)[0])
+        if rows is not None:
+            record = int(rows[record])
+        lane = int(np.searchsorted(np.cumsum(self.counts), record, side="right"))
+        nth = record - int(self.counts[:lane].sum())
+        raise _corrupt(self.table, int(self.rows[lane]), f"is corrupt: its record {nth + 1} {what}")
+
+
+def bytes_at(buffer: bytes, spans: Spans, nth: int) -> bytes | None:
+    """One string of `spans` as bytes; for looking at single records."""
+    length = int(spans.lengths[nth])
+    start = int(spans.starts[nth])
+    return None if length < 0 else buffer[start : start + length]
+
+
+def headers_at(buffer: bytes, headers: HeaderColumns, nth: int) -> list[tuple[str, bytes | None]]:
+    """The headers of one record."""
+    entries = range(int(headers.offsets[nth]), int(headers.offsets[nth + 1]))
+    return [
+        (
+            (bytes_at(buffer, headers.keys, each) or b"").decode("utf-8", "replace"),
+            bytes_at(buffer, headers.values, each),
+        )
+        for each in entries
+    ]
