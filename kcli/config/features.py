@@ -41,16 +41,21 @@ class MetadataVersion:
         return self.name
 
 
-METADATA_VERSIONS: tuple[MetadataVersion, ...] = tuple(
-    MetadataVersion(level, name)
-    for level, name in enumerate(
-        (
-            "3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0 3.7-IV1 3.7-IV2 3.7-IV3 "
-            "3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1 4.2-IV0 4.2-IV1"
-        ).split(),
-        start=7,
-    )
+# fmt: off
+_NAMES = (
+    "3.3-IV3",
+    "3.4-IV0",
+    "3.5-IV0", "3.5-IV1", "3.5-IV2",
+    "3.6-IV0", "3.6-IV1", "3.6-IV2",
+    "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4",
+    "3.8-IV0",
+    "3.9-IV0",
+    "4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3",
+    "4.1-IV0", "4.1-IV1",
+    "4.2-IV0", "4.2-IV1",
 )
+# fmt: on
+METADATA_VERSIONS = tuple(MetadataVersion(level, name) for level, name in enumerate(_NAMES, start=7))
 _BY_NAME = {version.name: version for version in METADATA_VERSIONS}
 _BY_LEVEL = {version.level: version for version in METADATA_VERSIONS}
 # A bare release is its newest level: the table is in ascending order, so the last one stays.

@@ -7,7 +7,6 @@ from kcli.config.features import (
     FEATURES,
     LATEST_PRODUCTION,
     FeatureError,
-    MetadataVersion,
     check_dependencies,
     effective_levels,
     metadata_version,
@@ -34,7 +33,7 @@ def test_releases_and_levels(text: str, level: int) -> None:
 
 
 def test_4_1_is_the_latest_for_production() -> None:
-    assert LATEST_PRODUCTION == MetadataVersion(27, "4.1-IV1")
+    assert (LATEST_PRODUCTION.level, LATEST_PRODUCTION.name) == (27, "4.1-IV1")
     assert LATEST_PRODUCTION.is_production
     assert not metadata_version(28).is_production
 
