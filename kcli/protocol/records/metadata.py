@@ -1,0 +1,390 @@
+"""The records of `__cluster_metadata`: every type and version that Kafka 4.x reads (KIP-500 and its successors).
+
+A record's value is `frame version 1 | api key | record version | fields`, the first three as unsigned varints. Which
+version a controller writes follows from the cluster's metadata.version: `write_version_for`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+from uuid import UUID
+
+from kcli.errors import CorruptRecordError
+from kcli.protocol.records.schema import (
+    ZERO_UUID,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Json,
+    UInt16,
+    decode,
+    encode,
+    record,
+    schema_of,
+    since,
+    tag,
+    to_json,
+)
+from kcli.protocol.varint import VarintError, encode_uvarint, read_uvarint
+
+FRAME_VERSION = 1
+NO_LEADER = -1
+NO_LEADER_CHANGE = -2
+# metadata.version levels at which record versions change (MetadataVersion in KIP-584's terms).
+METADATA_VERSION_3_4_IV0 = 8
+METADATA_VERSION_3_7_IV2 = 17
+METADATA_VERSION_4_0_IV1 = 23
+METADATA_VERSION_4_3_IV0 = 30
+
+
+@record()
+class BrokerEndpoint:
+    name: str = ""
+    host: str = ""
+    port: UInt16 = 0
+    security_protocol: Int16 = 0
+
+
+@record()
+class BrokerFeature:
+    name: str = ""
+    min_supported_version: Int16 = 0
+    max_supported_version: Int16 = 0
+
+
+@record(0, versions=(0, 4))
+class RegisterBrokerRecord:
+    broker_id: Int32 = 0
+    is_migrating_zk_broker: Annotated[bool, since(2)] = False
+    incarnation_id: UUID = ZERO_UUID
+    broker_epoch: Int64 = 0
+    end_points: tuple[BrokerEndpoint, ...] = ()
+    features: tuple[BrokerFeature, ...] = ()
+    rack: str | None = ""
+    fenced: bool = True
+    in_controlled_shutdown: Annotated[bool, since(1)] = False
+    log_dirs: Annotated[tuple[UUID, ...], since(3), tag(0)] = ()
+    cordoned_log_dirs: Annotated[tuple[UUID, ...] | None, since(4), tag(1)] = None
+
+
+@record(1, versions=(0, 0))
+class UnregisterBrokerRecord:
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = 0
+
+
+@record(2, versions=(0, 0))
+class TopicRecord:
+    name: str = ""
+    topic_id: UUID = ZERO_UUID
+
+
+@record(3, versions=(0, 2))
+class PartitionRecord:
+    partition_id: Int32 = -1
+    topic_id: UUID = ZERO_UUID
+    replicas: tuple[Int32, ...] = ()
+    isr: tuple[Int32, ...] = ()
+    removing_replicas: tuple[Int32, ...] = ()
+    adding_replicas: tuple[Int32, ...] = ()
+    leader: Int32 = NO_LEADER
+    leader_recovery_state: Annotated[Int8, tag(0)] = 0
+    leader_epoch: Int32 = -1
+    partition_epoch: Int32 = -1
+    directories: Annotated[tuple[UUID, ...], since(1)] = ()
+    eligible_leader_replicas: Annotated[tuple[Int32, ...] | None, since(2), tag(1)] = None
+    last_known_elr: Annotated[tuple[Int32, ...] | None, since(2), tag(2)] = None
+
+
+@record(4, versions=(0, 0))
+class ConfigRecord:
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    name: str = ""
+    value: str | None = ""
+
+
+@record(5, versions=(0, 2))
+class PartitionChangeRecord:
+    """Null or absent is "unchanged"; every one of these bumps the partition epoch."""
+
+    partition_id: Int32 = -1
+    topic_id: UUID = ZERO_UUID
+    isr: Annotated[tuple[Int32, ...] | None, tag(0)] = None
+    leader: Annotated[Int32, tag(1)] = NO_LEADER_CHANGE
+    replicas: Annotated[tuple[Int32, ...] | None, tag(2)] = None
+    removing_replicas: Annotated[tuple[Int32, ...] | None, tag(3)] = None
+    adding_replicas: Annotated[tuple[Int32, ...] | None, tag(4)] = None
+    leader_recovery_state: Annotated[Int8, tag(5)] = -1
+    eligible_leader_replicas: Annotated[tuple[Int32, ...] | None, since(2), tag(6)] = None
+    last_known_elr: Annotated[tuple[Int32, ...] | None, since(2), tag(7)] = None
+    directories: Annotated[tuple[UUID, ...] | None, since(1), tag(8)] = None
+
+
+@record(7, versions=(0, 0))
+class FenceBrokerRecord:
+    id: Int32 = 0
+    epoch: Int64 = 0
+
+
+@record(8, versions=(0, 0))
+class UnfenceBrokerRecord:
+    id: Int32 = 0
+    epoch: Int64 = 0
+
+
+@record(9, versions=(0, 0))
+class RemoveTopicRecord:
+    topic_id: UUID = ZERO_UUID
+
+
+@record(10, versions=(0, 0))
+class DelegationTokenRecord:
+    owner: str = ""
+    requester: str = ""
+    renewers: tuple[str, ...] = ()
+    issue_timestamp: Int64 = 0
+    max_timestamp: Int64 = 0
+    expiration_timestamp: Int64 = 0
+    token_id: str = ""
+
+
+@record(11, versions=(0, 0))
+class UserScramCredentialRecord:
+    name: str = ""
+    mechanism: Int8 = 0
+    salt: bytes = b""
+    stored_key: bytes = b""
+    server_key: bytes = b""
+    iterations: Int32 = 0
+
+
+@record(12, versions=(0, 0))
+class FeatureLevelRecord:
+    name: str = ""
+    feature_level: Int16 = 0
+
+
+@record()
+class QuotaEntity:
+    entity_type: str = ""
+    entity_name: str | None = ""
+
+
+@record(14, versions=(0, 0))
+class ClientQuotaRecord:
+    entity: tuple[QuotaEntity, ...] = ()
+    key: str = ""
+    value: float = 0.0
+    remove: bool = False
+
+
+@record(15, versions=(0, 0))
+class ProducerIdsRecord:
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = -1
+    next_producer_id: Int64 = 0
+
+
+@record(17, versions=(0, 3))
+class BrokerRegistrationChangeRecord:
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = 0
+    fenced: Annotated[Int8, tag(0)] = 0
+    in_controlled_shutdown: Annotated[Int8, since(1), tag(1)] = 0
+    log_dirs: Annotated[tuple[UUID, ...], since(2), tag(2)] = ()
+    cordoned_log_dirs: Annotated[tuple[UUID, ...] | None, since(3), tag(3)] = None
+
+
+@record(18, versions=(0, 0))
+class AccessControlEntryRecord:
+    id: UUID = ZERO_UUID
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    pattern_type: Int8 = 0
+    principal: str = ""
+    host: str = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+@record(19, versions=(0, 0))
+class RemoveAccessControlEntryRecord:
+    id: UUID = ZERO_UUID
+
+
+@record(20, versions=(0, 0))
+class NoOpRecord:
+    """Written when idle, so that followers see a live leader."""
+
+
+@record(21, versions=(0, 0))
+class ZkMigrationStateRecord:
+    zk_migration_state: Int8 = 0
+
+
+@record(22, versions=(0, 0))
+class RemoveUserScramCredentialRecord:
+    name: str = ""
+    mechanism: Int8 = 0
+
+
+@record(23, versions=(0, 0))
+class BeginTransactionRecord:
+    name: Annotated[str | None, tag(0)] = None
+
+
+@record(24, versions=(0, 0))
+class EndTransactionRecord:
+    pass
+
+
+@record(25, versions=(0, 0))
+class AbortTransactionRecord:
+    reason: Annotated[str | None, tag(0)] = None
+
+
+@record(26, versions=(0, 0))
+class RemoveDelegationTokenRecord:
+    token_id: str = ""
+
+
+@record()
+class ControllerEndpoint:
+    name: str = ""
+    host: str = ""
+    port: UInt16 = 0
+    security_protocol: Int16 = 0
+
+
+@record()
+class ControllerFeature:
+    name: str = ""
+    min_supported_version: Int16 = 0
+    max_supported_version: Int16 = 0
+
+
+@record(27, versions=(0, 0))
+class RegisterControllerRecord:
+    controller_id: Int32 = 0
+    incarnation_id: UUID = ZERO_UUID
+    zk_migration_ready: bool = False
+    end_points: tuple[ControllerEndpoint, ...] = ()
+    features: tuple[ControllerFeature, ...] = ()
+
+
+@record(28, versions=(0, 0))
+class ClearElrRecord:
+    """An empty topic name clears every topic's ELR."""
+
+    topic_name: str = ""
+
+
+@record(29, versions=(0, 0))
+class UnregisterControllerRecord:
+    controller_id: Int32 = 0
+
+
+MetadataRecord = (
+    RegisterBrokerRecord
+    | UnregisterBrokerRecord
+    | TopicRecord
+    | PartitionRecord
+    | ConfigRecord
+    | PartitionChangeRecord
+    | FenceBrokerRecord
+    | UnfenceBrokerRecord
+    | RemoveTopicRecord
+    | DelegationTokenRecord
+    | UserScramCredentialRecord
+    | FeatureLevelRecord
+    | ClientQuotaRecord
+    | ProducerIdsRecord
+    | BrokerRegistrationChangeRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
+    | NoOpRecord
+    | ZkMigrationStateRecord
+    | RemoveUserScramCredentialRecord
+    | BeginTransactionRecord
+    | EndTransactionRecord
+    | AbortTransactionRecord
+    | RemoveDelegationTokenRecord
+    | RegisterControllerRecord
+    | ClearElrRecord
+    | UnregisterControllerRecord
+)
+
+_TYPES: dict[int, type[MetadataRecord]] = {schema_of(cls).key: cls for cls in MetadataRecord.__args__}
+
+
+def write_version_for(record: MetadataRecord, metadata_version: int) -> int:
+    """The version in which a cluster at this metadata.version level writes `record`."""
+    match record:
+        case RegisterBrokerRecord():
+            return 1 + _reached(
+                metadata_version,
+                METADATA_VERSION_3_4_IV0,
+                METADATA_VERSION_3_7_IV2,
+                METADATA_VERSION_4_3_IV0,
+            )
+        case PartitionRecord() | PartitionChangeRecord():
+            return _reached(metadata_version, METADATA_VERSION_3_7_IV2, METADATA_VERSION_4_0_IV1)
+        case BrokerRegistrationChangeRecord():
+            return _lowest_version(record)
+        case _:
+            return 0
+
+
+def _reached(metadata_version: int, *thresholds: int) -> int:
+    return sum(metadata_version >= threshold for threshold in thresholds)
+
+
+def _lowest_version(change: BrokerRegistrationChangeRecord) -> int:
+    """Kafka's controller writes this record in the lowest version that has the field it changes."""
+    if change.cordoned_log_dirs is not None:
+        return 3
+    if change.log_dirs:
+        return 2
+    return 1 if change.in_controlled_shutdown else 0
+
+
+def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
+    """The value of a record of the metadata log, framing included."""
+    frame = (FRAME_VERSION, schema_of(type(record)).key, version)
+    return b"".join(map(encode_uvarint, frame)) + encode(record, version)
+
+
+def decode_metadata_record(value: bytes) -> tuple[MetadataRecord, int]:
+    """(record, its version). CorruptRecordError for broken bytes and for types this release does not know."""
+    try:
+        frame_version, position = read_uvarint(value, 0)
+        if frame_version != FRAME_VERSION:
+            raise CorruptRecordError(
+                f"Could not deserialize metadata record due to unknown frame version {frame_version}"
+                f"(only frame version {FRAME_VERSION} is supported)"
+            )
+        key, position = read_uvarint(value, position)
+        version, position = read_uvarint(value, position)
+    except (IndexError, VarintError) as error:
+        raise CorruptRecordError(f"Error while reading the frame of a metadata record: {error}") from None
+    cls = _TYPES.get(key)
+    if cls is None:
+        raise CorruptRecordError(f"Unknown metadata id {key}")
+    return decode(cls, version, value, position), version
+
+
+def metadata_record_type_name(record: MetadataRecord) -> str:
+    """`FeatureLevelRecord` -> `FEATURE_LEVEL_RECORD`, as Kafka's tools print it."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(record).__name__).upper()
+
+
+def metadata_record_to_json(record: MetadataRecord, version: int) -> dict[str, Json]:
+    """`{"type", "version", "data"}`: how dump-log and the metadata shell show a record."""
+    return {
+        "type": metadata_record_type_name(record),
+        "version": version,
+        "data": to_json(record, version),
+    }

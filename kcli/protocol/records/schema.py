@@ -1,0 +1,471 @@
+"""One codec for every record value that Kafka defines by a schema: a dataclass *is* its schema.
+
+A field's annotation says how it is written: `Int32` and its kin, `str`, `bytes`, `bool`, `UUID`, `tuple[X, ...]` for
+an array, `X | None` for a nullable one, another record for a struct. `Annotated` adds `tag(n)`, and `since(n)` or
+`only(n)` for the versions that have it. Fields are declared in Kafka's order, which is also that of its JSON; tagged
+fields go to the end on the wire, in ascending order, and only where they differ from their default (KIP-482).
+
+A plain `UUID` keeps the zero uuid as a value; `UUID | None` reads it as None.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import struct
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Annotated, TypeVar, dataclass_transform
+from uuid import UUID
+
+from kcli.errors import CorruptRecordError, UnsupportedVersionException
+from kcli.protocol.varint import VarintError, encode_uvarint, read_uvarint
+
+ZERO_UUID = UUID(int=0)
+
+T = TypeVar("T")
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+# Declaring ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A fixed-width number: its struct code, big-endian."""
+
+    code: str
+
+
+Int8 = Annotated[int, Number("b")]
+Int16 = Annotated[int, Number("h")]
+UInt16 = Annotated[int, Number("H")]
+Int32 = Annotated[int, Number("i")]
+Int64 = Annotated[int, Number("q")]
+
+
+@dataclass(frozen=True, slots=True)
+class tag:
+    """The field is tagged: absent when it has its default value."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class since:
+    """The first version with this field. An earlier one refuses another value than the default, or drops it."""
+
+    version: int
+    ignorable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class only:
+    """The one version with this field; other versions drop it."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a record class is besides its fields. `key` is its api key or record type, -1 for a nested struct."""
+
+    key: int
+    min_version: int
+    max_version: int
+    flexible_since: int
+
+
+_SCHEMAS: dict[type, Schema] = {}
+NEVER_FLEXIBLE = 1 << 15
+MAX_VERSION = NEVER_FLEXIBLE - 1
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def record(
+    key: int = -1, *, versions: tuple[int, int] = (0, MAX_VERSION), flexible_since: int = 0
+) -> Callable[[type[T]], type[T]]:
+    """A frozen keyword-only dataclass with a schema. A nested struct takes versions and flexibility of its record."""
+
+    def declare(cls: type[T]) -> type[T]:
+        made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        _SCHEMAS[made] = Schema(key, *versions, flexible_since)
+        return made
+
+    return declare
+
+
+def schema_of(cls: type) -> Schema:
+    return _SCHEMAS[cls]
+
+
+# Using --------------------------------------------------------------------------------------------
+
+
+def encode(value: object, version: int) -> bytes:
+    """The fields of `value`, without any framing. UnsupportedVersionException if `version` cannot say them."""
+    schema = _checked(type(value), version)
+    out = bytearray()
+    _plan(type(value), version, version >= schema.flexible_since).write(out, value)
+    return bytes(out)
+
+
+def decode(cls: type[T], version: int, buffer: bytes, position: int = 0) -> T:
+    """CorruptRecordError unless the bytes from `position` to the end are exactly one `cls`."""
+    schema = _checked(cls, version)
+    reader = _Reader(buffer, position)
+    try:
+        value = _plan(cls, version, version >= schema.flexible_since).read(reader)
+    except (IndexError, VarintError, UnicodeDecodeError, struct.error) as error:
+        raise CorruptRecordError(f"Error reading version {version} of {cls.__name__}: {error}") from None
+    if reader.position != len(buffer):
+        raise CorruptRecordError(
+            f"Found {len(buffer) - reader.position} byte(s) of garbage after version {version} of {cls.__name__}"
+        )
+    return typing.cast("T", value)
+
+
+def to_json(value: object, version: int) -> dict[str, Json]:
+    """As Kafka's JSON converters print it: camelCase names, schema order, tagged fields only if not the default."""
+    schema = _checked(type(value), version)
+    return _plan(type(value), version, version >= schema.flexible_since).to_json(value)
+
+
+def _checked(cls: type, version: int) -> Schema:
+    schema = _SCHEMAS[cls]
+    if not schema.min_version <= version <= schema.max_version:
+        raise UnsupportedVersionException(
+            f"Version {version} of {cls.__name__} is not known; {schema.min_version} to {schema.max_version} are"
+        )
+    return schema
+
+
+# The wire types -----------------------------------------------------------------------------------
+
+
+class _Reader:
+    __slots__ = ("buffer", "position")
+
+    def __init__(self, buffer: bytes, position: int) -> None:
+        self.buffer = buffer
+        self.position = position
+
+    def take(self, size: int) -> bytes:
+        start = self.position
+        end = start + size
+        if end > len(self.buffer):
+            raise IndexError(f"{size} bytes wanted where {len(self.buffer) - start} are left")
+        self.position = end
+        return self.buffer[start:end]
+
+    def uvarint(self) -> int:
+        value, self.position = read_uvarint(self.buffer, self.position)
+        return value
+
+    def number(self, form: struct.Struct) -> int:
+        value: int = form.unpack(self.take(form.size))[0]
+        return value
+
+
+class _Type(typing.Protocol):
+    def write(self, out: bytearray, value: typing.Any) -> None: ...
+    def read(self, reader: _Reader) -> object: ...
+    def to_json(self, value: typing.Any) -> Json: ...
+
+
+class _Number:
+    def __init__(self, code: str) -> None:
+        self.form = struct.Struct(">" + code)
+
+    def write(self, out: bytearray, value: float) -> None:
+        out += self.form.pack(value)
+
+    def read(self, reader: _Reader) -> object:
+        return reader.number(self.form)
+
+    def to_json(self, value: float) -> Json:
+        return value
+
+
+class _Uuid:
+    def __init__(self, nullable: bool) -> None:
+        self.nullable = nullable
+
+    def write(self, out: bytearray, value: UUID | None) -> None:
+        out += (value or ZERO_UUID).bytes
+
+    def read(self, reader: _Reader) -> object:
+        value = UUID(bytes=reader.take(16))
+        return None if self.nullable and not value.int else value
+
+    def to_json(self, value: UUID | None) -> Json:
+        return uuid_text(value or ZERO_UUID)
+
+
+class _Length:
+    """The length before a string, bytes or array: compact where flexible; -1 stands for null."""
+
+    def __init__(self, form: struct.Struct, flexible: bool, nullable: bool) -> None:
+        self.form = form
+        self.flexible = flexible
+        self.nullable = nullable
+
+    def write(self, out: bytearray, length: int) -> None:
+        out += encode_uvarint(length + 1) if self.flexible else self.form.pack(length)
+
+    def write_null(self, out: bytearray) -> None:
+        if not self.nullable:
+            raise TypeError("null in a field that is not nullable")
+        self.write(out, -1)
+
+    def read(self, reader: _Reader) -> int:
+        length = reader.uvarint() - 1 if self.flexible else reader.number(self.form)
+        if length < 0 and not self.nullable:
+            raise IndexError("a field that is not nullable was serialized as null")
+        # The smallest element of any array takes a byte, so this bounds arrays too.
+        if length > len(reader.buffer) - reader.position:
+            raise IndexError(
+                f"a length of {length} where {len(reader.buffer) - reader.position} bytes are left"
+            )
+        return length
+
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+
+class _String:
+    def __init__(self, flexible: bool, nullable: bool) -> None:
+        self.length = _Length(_INT16, flexible, nullable)
+
+    def write(self, out: bytearray, value: str | None) -> None:
+        if value is None:
+            self.length.write_null(out)
+            return
+        encoded = value.encode()
+        self.length.write(out, len(encoded))
+        out += encoded
+
+    def read(self, reader: _Reader) -> object:
+        length = self.length.read(reader)
+        return None if length < 0 else reader.take(length).decode()
+
+    def to_json(self, value: str | None) -> Json:
+        return value
+
+
+class _Bytes:
+    def __init__(self, flexible: bool, nullable: bool) -> None:
+        self.length = _Length(_INT32, flexible, nullable)
+
+    def write(self, out: bytearray, value: bytes | None) -> None:
+        if value is None:
+            self.length.write_null(out)
+            return
+        self.length.write(out, len(value))
+        out += value
+
+    def read(self, reader: _Reader) -> object:
+        length = self.length.read(reader)
+        return None if length < 0 else reader.take(length)
+
+    def to_json(self, value: bytes | None) -> Json:
+        return None if value is None else base64.b64encode(value).decode()
+
+
+class _Array:
+    def __init__(self, element: _Type, flexible: bool, nullable: bool) -> None:
+        self.element = element
+        self.length = _Length(_INT32, flexible, nullable)
+
+    def write(self, out: bytearray, value: tuple[object, ...] | None) -> None:
+        if value is None:
+            self.length.write_null(out)
+            return
+        self.length.write(out, len(value))
+        write = self.element.write
+        for element in value:
+            write(out, element)
+
+    def read(self, reader: _Reader) -> object:
+        length = self.length.read(reader)
+        if length < 0:
+            return None
+        read = self.element.read
+        return tuple([read(reader) for _ in range(length)])
+
+    def to_json(self, value: tuple[object, ...] | None) -> Json:
+        return None if value is None else [self.element.to_json(element) for element in value]
+
+
+class _NullableStruct:
+    """One byte before the struct: 1 for present, -1 for null."""
+
+    def __init__(self, plan: _Plan) -> None:
+        self.plan = plan
+
+    def write(self, out: bytearray, value: object) -> None:
+        if value is None:
+            out += b"\xff"
+        else:
+            out += b"\x01"
+            self.plan.write(out, value)
+
+    def read(self, reader: _Reader) -> object:
+        return None if reader.take(1)[0] >= 0x80 else self.plan.read(reader)
+
+    def to_json(self, value: object) -> Json:
+        return None if value is None else self.plan.to_json(value)
+
+
+# Plans: a class at a version ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    json_name: str
+    type: _Type
+    default: object
+    tag: int | None
+    ignorable: bool
+
+
+class _Plan:
+    """How one class is written and read at one version."""
+
+    def __init__(self, cls: type, fields: list[_Field], absent: list[_Field], flexible: bool) -> None:
+        self.cls = cls
+        self.fields = fields
+        self.plain = [field for field in fields if field.tag is None]
+        self.tagged = sorted(
+            (field for field in fields if field.tag is not None), key=lambda field: field.tag or 0
+        )
+        self.by_tag = {field.tag: field for field in self.tagged}
+        self.refused = [field for field in absent if not field.ignorable]
+        self.flexible = flexible
+
+    def write(self, out: bytearray, value: object) -> None:
+        for field in self.refused:
+            if getattr(value, field.name) != field.default:
+                raise UnsupportedVersionException(
+                    f"Attempted to write a non-default {field.json_name} of {self.cls.__name__} "
+                    "at a version that has no such field"
+                )
+        for field in self.plain:
+            try:
+                field.type.write(out, getattr(value, field.name))
+            except (TypeError, struct.error) as error:
+                raise TypeError(f"{self.cls.__name__}.{field.name} cannot be written: {error}") from error
+        if self.flexible:
+            self._write_tagged(out, value)
+
+    def _write_tagged(self, out: bytearray, value: object) -> None:
+        present = [
+            (field, item) for field in self.tagged if (item := getattr(value, field.name)) != field.default
+        ]
+        out += encode_uvarint(len(present))
+        for field, item in present:
+            content = bytearray()
+            field.type.write(content, item)
+            out += encode_uvarint(field.tag or 0)
+            out += encode_uvarint(len(content))
+            out += content
+
+    def read(self, reader: _Reader) -> object:
+        values = {field.name: field.type.read(reader) for field in self.plain}
+        if self.flexible:
+            for _ in range(reader.uvarint()):
+                number = reader.uvarint()
+                content = reader.take(reader.uvarint())
+                field = self.by_tag.get(number)
+                if field is not None:  # tags of a newer Kafka are passed over
+                    values[field.name] = field.type.read(_Reader(content, 0))
+        return self.cls(**values)
+
+    def to_json(self, value: object) -> dict[str, Json]:
+        """Kafka leaves out tagged fields at their default, except a struct that is null."""
+        node: dict[str, Json] = {}
+        for field in self.fields:
+            item = getattr(value, field.name)
+            if field.tag is None or item != field.default or isinstance(field.type, _NullableStruct):
+                node[field.json_name] = field.type.to_json(item)
+        return node
+
+
+_PLANS: dict[tuple[type, int, bool], _Plan] = {}
+
+
+def _plan(cls: type, version: int, flexible: bool) -> _Plan:
+    plan = _PLANS.get((cls, version, flexible))
+    if plan is None:
+        plan = _PLANS[cls, version, flexible] = _make_plan(cls, version, flexible)
+    return plan
+
+
+def _make_plan(cls: type, version: int, flexible: bool) -> _Plan:
+    # include_extras keeps the Annotated metadata, which is the schema.
+    hints = typing.get_type_hints(cls, include_extras=True)
+    fields: list[_Field] = []
+    absent: list[_Field] = []
+    for declared in dataclasses.fields(cls):
+        hint = hints[declared.name]
+        metadata = typing.get_args(hint)[1:] if typing.get_origin(hint) is Annotated else ()
+        place = next((item for item in metadata if isinstance(item, tag)), None)
+        first = next((item for item in metadata if isinstance(item, since)), None)
+        single = next((item for item in metadata if isinstance(item, only)), None)
+        field = _Field(
+            name=declared.name,
+            json_name=camel_case(declared.name),
+            type=_type(hint, version, flexible),
+            default=declared.default,
+            tag=None if place is None else place.number,
+            ignorable=single is not None or (first is not None and first.ignorable),
+        )
+        has_field = (first is None or version >= first.version) and (
+            single is None or version == single.version
+        )
+        (fields if has_field else absent).append(field)
+    return _Plan(cls, fields, absent, flexible)
+
+
+def _type(hint: object, version: int, flexible: bool, nullable: bool = False) -> _Type:
+    origin = typing.get_origin(hint)
+    arguments = typing.get_args(hint)
+    if origin is Annotated:
+        number = next((item for item in arguments[1:] if isinstance(item, Number)), None)
+        return _Number(number.code) if number else _type(arguments[0], version, flexible, nullable)
+    if origin in (typing.Union, UnionType):
+        (inner,) = (argument for argument in arguments if argument is not NoneType)
+        return _type(inner, version, flexible, nullable=True)
+    if origin is tuple:
+        return _Array(_type(arguments[0], version, flexible), flexible, nullable)
+    if hint is str:
+        return _String(flexible, nullable)
+    if hint is bytes:
+        return _Bytes(flexible, nullable)
+    if hint is bool:
+        return _Number("?")
+    if hint is float:
+        return _Number("d")
+    if hint is UUID:
+        return _Uuid(nullable)
+    assert isinstance(hint, type) and hint in _SCHEMAS, f"no wire type for the annotation {hint!r}"
+    plan = _plan(hint, version, flexible)
+    return _NullableStruct(plan) if nullable else plan
+
+
+# Texts --------------------------------------------------------------------------------------------
+
+
+def camel_case(name: str) -> str:
+    """`k_raft_version` -> `kRaftVersion`."""
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def uuid_text(value: UUID) -> str:
+    """Kafka's spelling: URL-safe base64 without padding, 22 characters."""
+    return base64.urlsafe_b64encode(value.bytes)[:22].decode()
