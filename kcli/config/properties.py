@@ -1,0 +1,180 @@
+"""Java's `.properties` files: read by the rules of `java.util.Properties.load`, written by those of `store`.
+
+Bytes are ISO-8859-1, as Java reads them from a stream; anything else is written `\\uXXXX`. Every key remembers the line
+it stands on, so that an error can name it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from kcli.config.definition import ConfigError
+from kcli.config.java_order import hash_order
+
+_BLANK = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_WRITTEN = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"} | {c: "\\" + c for c in "=:#!"}
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# A properties file is written by people; one larger than this is something else given by mistake.
+MAX_FILE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    value: str
+    where: str
+
+
+class Properties(MutableMapping[str, str]):
+    """Keys and texts in the order of the file; a key set twice keeps its last value."""
+
+    def __init__(self, entries: Mapping[str, str] | None = None, *, where: str = "") -> None:
+        self._entries: dict[str, _Entry] = {}
+        self.update_from(entries or {}, where=where)
+
+    def update_from(self, entries: Mapping[str, str], *, where: str) -> None:
+        """Set every entry; `where` says in errors what set them (a file and line, `--override`)."""
+        for key, value in entries.items():
+            place = entries.where(key) if isinstance(entries, Properties) else where
+            self._entries[key] = _Entry(value, place)
+
+    def where(self, key: str) -> str:
+        """`server.properties:12`, or what else set the key; empty where nothing is known."""
+        entry = self._entries.get(key)
+        return entry.where if entry else ""
+
+    def __getitem__(self, key: str) -> str:
+        return self._entries[key].value
+
+    def __setitem__(self, key: str, value: str) -> None:
+        self._entries[key] = _Entry(value, "")
+
+    def __delitem__(self, key: str) -> None:
+        del self._entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        # Values may be passwords.
+        return f"Properties({', '.join(self._entries)})"
+
+
+def load(path: str) -> Properties:
+    """The properties of a file; raises OSError where it cannot be read, ConfigError where it cannot be understood."""
+    with open(path, "rb") as file:
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path} is larger than {MAX_FILE_BYTES} bytes: not a properties file", where=path)
+    return parse(content.decode("latin-1"), source=path)
+
+
+def parse(text: str, *, source: str = "") -> Properties:
+    """The properties in `text`; `source` names it in errors."""
+    properties = Properties()
+    name = os.path.basename(source) or "properties"
+    for line_number, line in _logical_lines(text):
+        where = f"{name}:{line_number}"
+        key, value = _split(line)
+        try:
+            properties.update_from({_unescape(key): _unescape(value)}, where=where)
+        except ValueError as error:
+            raise ConfigError(str(error), where=where) from None
+    return properties
+
+
+def dumps(entries: Mapping[str, str], *, now: datetime, comment: str = "") -> str:
+    """`entries` as `Properties.store` writes them through a UTF-8 writer: comment, date, then Java's hash order."""
+    lines = [f"#{comment}", f"#{_java_date(now)}"]
+    lines += [f"{_escape(key, key=True)}={_escape(entries[key], key=False)}" for key in hash_order(entries)]
+    return "\n".join(lines) + "\n"
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """(line number, content) of each logical line: continuations joined, comments and blank lines left out."""
+    pending: list[str] = []
+    started_at = 0
+    continued = False
+    for number, line in enumerate(_natural_lines(text), start=1):
+        line = line.lstrip(_BLANK)
+        if not any(pending) and (not line or line[0] in "#!"):
+            # Java takes a blank line after a lone backslash for the end of a line that holds nothing.
+            pending, continued = [], False
+            continue
+        if not continued:
+            started_at = number
+        trailing = len(line) - len(line.rstrip("\\"))
+        continued = trailing % 2 == 1
+        pending.append(line[:-1] if continued else line)
+        if not continued:
+            yield started_at, "".join(pending)
+            pending = []
+    if any(pending):
+        yield started_at, "".join(pending)
+
+
+def _natural_lines(text: str) -> list[str]:
+    """Lines ended by \\n, \\r or \\r\\n; `str.splitlines` would also split at characters that Java keeps."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Key and value, still escaped: apart at the first unescaped `=`, `:` or blank."""
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _BLANK:
+        end += 2 if line[end] == "\\" else 1
+    end = min(end, len(line))
+    rest = line[end:].lstrip(_BLANK)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(_BLANK)
+    return line[:end], rest
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    index = 0
+    while index < len(text):
+        char = text[index]
+        index += 1
+        if char != "\\":
+            out.append(char)
+            continue
+        char = text[index : index + 1]
+        index += 1
+        if char == "u":
+            out.append(_code_unit(text[index : index + 4]))
+            index += 4
+        else:
+            out.append(_ESCAPES.get(char, char))
+    # Two escapes may be the halves of one character beyond the first plane.
+    return "".join(out).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _code_unit(digits: str) -> str:
+    if len(digits) != 4 or any(digit not in "0123456789abcdefABCDEF" for digit in digits):
+        raise ValueError(
+            f"Malformed \\uxxxx encoding: \\u must be followed by four hex digits, not '{digits}'"
+        )
+    return chr(int(digits, 16))
+
+
+def _escape(text: str, *, key: bool) -> str:
+    escaped = "".join(_WRITTEN.get(char, char) for char in text)
+    if key:
+        return escaped.replace(" ", "\\ ")
+    return "\\" + escaped if escaped.startswith(" ") else escaped
+
+
+def _java_date(now: datetime) -> str:
+    """`Sat Nov 21 08:25:06 UTC 2026`, in English whatever the locale; `now` must know its zone."""
+    day, month = _DAYS[now.weekday()], _MONTHS[now.month - 1]
+    return f"{day} {month} {now:%d %H:%M:%S} {now.tzname()} {now.year}"
