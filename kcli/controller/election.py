@@ -1,0 +1,205 @@
+"""Who leads a partition: the rules of leader election and of the eligible leader replicas (KIP-966).
+
+`PartitionChange` builds the record that moves one partition from what it is to what it shall be. A replica is
+acceptable when its broker is active; it is valid when it is acceptable and known to hold every committed record,
+that is, when it is in the ISR, or the ISR is empty and it is in the ELR.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from kcli.controller.delta import merge_partition_change
+from kcli.controller.image import (
+    LOST_DIRECTORY,
+    BrokerRegistration,
+    LeaderRecoveryState,
+    PartitionImage,
+)
+from kcli.protocol.records.metadata import NO_LEADER, NO_LEADER_CHANGE, PartitionChangeRecord
+
+
+class Election(Enum):
+    """How hard to try: keep the leader if possible, prefer the first replica, or take any live one."""
+
+    ONLINE = auto()
+    PREFERRED = auto()
+    UNCLEAN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionRules:
+    """What the cluster says about one topic's elections.
+
+    `acceptable(broker, directory)` tells whether that broker may lead with its replica in that directory.
+    """
+
+    acceptable: Callable[[int, uuid.UUID], bool]
+    elr_enabled: bool
+    min_insync_replicas: int
+    unclean_allowed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Elected:
+    leader: int
+    unclean: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTarget:
+    """What a partition shall become; None keeps what is. `uncleanly_stopped` replicas are dropped from the ELR."""
+
+    isr: tuple[int, ...] | None = None
+    replicas: tuple[int, ...] | None = None
+    adding: tuple[int, ...] | None = None
+    removing: tuple[int, ...] | None = None
+    directories: tuple[uuid.UUID, ...] | None = None
+    recovery_state: LeaderRecoveryState | None = None
+    election: Election = Election.ONLINE
+    uncleanly_stopped: tuple[int, ...] = ()
+
+
+def partition_change(
+    topic_id: uuid.UUID, partition_id: int, old: PartitionImage, target: PartitionTarget, rules: ElectionRules
+) -> PartitionChangeRecord | None:
+    """The record that takes `old` to `target`, with the leader elected for it; None when nothing changes."""
+    replicas = old.replicas if target.replicas is None else target.replicas
+    directories = old.directories if target.directories is None else target.directories
+    wanted_isr = old.isr if target.isr is None else target.isr
+    isr = wanted_isr
+    if not isr and not rules.elr_enabled:
+        # Without an ELR the last in-sync replica must stay known, dead or not.
+        isr = old.isr
+    elr = _eligible(old, isr, rules, target.uncleanly_stopped)
+    elected = _elect(
+        old, replicas, dict(zip(replicas, directories, strict=True)), isr, elr, target.election, rules
+    )
+    recovery = old.recovery_state if target.recovery_state is None else target.recovery_state
+    if elected.unclean:
+        isr, elr, recovery = (elected.leader,), (), LeaderRecoveryState.RECOVERING
+    elif elected.leader != NO_LEADER and not isr:
+        isr = (elected.leader,)
+        elr = _without(elr, isr)
+        if len(isr) >= _effective_min_isr(rules, replicas):
+            elr = ()
+    last_known = _last_known(old, elected, isr, rules, replicas)
+
+    # Reassignment that shrinks the replica set needs a new leader epoch even with the same leader (KAFKA-15021).
+    leader = NO_LEADER_CHANGE
+    if elected.leader != old.leader or not set(old.replicas) <= set(replicas):
+        leader = elected.leader
+    record = PartitionChangeRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        isr=_changed(isr, old.isr),
+        leader=leader,
+        replicas=_changed(replicas, old.replicas),
+        removing_replicas=_changed(
+            old.removing if target.removing is None else target.removing, old.removing
+        ),
+        adding_replicas=_changed(old.adding if target.adding is None else target.adding, old.adding),
+        leader_recovery_state=-1 if recovery is old.recovery_state else int(recovery),
+        eligible_leader_replicas=_changed(elr, old.elr),
+        last_known_elr=_changed(last_known, old.last_known_elr),
+        directories=_changed(directories, old.directories),
+    )
+    if leader == NO_LEADER_CHANGE and _same(merge_partition_change(old, record), old):
+        return None
+    return record
+
+
+def _same(merged: PartitionImage, old: PartitionImage) -> bool:
+    return (
+        merged.isr == old.isr
+        and merged.replicas == old.replicas
+        and merged.adding == old.adding
+        and merged.removing == old.removing
+        and merged.elr == old.elr
+        and merged.last_known_elr == old.last_known_elr
+        and merged.directories == old.directories
+        and merged.recovery_state is old.recovery_state
+    )
+
+
+def _eligible(
+    old: PartitionImage, isr: Sequence[int], rules: ElectionRules, uncleanly_stopped: Sequence[int]
+) -> tuple[int, ...]:
+    """The ELR beside `isr`: what left the ISR while it was too small to commit anything without those replicas."""
+    if not rules.elr_enabled:
+        return old.elr
+    if len(isr) >= _effective_min_isr(rules, old.replicas):
+        return ()
+    candidates = tuple(dict.fromkeys((*old.isr, *old.elr)))
+    return _without(_without(candidates, isr), uncleanly_stopped)
+
+
+def _effective_min_isr(rules: ElectionRules, replicas: Sequence[int]) -> int:
+    return min(rules.min_insync_replicas, len(replicas))
+
+
+def _elect(
+    old: PartitionImage,
+    replicas: Sequence[int],
+    directories: Mapping[int, uuid.UUID],
+    isr: Sequence[int],
+    elr: Sequence[int],
+    election: Election,
+    rules: ElectionRules,
+) -> _Elected:
+    def acceptable(replica: int) -> bool:
+        return replica in directories and rules.acceptable(replica, directories[replica])
+
+    def valid(replica: int) -> bool:
+        return acceptable(replica) and (replica in isr or (not isr and replica in elr))
+
+    if election is Election.PREFERRED and valid(replicas[0]):
+        return _Elected(replicas[0])
+    if valid(old.leader):
+        return _Elected(old.leader)
+    for replica in replicas:
+        if valid(replica):
+            return _Elected(replica)
+    if rules.elr_enabled and not isr and not elr and len(old.last_known_elr) == 1:
+        (last_leader,) = old.last_known_elr
+        if acceptable(last_leader):
+            return _Elected(last_leader, unclean=True)
+    if election is Election.UNCLEAN or rules.unclean_allowed:
+        for replica in replicas:
+            if acceptable(replica):
+                return _Elected(replica, unclean=True)
+    return _Elected(NO_LEADER)
+
+
+def _last_known(
+    old: PartitionImage, elected: _Elected, isr: Sequence[int], rules: ElectionRules, replicas: Sequence[int]
+) -> tuple[int, ...]:
+    """The last leader is remembered while there is none, for the day when ISR and ELR are both empty."""
+    if not rules.elr_enabled:
+        return old.last_known_elr
+    if len(isr) >= _effective_min_isr(rules, replicas):
+        return ()
+    if elected.leader == NO_LEADER and old.leader != NO_LEADER:
+        return (old.leader,)
+    return old.last_known_elr
+
+
+def _without(values: Sequence[int], removed: Sequence[int]) -> tuple[int, ...]:
+    return tuple(value for value in values if value not in removed)
+
+
+def _changed(new: tuple, old: tuple) -> tuple | None:  # type: ignore[type-arg]  # of ids or of directories
+    return None if new == old else new
+
+
+def may_lead(brokers: Mapping[int, BrokerRegistration]) -> Callable[[int, uuid.UUID], bool]:
+    """Active brokers may lead, unless the replica's directory is known to be lost."""
+
+    def acceptable(broker_id: int, directory: uuid.UUID) -> bool:
+        broker = brokers.get(broker_id)
+        return broker is not None and broker.active and directory != LOST_DIRECTORY
+
+    return acceptable

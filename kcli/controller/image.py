@@ -1,0 +1,254 @@
+"""What the cluster is at one offset of the metadata log: topics, brokers, configs, features, ACLs and the rest.
+
+An image never changes. `MetadataDelta` (delta.py) makes the next one and shares with it everything that stayed: a
+commit copies the table of topics and the topics that it touches, so its cost does not grow with the number of its
+records, and a topic with ten thousand partitions is copied once per commit.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+# Directory ids with a meaning of their own (KIP-858); real ones are random and never below 100.
+MIGRATING_DIRECTORY = uuid.UUID(int=0)
+UNASSIGNED_DIRECTORY = uuid.UUID(int=1)
+LOST_DIRECTORY = uuid.UUID(int=2)
+
+METADATA_VERSION = "metadata.version"
+
+
+class LeaderRecoveryState(IntEnum):
+    """Whether a leader was elected uncleanly and has not yet said that its log is whole (KIP-704)."""
+
+    RECOVERED = 0
+    RECOVERING = 1
+
+
+class ConfigResourceType(IntEnum):
+    """What a config belongs to, as it stands in Config records and requests."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ConfigResource:
+    """A topic, a broker (name "" = the cluster's default), a group, a client-metrics subscription."""
+
+    type: ConfigResourceType
+    name: str
+
+
+CLUSTER_DEFAULT = ConfigResource(ConfigResourceType.BROKER, "")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    """A partition as the controller has decided it. `directories` runs parallel to `replicas`."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    directories: tuple[uuid.UUID, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
+
+    def directory(self, replica: int) -> uuid.UUID:
+        """The log directory that holds this replica; ValueError when the broker holds none."""
+        return self.directories[self.replicas.index(replica)]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    name: str
+    topic_id: uuid.UUID
+    partitions: Mapping[int, PartitionImage]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one listener of a node is reached. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    min_version: int
+    max_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """A broker that has registered; `epoch` is the offset of its registration and fences older lives of the same id."""
+
+    id: int
+    epoch: int
+    incarnation_id: uuid.UUID
+    endpoints: Mapping[str, Endpoint]
+    features: Mapping[str, VersionRange]
+    rack: str | None = None
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
+    directories: tuple[uuid.UUID, ...] = ()
+    is_migrating_zk_broker: bool = False
+
+    @property
+    def active(self) -> bool:
+        """May lead and be in ISRs."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRegistration:
+    id: int
+    incarnation_id: uuid.UUID
+    endpoints: Mapping[str, Endpoint]
+    features: Mapping[str, VersionRange]
+    zk_migration_ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AclEntry:
+    """One access control entry; the numbers are those of the wire (AclOperation, PatternType, …)."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What is kept of a password (RFC 5802); never shown."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramKey:
+    """Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+
+    user: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationToken:
+    """KIP-48. Principals are `Type:name`; the HMAC is not stored, it is derived from the id and the secret key."""
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_timestamp_ms: int
+    max_timestamp_ms: int
+    expiration_timestamp_ms: int
+
+
+# Which user, client id or address a quota is for: (type, name) pairs sorted by type; name None = the default entity.
+QuotaEntity = tuple[tuple[str, str | None], ...]
+
+
+class Topics:
+    """The topics of one image: by name, by id, and all of them in the order of their names."""
+
+    __slots__ = ("_sorted_names", "by_id", "ids")
+
+    def __init__(self, by_id: Mapping[uuid.UUID, TopicImage], ids: Mapping[str, uuid.UUID]) -> None:
+        self.by_id = by_id
+        self.ids = ids
+        self._sorted_names: tuple[str, ...] | None = None
+
+    def topic(self, name: str) -> TopicImage | None:
+        topic_id = self.ids.get(name)
+        return None if topic_id is None else self.by_id[topic_id]
+
+    def topic_by_id(self, topic_id: uuid.UUID | None) -> TopicImage | None:
+        return None if topic_id is None else self.by_id.get(topic_id)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        if self._sorted_names is None:
+            self._sorted_names = tuple(sorted(self.ids))
+        return self._sorted_names
+
+    def with_partitions(self, by_id: Mapping[uuid.UUID, TopicImage]) -> Topics:
+        """The same topics with other partitions; keeps the sorted names."""
+        topics = Topics(by_id, self.ids)
+        topics._sorted_names = self._sorted_names
+        return topics
+
+    def __iter__(self) -> Iterator[TopicImage]:
+        return (self.by_id[self.ids[name]] for name in self.names)
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Topics) and self.by_id == other.by_id
+
+    __hash__ = None  # type: ignore[assignment]  # a table is no key
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    """Everything the metadata log says up to and including `offset` (-1: nothing yet), written in `epoch`."""
+
+    cluster_id: str = ""
+    offset: int = -1
+    epoch: int = 0
+    timestamp_ms: int = 0
+    features: Mapping[str, int] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerRegistration] = field(default_factory=dict)
+    controllers: Mapping[int, ControllerRegistration] = field(default_factory=dict)
+    topics: Topics = field(default_factory=lambda: Topics({}, {}))
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    next_producer_id: int = 0
+    acls: Mapping[uuid.UUID, AclEntry] = field(default_factory=dict)
+    scram: Mapping[ScramKey, ScramCredential] = field(default_factory=dict)
+    delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
+
+    def partition(self, topic: str, partition: int) -> PartitionImage | None:
+        topic_image = self.topics.topic(topic)
+        return None if topic_image is None else topic_image.partitions.get(partition)
+
+    def config(self, resource: ConfigResource) -> Mapping[str, str]:
+        """The dynamic config of a resource: only what was set."""
+        return self.configs.get(resource, _NO_CONFIG)
+
+    def topic_config(self, name: str) -> Mapping[str, str]:
+        return self.config(ConfigResource(ConfigResourceType.TOPIC, name))
+
+    @property
+    def metadata_version(self) -> int:
+        """The finalized metadata.version level; 0 before the first bootstrap record."""
+        return self.features.get(METADATA_VERSION, 0)
+
+
+_NO_CONFIG: Mapping[str, str] = {}

@@ -1,0 +1,23 @@
+"""What the controller must know of its node's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcli.controller.image import VersionRange
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """`static_config` holds the keys that the node's own file sets, as text."""
+
+    node_id: int
+    supported_features: Mapping[str, VersionRange]
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    delete_topic_enable: bool = True
+    broker_session_timeout_ms: int = 9_000
+    unclean_leader_election_enable: bool = False
+    remote_log_storage_system_enable: bool = False
+    static_config: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,54 @@
+"""Which names a topic may have, and which names collide in the names of metrics."""
+
+from __future__ import annotations
+
+import re
+
+from kcli.errors import InvalidTopicException
+
+# Leaves room in a file name of 255 for "-", the partition and the suffix of a deleted directory.
+MAX_NAME_LENGTH = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_STATE_TOPIC = "__share_group_state"
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+INTERNAL_TOPICS = frozenset((GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC))
+
+
+def is_internal(name: str) -> bool:
+    """Topics that the brokers keep for themselves and only they may write to."""
+    return name in INTERNAL_TOPICS
+
+
+def validate(name: str) -> None:
+    """Raises InvalidTopicException naming what is wrong with the name."""
+    problem = _problem(name)
+    if problem is not None:
+        raise InvalidTopicException(f"Topic name is invalid: {problem}")
+
+
+def is_valid(name: str) -> bool:
+    return _problem(name) is None
+
+
+def _problem(name: str) -> str | None:
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    if not _LEGAL.fullmatch(name):
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+def has_collision_characters(name: str) -> bool:
+    return "." in name or "_" in name
+
+
+def unify_collision_characters(name: str) -> str:
+    """Names that become equal here cannot exist side by side: metrics write '.' as '_'."""
+    return name.replace(".", "_")
