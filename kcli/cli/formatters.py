@@ -1,0 +1,227 @@
+"""Records as the console consumer prints them: Kafka's message formatters and deserializers, by their class names."""
+
+from __future__ import annotations
+
+import json
+import struct
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kcli.cli.options import CommandError, UsageError
+
+Deserializer = Callable[[bytes], bytes]
+
+_PACKAGE = "org.apache.kafka.tools.consumer."
+_NO_TIMESTAMP, _CREATE_TIME, _LOG_APPEND_TIME = 0, 1, 2  # librdkafka's rd_kafka_timestamp_type_t
+_TIME_NAMES = {_CREATE_TIME: b"CreateTime:", _LOG_APPEND_TIME: b"LogAppendTime:"}
+
+
+class FormatError(Exception):
+    """A record that the formatter cannot print; `--skip-message-on-error` goes on after it."""
+
+
+class Formatter(Protocol):
+    def __call__(self, message: Any) -> bytes:
+        """The bytes to print for one librdkafka message. Raises FormatError."""
+        ...
+
+
+def formatter(class_name: str, properties: Mapping[str, str]) -> Formatter:
+    """The formatter that Kafka's class name stands for. Raises UsageError for one that is not known."""
+    simple = class_name.removeprefix(_PACKAGE)
+    match simple:
+        case "DefaultMessageFormatter" | "LoggingMessageFormatter":
+            return DefaultFormatter(properties)
+        case "NoOpMessageFormatter":
+            return lambda message: b""
+        case "OffsetsMessageFormatter":
+            return _coordinator_records("consumer_offsets", frozenset({"OffsetCommitKey"}))
+        case "GroupMetadataMessageFormatter":
+            return _coordinator_records("consumer_offsets", frozenset({"GroupMetadataKey"}))
+        case "TransactionLogMessageFormatter":
+            return _coordinator_records("transaction_state", None)
+        case "group.share.ShareGroupStateMessageFormatter":
+            return _coordinator_records("share_state", None)
+        case _:
+            raise UsageError(class_name)
+
+
+class DefaultFormatter:
+    """Columns in Kafka's order: timestamp, partition, offset, delivery, epoch, headers, key, value."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        def shows(name: str, default: bool = False) -> bool:
+            text = properties.get(f"print.{name}")
+            return default if text is None else text.strip().lower() == "true"
+
+        def text(name: str, default: str) -> bytes:
+            return properties.get(name, default).encode()
+
+        self.null_literal = text("null.literal", "null")
+        self.key_separator = text("key.separator", "\t")
+        self.line_separator = text("line.separator", "\n")
+        self.headers_separator = text("headers.separator", ",")
+        self.key_deserializer = deserializer(properties.get("key.deserializer"))
+        self.value_deserializer = deserializer(properties.get("value.deserializer"))
+        self.headers_deserializer = deserializer(properties.get("headers.deserializer"))
+        columns: list[tuple[str, bool, Callable[[Any], bytes]]] = [
+            ("timestamp", False, _timestamp),
+            ("partition", False, lambda message: b"Partition:%d" % message.partition()),
+            ("offset", False, lambda message: b"Offset:%d" % message.offset()),
+            ("delivery", False, lambda message: b"Delivery:NOT_PRESENT"),
+            ("epoch", False, lambda message: b"Epoch:NOT_PRESENT"),
+            ("headers", False, self._headers),
+            ("key", False, lambda message: self._data(message.key(), self.key_deserializer)),
+            ("value", True, lambda message: self._data(message.value(), self.value_deserializer)),
+        ]
+        self.columns = [make for name, default, make in columns if shows(name, default)]
+        self.prints_bare_values = (
+            len(self.columns) == 1 and shows("value", True) and self.value_deserializer is None
+        )
+
+    def __call__(self, message: Any) -> bytes:
+        if self.prints_bare_values:
+            value: bytes | None = message.value()
+            return (self.null_literal if value is None else value) + self.line_separator
+        if not self.columns:
+            return b""
+        return self.key_separator.join([make(message) for make in self.columns]) + self.line_separator
+
+    def _data(self, data: bytes | None, deserialize: Deserializer | None) -> bytes:
+        if data is None:
+            return self.null_literal
+        return data if deserialize is None else deserialize(data)
+
+    def _headers(self, message: Any) -> bytes:
+        headers = message.headers()
+        if not headers:
+            return b"NO_HEADERS"
+        return self.headers_separator.join(
+            [name.encode() + b":" + self._data(value, self.headers_deserializer) for name, value in headers]
+        )
+
+
+def json_line(message: Any) -> bytes:
+    """`--output json`: the whole record as one object; bytes that are not UTF-8 as {"base64": …}."""
+    kind, timestamp = message.timestamp()
+    record = {
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": None if kind == _NO_TIMESTAMP else timestamp,
+        "timestampType": {_CREATE_TIME: "CreateTime", _LOG_APPEND_TIME: "LogAppendTime"}.get(kind),
+        "headers": [[name, _text(value)] for name, value in message.headers() or ()],
+        "key": _text(message.key()),
+        "value": _text(message.value()),
+    }
+    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+
+
+def tsv_line(message: Any) -> bytes:
+    """`--output tsv`: partition, offset, timestamp, key, value; tabs, newlines and backslashes escaped."""
+    kind, timestamp = message.timestamp()
+    cells = (
+        b"%d" % message.partition(),
+        b"%d" % message.offset(),
+        b"" if kind == _NO_TIMESTAMP else b"%d" % timestamp,
+        _escaped(message.key()),
+        _escaped(message.value()),
+    )
+    return b"\t".join(cells) + b"\n"
+
+
+TSV_HEADER = b"partition\toffset\ttimestamp\tkey\tvalue\n"
+
+
+def deserializer(class_name: str | None) -> Deserializer | None:
+    """What Kafka's deserializer of that name makes of bytes, as text again; None when bytes pass unchanged."""
+    if class_name is None:
+        return None
+    simple = class_name.removeprefix("org.apache.kafka.common.serialization.")
+    if simple in _PASS:
+        return None
+    if simple in _NUMBERS:
+        return _number(simple, *_NUMBERS[simple])
+    if simple == "UUIDDeserializer":
+        return _uuid
+    known = ", ".join(sorted((*_PASS, *_NUMBERS, "UUIDDeserializer")))
+    raise CommandError(f"The deserializer {class_name} is not known; there are {known}")
+
+
+_PASS = frozenset(
+    {
+        "StringDeserializer",
+        "ByteArrayDeserializer",
+        "BytesDeserializer",
+        "ByteBufferDeserializer",
+        "VoidDeserializer",
+    }
+)
+_NUMBERS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "ShortDeserializer": (">h", str),
+    "IntegerDeserializer": (">i", str),
+    "LongDeserializer": (">q", str),
+    "FloatDeserializer": (">f", lambda value: repr(struct.unpack(">f", struct.pack(">f", value))[0])),
+    "DoubleDeserializer": (">d", repr),
+    "BooleanDeserializer": (">?", lambda value: "true" if value else "false"),
+}
+
+
+def _number(name: str, layout: str, show: Callable[[Any], str]) -> Deserializer:
+    packed = struct.Struct(layout)
+
+    def deserialize(data: bytes) -> bytes:
+        if len(data) != packed.size:
+            raise FormatError(f"Size of data received by {name} is not {packed.size}")
+        return show(packed.unpack(data)[0]).encode()
+
+    return deserialize
+
+
+def _uuid(data: bytes) -> bytes:
+    try:
+        return str(uuid.UUID(data.decode())).encode()
+    except ValueError as error:
+        raise FormatError(f"Error parsing data into UUID: {error}") from None
+
+
+def _timestamp(message: Any) -> bytes:
+    kind, timestamp = message.timestamp()
+    return b"NO_TIMESTAMP" if kind == _NO_TIMESTAMP else _TIME_NAMES[kind] + b"%d" % timestamp
+
+
+def _text(data: bytes | None) -> Any:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        import base64
+
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _escaped(data: bytes | None) -> bytes:
+    if data is None:
+        return b""
+    return data.replace(b"\\", b"\\\\").replace(b"\t", b"\\t").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
+
+
+def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatter:
+    """Keys and values of an internal topic as compact JSON; records of other types print nothing."""
+    import importlib
+
+    records = importlib.import_module(f"kcli.protocol.records.{module}")
+
+    def show(message: Any) -> bytes:
+        raw_key = message.key()
+        if raw_key is None:
+            return b""
+        try:
+            shown = records.message_json(raw_key, message.value(), wanted)
+        except ValueError as error:
+            raise FormatError(f"Could not read record at offset {message.offset()} due to: {error}") from None
+        return b"" if shown is None else json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
+
+    return show

@@ -1,0 +1,166 @@
+"""The data path of the tools: Kafka client properties, spoken to librdkafka.
+
+The tools take the Java client's properties (`--producer-property`, `--consumer.config`, …). Most keys mean the same in
+librdkafka; this module renames the ones that do not, drops with a word those that have no counterpart, and turns
+librdkafka's log lines and errors into the tools' own.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+
+from kcli.cli.options import CommandError, UsageError
+from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
+
+# Java name -> librdkafka name, where they differ.
+_RENAMED = {
+    "buffer.memory": "queue.buffering.max.kbytes",
+    "delivery.timeout.ms": "message.timeout.ms",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "max.block.ms": "topic.metadata.propagation.max.ms",
+    "max.request.size": "message.max.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "sasl.mechanism": "sasl.mechanisms",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+}
+
+# Java keys that change nothing a user of these tools could observe here: the JVM's own machinery.
+_WITHOUT_COUNTERPART = frozenset(
+    {
+        "key.serializer", "value.serializer", "key.deserializer", "value.deserializer", "interceptor.classes",
+        "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
+        "auto.include.jmx.reporter", "exclude.internal.topics", "default.api.timeout.ms", "max.poll.records",
+        "client.dns.lookup", "enable.metrics.push", "partitioner.class", "partitioner.ignore.keys",
+        "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "metadata.recovery.strategy",
+        "metadata.recovery.rebootstrap.trigger.ms", "metadata.max.idle.ms", "ssl.truststore.type", "ssl.keystore.type",
+        "ssl.protocol", "ssl.enabled.protocols",
+    }
+)  # fmt: skip
+
+# The tools set these in librdkafka's own words already.
+_ASSIGNORS = {
+    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
+    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
+    "org.apache.kafka.clients.consumer.StickyAssignor": "cooperative-sticky",
+}
+
+_JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
+_HOST_PORT = re.compile(r"^(?:[a-zA-Z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:\s,]+):(\d{1,5})$")
+
+# librdkafka repeats connection failures for every address and retry; its numbers are syslog levels.
+_FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (kcli.rdkafka)"
+
+
+def check_bootstrap(servers: str | None) -> None:
+    """Refuses a bootstrap list that is missing or is not host:port,… (UsageError with Kafka's text)."""
+    if not servers or not servers.strip():
+        raise UsageError("Error while validating the bootstrap address\n")
+    addresses = [address.strip() for address in servers.split(",") if address.strip()]
+    if not addresses or any(_HOST_PORT.match(address) is None for address in addresses):
+        raise UsageError("Please provide valid host:port like host1:9091,host2:9092\n")
+
+
+def client_properties(config_file: str | None, assignments: Iterable[str]) -> dict[str, str]:
+    """Properties of a file, then `key=value` words over it. Raises CommandError naming what is wrong."""
+    properties: dict[str, str] = {}
+    if config_file is not None:
+        from kcli.config.properties import load
+
+        try:
+            properties.update(load(config_file))
+        except OSError as error:
+            raise CommandError(f"cannot read client properties {config_file}: {error.strerror}") from error
+    properties.update(key_values(assignments))
+    return properties
+
+
+def key_values(words: Iterable[str]) -> dict[str, str]:
+    """`key=value` words as a dict. Raises UsageError for a word without a key (Kafka's text)."""
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or not equals:
+            raise CommandError(f"Invalid command line properties: {word}")
+        found[key] = value
+    return found
+
+
+def translate(properties: Mapping[str, str], *, kind: str, warn: Callable[[str], None]) -> dict[str, object]:
+    """Java client properties as a librdkafka configuration for a "producer" or "consumer"."""
+    config: dict[str, object] = {}
+    for key, value in properties.items():
+        if key in _WITHOUT_COUNTERPART:
+            continue
+        match key:
+            case "buffer.memory":
+                config["queue.buffering.max.kbytes"] = max(1, int(value) // 1024)
+            case "partition.assignment.strategy":
+                config[key] = ",".join(
+                    dict.fromkeys(_ASSIGNORS.get(name.strip(), name.strip()) for name in value.split(","))
+                )
+            case "sasl.jaas.config":
+                config.update(_credentials(value))
+            case "ssl.endpoint.identification.algorithm":
+                config[key] = value or "none"
+            case "session.timeout.ms" | "heartbeat.interval.ms" if _is_next_generation(properties):
+                warn(f"{key} is set by the broker with group.protocol=consumer and does nothing here.")
+            case _:
+                config[_RENAMED.get(key, key)] = value
+    return config
+
+
+def _is_next_generation(properties: Mapping[str, str]) -> bool:
+    return properties.get("group.protocol", "classic").lower() == "consumer"
+
+
+def _credentials(jaas: str) -> dict[str, object]:
+    options = {name: quoted or bare for name, quoted, bare in _JAAS_OPTION.findall(jaas)}
+    names = {"username": "sasl.username", "password": "sasl.password"}
+    return {names[name]: value for name, value in options.items() if name in names}
+
+
+def start(make: Callable[[dict[str, object]], object], config: dict[str, object]) -> object:
+    """A librdkafka client; a property that it refuses is a CommandError that names the property."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return make({**config, "logger": logger()})
+    except KafkaException as error:
+        # Its text names the property; the value (a password, perhaps) is not repeated.
+        raise CommandError(f"Failed to construct kafka client: {error.args[0].str()}") from None
+
+
+def logger() -> logging.Logger:
+    """librdkafka's log on stderr in the pattern of Kafka's tools; only warnings and errors."""
+    found = logging.getLogger("kcli.rdkafka")
+    if not found.handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        formatter = logging.Formatter(_FORMAT, "%Y-%m-%d %H:%M:%S")
+        handler.setFormatter(formatter)
+        found.addHandler(handler)
+        found.setLevel(logging.WARNING)
+        found.propagate = False
+        logging.addLevelName(logging.WARNING, "WARN")
+    return found
+
+
+def kafka_error(error: object) -> KafkaError:
+    """librdkafka's error as ours; its local ones (a broker that is gone, a time-out) become TimeoutException."""
+    code: int = error.code()  # type: ignore[attr-defined]
+    text: str = error.str()  # type: ignore[attr-defined]
+    known = BY_CODE.get(ErrorCode(code)) if code > 0 and code in ErrorCode._value2member_map_ else None
+    return known(text) if known else TimeoutException(text)
+
+
+def is_local(error: object) -> bool:
+    """Whether the client itself gave up (no broker, time-out), rather than a broker refusing the record."""
+    code: int = error.code()  # type: ignore[attr-defined]
+    return code < 0

@@ -1,0 +1,363 @@
+"""kafka-console-consumer: records of a topic on standard output."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from kcli.cli import formatters, rdkafka
+from kcli.cli.options import Command, CommandError, CommonOptions, Kind, UsageError, flag, option
+from kcli.cli.output import Output, warn
+from kcli.errors import ErrorCode
+
+DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
+
+# Records taken from librdkafka's queue at once: enough to be cheap per record, few enough to hold in memory.
+BATCH_RECORDS = 2000
+# Longest wait between two looks at Ctrl-C, SIGTERM and --timeout-ms.
+POLL_S = 0.2
+GROUP_NUMBERS = 100_000
+
+JAVA_DEFAULTS: dict[str, object] = {
+    "allow.auto.create.topics": True,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": False,
+    "topic.blacklist": "^__consumer_offsets$,^__transaction_state$,^__share_group_state$",
+    # Java fetches again as soon as the application polls; librdkafka's back-off of half a second would be felt.
+    "fetch.error.backoff.ms": 100,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleConsumerOptions(CommonOptions):
+    topic: str | None = option("The topic to read.", metavar="topic")
+    include: str | None = option(
+        "Read every topic whose whole name matches this regular expression.", metavar="Java regex (String)"
+    )
+    partition: int | None = option(
+        "Read only this partition, without a group.", Kind.INTEGER, metavar="partition"
+    )
+    offset: str | None = option(
+        "Where to start in --partition: earliest, latest or an offset (default latest).",
+        metavar="consume offset",
+    )
+    bootstrap_server: str | None = option(
+        "Brokers to ask first, as host:port,host:port.", required=True, metavar="server to connect to"
+    )
+    group: str | None = option(
+        "The consumer group; a new one each time when left out.", metavar="consumer group id"
+    )
+    from_beginning: bool = flag("Start at the earliest record where the group has no offset yet.")
+    max_messages: int | None = option("End after this many records.", Kind.INTEGER, metavar="num_messages")
+    timeout_ms: int | None = option(
+        "End when no record came for this many milliseconds.", Kind.LONG, metavar="timeout_ms"
+    )
+    skip_message_on_error: bool = flag("Go on after a record that cannot be printed.")
+    isolation_level: str = option(
+        "read_committed leaves out records of aborted and open transactions.", default="read_uncommitted"
+    )
+    formatter: str = option("Class that prints records.", default=DEFAULT_FORMATTER, metavar="class")
+    property: tuple[str, ...] = option(
+        "Property of the formatter: print.timestamp, print.partition, print.offset, print.headers, print.key, "
+        "print.value, key.separator, line.separator, headers.separator, null.literal, key.deserializer, "
+        "value.deserializer, headers.deserializer.", metavar="prop", repeatable=True,
+    )  # fmt: skip
+    formatter_property: tuple[str, ...] = option(
+        "The name --property has since Kafka 4.2.", metavar="prop", repeatable=True
+    )
+    formatter_config: str | None = option(
+        "Properties file of the formatter; --property wins over it.", metavar="config file"
+    )
+    key_deserializer: str | None = option("Class that turns keys into text.", metavar="deserializer for key")
+    value_deserializer: str | None = option(
+        "Class that turns values into text.", metavar="deserializer for values"
+    )
+    consumer_property: tuple[str, ...] = option(
+        "Property of the consumer, as key=value.", metavar="consumer_prop", repeatable=True
+    )
+    command_property: tuple[str, ...] = option(
+        "The name --consumer-property has since Kafka 4.2.", metavar="consumer_prop", repeatable=True
+    )
+    consumer_config: str | None = option(
+        "Properties file of the consumer.", name="consumer.config", metavar="config file"
+    )
+    command_config: str | None = option(
+        "The name --consumer.config has since Kafka 4.2.", metavar="config file"
+    )
+    enable_systest_events: bool = flag("Print shutdown_complete at the end.")
+
+
+_PAIRS = (
+    ("property", "formatter-property"),
+    ("consumer-property", "command-property"),
+    ("consumer.config", "command-config"),
+)
+
+
+def run(options: ConsoleConsumerOptions, output: Output) -> int:
+    """Prints records until --max-messages, --timeout-ms, Ctrl-C, or until nobody reads."""
+    _check(options)
+    show = _formatter(options, output)
+    config = configuration(options)
+    printer = Printer(options, show)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return printer.run(config)
+    finally:
+        warn(f"Processed a total of {printer.count} messages")
+        if options.enable_systest_events:
+            print("shutdown_complete")
+
+
+def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
+    """The librdkafka configuration. Raises UsageError when group ids disagree."""
+    words = rdkafka.key_values((*options.consumer_property, *options.command_property))
+    from_file = rdkafka.client_properties(options.consumer_config or options.command_config, ())
+    properties = {**from_file, **words}
+    _choose_group(options, properties, [options.group, words.get("group.id"), from_file.get("group.id")])
+    asked = properties.get("auto.offset.reset")
+    if options.from_beginning and asked not in (None, "earliest"):
+        raise CommandError(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={asked}', please remove one option"
+        )
+    properties.setdefault("auto.offset.reset", "earliest" if options.from_beginning else "latest")
+    properties["isolation.level"] = options.isolation_level
+    properties["bootstrap.servers"] = options.bootstrap_server or ""
+    properties.setdefault("client.id", "console-consumer")
+    # Java's default assignors: range, with a road to cooperative-sticky that librdkafka cannot offer in one list.
+    properties.setdefault("partition.assignment.strategy", "range")
+    return {**JAVA_DEFAULTS, **rdkafka.translate(properties, kind="consumer", warn=warn)}
+
+
+def _choose_group(
+    options: ConsoleConsumerOptions, properties: dict[str, str], sources: list[str | None]
+) -> None:
+    named = list(dict.fromkeys(group for group in sources if group is not None))
+    if options.partition is not None and named:
+        raise UsageError("Options group and partition cannot be specified together.")
+    if len(named) > 1:
+        shown = ", ".join(f"'{group}'" for group in named)
+        raise UsageError(
+            "The group ids provided in different places (directly using '--group', via '--consumer-property', or via "
+            f"'--consumer.config') do not match. Detected group ids: {shown}"
+        )
+    if named:
+        properties["group.id"] = named[0]
+        return
+    properties["group.id"] = f"console-consumer-{secrets.randbelow(GROUP_NUMBERS)}"
+    properties.setdefault("enable.auto.commit", "false")
+
+
+def _check(options: ConsoleConsumerOptions) -> None:
+    for old, new in _PAIRS:
+        if options.has(old) and options.has(new):
+            raise UsageError(f"Options --{old} and --{new} cannot be specified together.")
+    if (options.topic is None) == (options.include is None):
+        raise UsageError("Exactly one of the following arguments is required: [topic], [include]")
+    if options.partition is not None and options.topic is None:
+        raise UsageError("The topic is required when partition is specified.")
+    if options.offset is not None and options.partition is None:
+        raise UsageError("The partition is required when offset is specified.")
+    if options.from_beginning and options.offset is not None:
+        raise UsageError("Options from-beginning and offset cannot be specified together.")
+    if options.isolation_level not in ("read_committed", "read_uncommitted"):
+        raise UsageError(
+            f"Invalid value {options.isolation_level} for configuration isolation.level: "
+            "String must be one of: read_committed, read_uncommitted"
+        )
+    _start_offset(options)
+    rdkafka.check_bootstrap(options.bootstrap_server)
+
+
+def _start_offset(options: ConsoleConsumerOptions) -> int:
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
+
+    text = (options.offset or ("earliest" if options.from_beginning else "latest")).lower()
+    if text == "earliest":
+        return int(OFFSET_BEGINNING)
+    if text == "latest":
+        return int(OFFSET_END)
+    if not text.isdecimal():
+        raise UsageError(
+            f"The provided offset value '{options.offset}' is incorrect. "
+            "Valid values are 'earliest', 'latest', or a non-negative long."
+        )
+    return int(text)
+
+
+def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Formatter:
+    if output.format == "json":
+        return formatters.json_line
+    if output.format == "tsv":
+        return formatters.tsv_line
+    properties = rdkafka.client_properties(
+        options.formatter_config, (*options.property, *options.formatter_property)
+    )
+    if options.key_deserializer is not None:
+        properties["key.deserializer"] = options.key_deserializer
+    if options.value_deserializer is not None:
+        properties["value.deserializer"] = options.value_deserializer
+    return formatters.formatter(options.formatter, properties)
+
+
+class Printer:
+    """Takes records from librdkafka and prints them; `count` is how many were processed."""
+
+    def __init__(self, options: ConsoleConsumerOptions, show: formatters.Formatter) -> None:
+        self.options = options
+        self.show = show
+        self.count = 0
+        self._failure: Any = None
+
+    def run(self, config: dict[str, object]) -> int:
+        from confluent_kafka import Consumer
+
+        consumer: Any = rdkafka.start(Consumer, config)
+        try:
+            self._subscribe(consumer)
+            if self.options.output == "tsv":
+                self._write(formatters.TSV_HEADER)
+            for messages in self._batches(consumer):
+                if not self._print(consumer, messages):
+                    break
+        finally:
+            consumer.close()
+        return 0
+
+    def _subscribe(self, consumer: Any) -> None:
+        from confluent_kafka import TopicPartition
+
+        options = self.options
+        if options.partition is not None:
+            consumer.assign([TopicPartition(options.topic, options.partition, _start_offset(options))])
+        elif options.topic is not None:
+            consumer.subscribe([options.topic])
+        else:
+            consumer.subscribe([f"^({_java_pattern(options.include or '')})$"])
+
+    def _batches(self, consumer: Any) -> Iterator[list[Any]]:
+        """Groups of records until --timeout-ms passed without one."""
+        limit_ms = (
+            self.options.timeout_ms
+            if self.options.timeout_ms is not None and self.options.timeout_ms >= 0
+            else None
+        )
+        last = time.monotonic()
+        while self._wanted() != 0:
+            wait = (
+                POLL_S
+                if limit_ms is None
+                else min(POLL_S, max(0.0, last + limit_ms / 1000 - time.monotonic()))
+            )
+            first = consumer.poll(wait)
+            if first is None:
+                if limit_ms is not None and time.monotonic() - last >= limit_ms / 1000:
+                    return
+                continue
+            # What is already in the queue comes along without waiting.
+            more = consumer.consume(min(BATCH_RECORDS, self._wanted()) - 1, 0) if self._wanted() > 1 else []
+            yield [first, *more]
+            last = time.monotonic()
+
+    def _wanted(self) -> int:
+        limit = self.options.max_messages
+        return BATCH_RECORDS if limit is None or limit < 0 else max(0, limit - self.count)
+
+    def _print(self, consumer: Any, messages: list[Any]) -> bool:
+        """Prints a group of records; false when nobody reads any more."""
+        lines: list[bytes] = []
+        printed: list[Any] = []
+        failure: Exception | None = None
+        for message in messages:
+            if message.error() is not None:
+                self._tell(message)
+                continue
+            try:
+                lines.append(self.show(message))
+            except formatters.FormatError as error:
+                if not self.options.skip_message_on_error:
+                    failure = error
+                    self.count += 1
+                    break
+                warn(f"Error processing message, skipping this message: {error}")
+            self.count += 1
+            printed.append(message)
+        is_open = self._write(b"".join(lines))
+        self._store(consumer, printed)
+        if failure is not None:
+            raise CommandError(f"java.lang.RuntimeException: {failure}") from failure
+        return is_open
+
+    def _write(self, text: bytes) -> bool:
+        try:
+            sys.stdout.buffer.write(text)
+            sys.stdout.buffer.flush()
+            return True
+        except BrokenPipeError:
+            warn_closed()
+            return False
+
+    def _store(self, consumer: Any, printed: list[Any]) -> None:
+        """Only what was printed is committed: a record fetched ahead is read again by the next member."""
+        if self.options.partition is not None:
+            return
+        from confluent_kafka import KafkaException, TopicPartition
+
+        last = {(message.topic(), message.partition()): message.offset() + 1 for message in printed}
+        if not last:
+            return
+        try:
+            consumer.store_offsets(
+                offsets=[TopicPartition(topic, part, offset) for (topic, part), offset in last.items()]
+            )
+        except KafkaException:
+            # The partition was taken away while its records were in our queue; its new owner reads them again.
+            return
+
+    def _tell(self, message: Any) -> None:
+        error = message.error()
+        if error.fatal() or error.code() in _FATAL:
+            raise CommandError(f"Unknown error when running consumer: {rdkafka.kafka_error(error).message}")
+        warn(f"WARN {error.str()}")
+
+
+# Waiting helps nobody after these.
+_FATAL = frozenset(
+    {
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+    }
+)
+
+
+def warn_closed() -> None:
+    """Says once that stdout is closed, and keeps Python from finding it out again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    warn("Unable to write to standard out, closing consumer.")
+
+
+def _java_pattern(text: str) -> str:
+    """Kafka's list syntax: commas are alternatives, spaces and surrounding quotes go."""
+    return re.sub(r"[,\s]+", "|", text.strip().strip("'\"").replace(" ", "")) or "$^"
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+command = Command(
+    name="console-consumer",
+    description="This tool helps to read data from Kafka topics and outputs it to standard output.",
+    options=ConsoleConsumerOptions,
+    run=run,
+)

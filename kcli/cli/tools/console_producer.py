@@ -1,0 +1,291 @@
+"""kafka-console-producer: each line of standard input becomes a record."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.cli import rdkafka
+from kcli.cli.line_reader import LineParser, read_lines
+from kcli.cli.options import Command, CommandError, CommonOptions, Kind, UsageError, flag, option, require
+from kcli.cli.output import Output, java_text, warn
+
+LINE_READER = "org.apache.kafka.tools.LineMessageReader"
+
+# The Java producer's defaults where librdkafka's differ, so that the same command behaves the same.
+JAVA_DEFAULTS: dict[str, object] = {
+    "partitioner": "murmur2_random",
+    "message.timeout.ms": 120_000,
+    "message.max.bytes": 1_048_576,
+    "queue.buffering.max.messages": 1_000_000,
+    "delivery.report.only.error": True,
+}
+
+# Lines between two calls that serve delivery reports and log lines.
+POLL_EVERY_LINES = 4096
+# How often a full queue is looked at again.
+FULL_QUEUE_WAIT_S = 0.05
+# Only this many failures are told one by one; the count at the end covers the rest.
+MAX_FAILURES_TOLD = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleProducerOptions(CommonOptions):
+    topic: str | None = option("The topic to send to.", metavar="topic")
+    bootstrap_server: str | None = option(
+        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+    )
+    sync: bool = flag("Wait for each record's acknowledgement before the next is read.")
+    compression_codec: str | None = option(
+        "Compress with none, gzip, snappy, lz4 or zstd; gzip when no codec is named.",
+        metavar="compression-codec", optional_argument=True, bare_value="gzip",
+    )  # fmt: skip
+    batch_size: int = option(
+        "Bytes of records sent together at most (batch.size).", Kind.INTEGER, default=16384, metavar="size"
+    )
+    message_send_max_retries: int = option(
+        "How often a failed send is tried again (retries).", Kind.INTEGER, default=3
+    )
+    retry_backoff_ms: int = option("Milliseconds between two tries.", Kind.LONG, default=100)
+    timeout: int = option(
+        "Milliseconds a record may wait for company (linger.ms).",
+        Kind.LONG,
+        default=1000,
+        metavar="timeout_ms",
+    )
+    request_required_acks: str = option(
+        "Whose acknowledgement counts: 0, 1, or all (-1).", default="-1", metavar="request required acks"
+    )
+    request_timeout_ms: int = option(
+        "Milliseconds a broker may take to acknowledge.",
+        Kind.INTEGER,
+        default=1500,
+        metavar="request timeout ms",
+    )
+    metadata_expiry_ms: int = option(
+        "Milliseconds after which metadata is asked for again.",
+        Kind.LONG,
+        default=300_000,
+        metavar="metadata expiration interval",
+    )
+    max_block_ms: int = option(
+        "Milliseconds to wait for a topic's metadata.", Kind.LONG, default=60_000, metavar="max block on send"
+    )
+    max_memory_bytes: int = option(
+        "Bytes of records kept back when the brokers are slow (buffer.memory).",
+        Kind.LONG,
+        default=33_554_432,
+        metavar="total memory in bytes",
+    )
+    max_partition_memory_bytes: int = option(
+        "Old name of --batch-size.", Kind.INTEGER, default=16384, deprecated=True
+    )
+    socket_buffer_size: int = option(
+        "Bytes of the TCP send buffer.", Kind.INTEGER, default=102_400, metavar="size"
+    )
+    line_reader: str = option(
+        "Class that reads lines; there is one.", default=LINE_READER, metavar="reader_class"
+    )
+    property: tuple[str, ...] = option(
+        "Property of the line reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
+        "headers.key.separator, null.marker, ignore.error.", metavar="prop", repeatable=True,
+    )  # fmt: skip
+    reader_property: tuple[str, ...] = option(
+        "The name --property has since Kafka 4.2.", metavar="prop", repeatable=True
+    )
+    reader_config: str | None = option(
+        "Properties file of the line reader; --property wins over it.", metavar="config file"
+    )
+    producer_property: tuple[str, ...] = option(
+        "Property of the producer, as key=value.", metavar="producer_prop", repeatable=True
+    )
+    command_property: tuple[str, ...] = option(
+        "The name --producer-property has since Kafka 4.2.", metavar="producer_prop", repeatable=True
+    )
+    producer_config: str | None = option(
+        "Properties file of the producer.", name="producer.config", metavar="config file"
+    )
+    command_config: str | None = option(
+        "The name --producer.config has since Kafka 4.2.", metavar="config file"
+    )
+
+
+_PAIRS = (
+    ("command-config", "producer.config"),
+    ("command-property", "producer-property"),
+    ("reader-property", "property"),
+)
+
+
+def run(options: ConsoleProducerOptions, output: Output) -> int:
+    """Sends standard input; 1 when lines were not delivered because no broker answered."""
+    require(options, "topic")
+    for new, old in _PAIRS:
+        if options.has(new) and options.has(old):
+            raise UsageError(f"Options --{new} and --{old} cannot be specified together.")
+    rdkafka.check_bootstrap(options.bootstrap_server)
+    if options.line_reader != LINE_READER:
+        raise CommandError(
+            f"The reader {options.line_reader} is a Java class; the one reader here is {LINE_READER}"
+        )
+    reader = rdkafka.client_properties(options.reader_config, (*options.property, *options.reader_property))
+    parser = LineParser.configure(reader)
+    assert options.topic is not None
+    return Sender(options.topic, configuration(options), is_sync=options.sync).send(parser)
+
+
+def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
+    """The librdkafka configuration: explicit option, over property, over file, over the option's default."""
+    properties = rdkafka.client_properties(
+        options.producer_config or options.command_config,
+        (*options.producer_property, *options.command_property),
+    )
+    mapped: dict[str, tuple[str, object]] = {
+        "linger.ms": ("timeout", options.timeout),
+        "acks": ("request-required-acks", options.request_required_acks),
+        "request.timeout.ms": ("request-timeout-ms", options.request_timeout_ms),
+        "retries": ("message-send-max-retries", options.message_send_max_retries),
+        "retry.backoff.ms": ("retry-backoff-ms", options.retry_backoff_ms),
+        "send.buffer.bytes": ("socket-buffer-size", options.socket_buffer_size),
+        "metadata.max.age.ms": ("metadata-expiry-ms", options.metadata_expiry_ms),
+        "max.block.ms": ("max-block-ms", options.max_block_ms),
+        "buffer.memory": ("max-memory-bytes", options.max_memory_bytes),
+    }
+    for key, (name, value) in mapped.items():
+        if options.has(name) or key not in properties:
+            properties[key] = str(value)
+    # librdkafka's own batch size is kept unless one was asked for: a pipe is sent several times faster with it.
+    if options.has("max-partition-memory-bytes"):
+        properties["batch.size"] = str(options.max_partition_memory_bytes)
+    elif options.has("batch-size"):
+        properties["batch.size"] = str(options.batch_size)
+    properties["compression.type"] = options.compression_codec or "none"
+    properties.setdefault("client.id", "console-producer")
+    properties["bootstrap.servers"] = options.bootstrap_server or ""
+    config = {**JAVA_DEFAULTS, **rdkafka.translate(properties, kind="producer", warn=warn)}
+    config.setdefault("enable.idempotence", _may_be_idempotent(properties))
+    return config
+
+
+def _may_be_idempotent(properties: dict[str, str]) -> bool:
+    """Java's default: idempotent unless acks or retries rule it out (KIP-679)."""
+    return properties["acks"] in ("all", "-1") and properties["retries"] != "0"
+
+
+class Sender:
+    """Feeds lines to librdkafka and keeps count of what did not arrive."""
+
+    def __init__(self, topic: str, config: dict[str, object], *, is_sync: bool) -> None:
+        from confluent_kafka import Producer
+
+        self.topic = topic
+        self.is_sync = is_sync
+        self.sent = 0
+        self.undelivered = 0
+        self._told = 0
+        self._producer: Any = rdkafka.start(Producer, {**config, "on_delivery": self._delivered})
+
+    def send(self, parser: LineParser) -> int:
+        """All of standard input; the exit code."""
+        is_prompting = sys.stdin.isatty() and sys.stdout.isatty()
+        number = 0
+        try:
+            _prompt(is_prompting)
+            for lines in read_lines(getattr(sys.stdin.buffer, "raw", sys.stdin.buffer).read):
+                if parser.is_plain and not self.is_sync:
+                    self._send_values(lines)
+                else:
+                    for offset, line in enumerate(lines, number + 1):
+                        self._send_one(*parser.parse(line, offset))
+                number += len(lines)
+                self._producer.poll(0)
+                _prompt(is_prompting)
+        finally:
+            self._finish()
+        if self.undelivered:
+            warn(f"{self.undelivered} of {self.sent} lines were not delivered to topic {self.topic}.")
+            return 1
+        return 0
+
+    def _send_values(self, lines: Iterable[bytes]) -> None:
+        produce, topic = self._producer.produce, self.topic
+        for line in lines:
+            try:
+                produce(topic, line)
+            except BufferError:
+                self._produce_when_there_is_room(line)
+            self.sent += 1
+            if self.sent % POLL_EVERY_LINES == 0:
+                self._producer.poll(0)
+
+    def _send_one(
+        self, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+    ) -> None:
+        try:
+            self._producer.produce(self.topic, value, key, headers=headers or None)
+        except BufferError:
+            self._produce_when_there_is_room(value, key, headers)
+        self.sent += 1
+        if self.is_sync:
+            failed_before = self._told
+            self._producer.flush()
+            if self._told > failed_before:
+                raise CommandError()
+
+    def _produce_when_there_is_room(
+        self,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: list[tuple[str, bytes | None]] | None = None,
+    ) -> None:
+        while True:
+            self._producer.poll(FULL_QUEUE_WAIT_S)
+            try:
+                self._producer.produce(self.topic, value, key, headers=headers or None)
+                return
+            except BufferError:
+                continue
+
+    def _finish(self) -> None:
+        """Waits for every acknowledgement. A second Ctrl-C gives up on the rest."""
+        try:
+            self._producer.flush()
+        except KeyboardInterrupt:
+            self.undelivered += len(self._producer)
+            self._producer.purge()
+            raise
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        """Called for failures only. A refused record is told as Kafka tells it; the exit code stays 0 then."""
+        if error is None:
+            return
+        if rdkafka.is_local(error):
+            self.undelivered += 1
+        self._told += 1
+        if self._told <= MAX_FAILURES_TOLD:
+            key, value = message.key(), message.value()
+            key_text = "null" if key is None else f"{len(key)} bytes"
+            value_text = "null" if value is None else f"{len(value)} bytes"
+            stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+            warn(
+                f"[{stamp},000] ERROR Error when sending message to topic {self.topic} with key: {key_text}, "
+                f"value: {value_text} with error: (kcli.console-producer)"
+            )
+            warn(java_text(rdkafka.kafka_error(error)))
+
+
+def _prompt(is_prompting: bool) -> None:
+    if is_prompting:
+        sys.stdout.write(">")
+        sys.stdout.flush()
+
+
+command = Command(
+    name="console-producer",
+    description="This tool helps to read data from standard input and publish it to Kafka.",
+    options=ConsoleProducerOptions,
+    run=run,
+)

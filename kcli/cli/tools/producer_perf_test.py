@@ -1,0 +1,347 @@
+"""kafka-producer-perf-test: how fast records can be sent, and how long each takes to be acknowledged."""
+
+from __future__ import annotations
+
+import random
+import string
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kcli.cli import rdkafka
+from kcli.cli.options import (
+    Command,
+    CommandError,
+    CommonOptions,
+    Exclusive,
+    Family,
+    Kind,
+    UsageError,
+    flag,
+    option,
+)
+from kcli.cli.output import Output, warn
+from kcli.cli.tools.console_producer import JAVA_DEFAULTS
+
+MEGABYTE = 1024 * 1024
+DEFAULT_TRANSACTION_MS = 3000
+# Records between two looks at the clock and at delivery reports.
+POLL_EVERY_RECORDS = 512
+FULL_QUEUE_WAIT_S = 0.01
+# Sleeping less than this costs more than it holds back.
+LEAST_SLEEP_S = 0.002
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerPerfOptions(CommonOptions):
+    topic: str = option("The topic to send to.", required=True)
+    num_records: int = option("How many records to send.", Kind.LONG, required=True)
+    throughput: float = option("Most records a second; -1 for no limit.", Kind.DOUBLE, required=True)
+    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.")
+    record_size: int | None = option("Bytes of each value, chosen at random.", Kind.INTEGER)
+    payload_file: str | None = option("File whose parts are sent in random order.")
+    payload_monotonic: bool = flag("Send 0, 1, 2, … as values.")
+    payload_delimiter: str = option(
+        "What separates the parts of --payload-file (default \\n).", default="\\n"
+    )
+    producer_props: tuple[str, ...] = option("Properties of the producer, as key=value words.", words=True)
+    command_property: tuple[str, ...] = option("The name --producer-props has since Kafka 4.2.", words=True)
+    producer_config: str | None = option("Properties file of the producer.", name="producer.config")
+    command_config: str | None = option("The name --producer.config has since Kafka 4.2.")
+    print_metrics: bool = flag("Print the client's counters at the end.")
+    transactional_id: str | None = option("Send in transactions under this id.")
+    transaction_duration_ms: int | None = option(
+        "Commit a transaction after this long (default 3000).", Kind.LONG
+    )
+    warmup_records: int = option(
+        "Records at the start that a second summary leaves out.", Kind.LONG, default=0
+    )
+    reporting_interval: int = option("Milliseconds between two lines of progress.", Kind.LONG, default=5000)
+
+
+def run(options: ProducerPerfOptions, output: Output) -> int:
+    """Sends, prints a line per interval and a summary."""
+    _check(options)
+    config = configuration(options)
+    payload = _payload(options, output)
+    return _Run(options, config, payload, output).send()
+
+
+def configuration(options: ProducerPerfOptions) -> dict[str, object]:
+    """librdkafka's configuration from file, words and options."""
+    properties = rdkafka.client_properties(
+        options.producer_config or options.command_config,
+        (*options.producer_props, *options.command_property),
+    )
+    if options.bootstrap_server:
+        properties["bootstrap.servers"] = options.bootstrap_server
+    if not properties.get("bootstrap.servers"):
+        raise CommandError("No resolvable bootstrap urls given in bootstrap.servers")
+    properties.setdefault("client.id", "perf-producer-client")
+    properties.setdefault("acks", "all")
+    transactional_id = _transactional_id(options, properties)
+    if transactional_id:
+        properties["transactional.id"] = transactional_id
+    config = {**JAVA_DEFAULTS, "linger.ms": 5, **rdkafka.translate(properties, kind="producer", warn=warn)}
+    config.setdefault("enable.idempotence", properties["acks"] in ("all", "-1"))
+    config["delivery.report.only.error"] = False
+    return config
+
+
+def _transactional_id(options: ProducerPerfOptions, properties: dict[str, str]) -> str | None:
+    if options.transactional_id is None and options.transaction_duration_ms is None:
+        return properties.get("transactional.id")
+    return (
+        options.transactional_id
+        or properties.get("transactional.id")
+        or f"performance-producer-{uuid.uuid4()}"
+    )
+
+
+def _check(options: ProducerPerfOptions) -> None:
+    if not options.num_records > 0:
+        raise UsageError("--num-records should be greater than zero")
+    if options.record_size is not None and options.record_size <= 0:
+        raise UsageError("--record-size should be greater than zero")
+    if options.transaction_duration_ms is not None and options.transaction_duration_ms <= 0:
+        raise UsageError("--transaction-duration-ms should be greater than zero")
+    if options.reporting_interval <= 0:
+        raise UsageError("--reporting-interval should be greater than zero")
+    if not 0 <= options.warmup_records < options.num_records:
+        raise UsageError(
+            "The value for --warmup-records must be strictly fewer than the number of records in the test, "
+            "--num-records."
+        )
+    for new, old in (("command-property", "producer-props"), ("command-config", "producer.config")):
+        if options.has(new) and options.has(old):
+            raise UsageError(f"--{new} and --{old} cannot be specified together.")
+    sources = ("producer-props", "producer.config", "command-property", "command-config", "bootstrap-server")
+    if not any(options.has(name) for name in sources):
+        raise UsageError("Either --producer-props or --producer.config must be specified.")
+
+
+def _payload(options: ProducerPerfOptions, output: Output) -> Callable[[int], bytes]:
+    """The value of the n-th record."""
+    chance = random.Random(0)
+    if options.payload_monotonic:
+        return lambda number: b"%d" % number
+    if options.record_size is not None:
+        letters = string.ascii_uppercase.encode()
+        # A new random value for each record would measure the random generator: slices of one pool do not.
+        pool = bytes(chance.choices(letters, k=options.record_size + 4096))
+        size = options.record_size
+        starts = [chance.randrange(4096) for _ in range(997)]
+        return lambda number: pool[starts[number % 997] : starts[number % 997] + size]
+    assert options.payload_file is not None
+    path = Path(options.payload_file)
+    output.say(f"Reading payloads from: {path.absolute()}")
+    text = path.read_bytes() if path.exists() else b""
+    if not text:
+        raise CommandError(
+            'Exception in thread "main" java.lang.IllegalArgumentException: File does not exist or empty file provided.'
+        )
+    delimiter = options.payload_delimiter.replace("\\n", "\n").replace("\\t", "\t").encode()
+    parts = text.split(delimiter)
+    while parts and not parts[-1]:
+        parts.pop()
+    output.say(f"Number of messages read: {len(parts)}")
+    return lambda number: parts[chance.randrange(len(parts))]
+
+
+class _Statistics:
+    """Counts and latencies since a start."""
+
+    def __init__(self) -> None:
+        self.start = time.monotonic()
+        self.count = 0
+        self.size_bytes = 0
+        self.latencies_ms: list[float] = []
+
+    def record(self, size_bytes: int, latency_ms: float) -> None:
+        self.count += 1
+        self.size_bytes += size_bytes
+        self.latencies_ms.append(latency_ms)
+
+    def rates(self) -> tuple[float, float]:
+        """Records and megabytes a second."""
+        elapsed_s = max(time.monotonic() - self.start, 1e-3)
+        return self.count / elapsed_s, self.size_bytes / elapsed_s / MEGABYTE
+
+    def window_line(self) -> str:
+        records, megabytes = self.rates()
+        mean = sum(self.latencies_ms) / max(len(self.latencies_ms), 1)
+        most = max(self.latencies_ms, default=0.0)
+        return (
+            f"{self.count} records sent, {records:.1f} records/sec ({megabytes:.2f} MB/sec), "
+            f"{mean:.1f} ms avg latency, {most:.1f} ms max latency."
+        )
+
+    def total_line(self, label: str = "") -> str:
+        records, megabytes = self.rates()
+        ordered = sorted(self.latencies_ms)
+        mean = sum(ordered) / max(len(ordered), 1)
+        most = ordered[-1] if ordered else 0.0
+        marks = [ordered[int(len(ordered) * share)] if ordered else 0.0 for share in (0.5, 0.95, 0.99, 0.999)]
+        p50, p95, p99, p999 = (int(mark) for mark in marks)
+        return (
+            f"{self.count}{label} records sent, {records:.1f} records/sec ({megabytes:.2f} MB/sec), "
+            f"{mean:.2f} ms avg latency, {most:.2f} ms max latency, "
+            f"{p50} ms 50th, {p95} ms 95th, {p99} ms 99th, {p999} ms 99.9th."
+        )
+
+
+class _Run:
+    """One measurement."""
+
+    def __init__(
+        self,
+        options: ProducerPerfOptions,
+        config: dict[str, object],
+        payload: Callable[[int], bytes],
+        output: Output,
+    ) -> None:
+        from confluent_kafka import Producer
+
+        self.options = options
+        self.payload = payload
+        self.output = output
+        self.failed = 0
+        self.is_transactional = "transactional.id" in config
+        self.producer: Any = rdkafka.start(Producer, {**config, "on_delivery": self._delivered})
+        self.total = _Statistics()
+        self.window = _Statistics()
+        self.steady: _Statistics | None = None
+
+    def send(self) -> int:
+        options = self.options
+        if options.warmup_records:
+            self.output.say(
+                f"Warmup first {options.warmup_records} records. "
+                "Steady state results will print after the complete test summary."
+            )
+        if self.is_transactional:
+            self._call(self.producer.init_transactions)
+            self._call(self.producer.begin_transaction)
+        self.total = _Statistics()
+        self.window = _Statistics()
+        begun = time.monotonic()
+        for number in range(options.num_records):
+            self._produce(self.payload(number))
+            if number % POLL_EVERY_RECORDS == 0 or 0 < options.throughput < POLL_EVERY_RECORDS:
+                self.producer.poll(0)
+                begun = self._maybe_commit(begun)
+                self._throttle(number + 1)
+                self._maybe_report()
+        if self.is_transactional:
+            self._call(self.producer.commit_transaction)
+        self.producer.flush()
+        self._summary()
+        return 0
+
+    def _produce(self, value: bytes) -> None:
+        while True:
+            try:
+                self.producer.produce(self.options.topic, value)
+                return
+            except BufferError:
+                self.producer.poll(FULL_QUEUE_WAIT_S)
+
+    def _call(self, step: Callable[[], object]) -> None:
+        from confluent_kafka import KafkaException
+
+        try:
+            step()
+        except KafkaException as error:
+            raise CommandError(f"org.apache.kafka.common.KafkaException: {error.args[0].str()}") from None
+
+    def _maybe_commit(self, begun: float) -> float:
+        if not self.is_transactional:
+            return begun
+        duration_ms = self.options.transaction_duration_ms or DEFAULT_TRANSACTION_MS
+        if (time.monotonic() - begun) * 1000 < duration_ms:
+            return begun
+        self._call(self.producer.commit_transaction)
+        self._call(self.producer.begin_transaction)
+        return time.monotonic()
+
+    def _throttle(self, sent: int) -> None:
+        if self.options.throughput <= 0:
+            return
+        ahead_s = sent / self.options.throughput - (time.monotonic() - self.total.start)
+        if ahead_s > LEAST_SLEEP_S:
+            self.producer.poll(ahead_s)
+            time.sleep(max(0.0, sent / self.options.throughput - (time.monotonic() - self.total.start)))
+
+    def _maybe_report(self) -> None:
+        if (time.monotonic() - self.window.start) * 1000 < self.options.reporting_interval:
+            return
+        self.output.say(self.window.window_line())
+        self.window = _Statistics()
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failed += 1
+            warn(f"{type(rdkafka.kafka_error(error)).java_name()}: {error.str()}")
+            return
+        size_bytes = len(message)
+        latency_ms = (message.latency() or 0.0) * 1000
+        self.total.record(size_bytes, latency_ms)
+        self.window.record(size_bytes, latency_ms)
+        if self.options.warmup_records and self.total.count >= self.options.warmup_records:
+            if self.steady is None:
+                self.steady = _Statistics()
+                self.output.say("In steady state.")
+            else:
+                self.steady.record(size_bytes, latency_ms)
+
+    def _summary(self) -> None:
+        records, megabytes = self.total.rates()
+        row = {
+            "records": self.total.count,
+            "failed": self.failed,
+            "records_per_second": round(records, 1),
+            "megabytes_per_second": round(megabytes, 2),
+        }
+        self.output.row(row, self.total.total_line())
+        if self.steady is not None:
+            self.output.say(self.steady.total_line(" steady state"))
+        if self.options.print_metrics:
+            self._metrics()
+
+    def _metrics(self) -> None:
+        client = "{client-id=perf-producer-client}"
+        records, megabytes = self.total.rates()
+        mean = sum(self.total.latencies_ms) / max(len(self.total.latencies_ms), 1)
+        metrics = {
+            f"producer-metrics:record-error-total:{client}": self.failed,
+            f"producer-metrics:record-send-rate:{client}": records,
+            f"producer-metrics:record-send-total:{client}": self.total.count,
+            f"producer-metrics:outgoing-byte-rate:{client}": megabytes * MEGABYTE,
+            f"producer-metrics:request-latency-avg:{client}": mean,
+        }
+        print_metrics(self.output, metrics)
+
+
+def print_metrics(output: Output, metrics: dict[str, float]) -> None:
+    """Kafka's table of a client's metrics."""
+    width = max(map(len, metrics))
+    output.say("")
+    output.say(f"{'Metric Name':<{width}}   Value")
+    for name, value in sorted(metrics.items()):
+        output.say(f"{name:<{width}} : {value:.3f}")
+
+
+command = Command(
+    name="producer-perf-test",
+    description="This tool is used to verify the producer performance.",
+    options=ProducerPerfOptions,
+    run=run,
+    family=Family.ARGPARSE4J,
+    prog="producer-performance",
+    help_exit=1,
+    bare_exit=0,
+    exclusive=(Exclusive(names=("record-size", "payload-file", "payload-monotonic"), required=True),),
+)

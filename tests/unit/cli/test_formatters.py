@@ -1,0 +1,119 @@
+"""What the console consumer prints for a record."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+
+from kcli.cli.formatters import FormatError, deserializer, formatter, json_line, tsv_line
+from kcli.cli.options import CommandError, UsageError
+
+
+@dataclass
+class Message:
+    """The part of librdkafka's message that formatters look at."""
+
+    k: bytes | None = b"k"
+    v: bytes | None = b"v"
+    h: list[tuple[str, bytes | None]] = field(default_factory=list)
+    t: tuple[int, int] = (1, 1795250262666)
+
+    def key(self) -> bytes | None:
+        return self.k
+
+    def value(self) -> bytes | None:
+        return self.v
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return self.h or None
+
+    def timestamp(self) -> tuple[int, int]:
+        return self.t
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return 7
+
+
+def _default(message: Message, **properties: str) -> bytes:
+    named = {name.replace("_", "."): text for name, text in properties.items()}
+    return formatter("org.apache.kafka.tools.consumer.DefaultMessageFormatter", named)(message)
+
+
+def test_value_alone() -> None:
+    assert _default(Message()) == b"v\n"
+    assert _default(Message(v=None)) == b"null\n"
+
+
+def test_every_column_in_kafkas_order() -> None:
+    names = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key")
+    line = _default(Message(h=[("h1", b"a"), ("h2", b"b")]), **{f"print_{name}": "true" for name in names})
+    assert line == (
+        b"CreateTime:1795250262666\tPartition:0\tOffset:7\tDelivery:NOT_PRESENT\tEpoch:NOT_PRESENT\th1:a,h2:b\tk\tv\n"
+    )
+
+
+def test_separators_and_null_literal() -> None:
+    line = _default(Message(k=None, h=[("h", None)]), print_key="true", print_headers="true", null_literal="<nil>",
+                    key_separator="|", line_separator="@@", headers_separator=";")  # fmt: skip
+    assert line == b"h:<nil>|<nil>|v@@"
+
+
+def test_no_column_prints_nothing() -> None:
+    assert _default(Message(), print_value="false") == b""
+
+
+def test_timestamp_types() -> None:
+    assert _default(Message(t=(2, 5)), print_timestamp="true") == b"LogAppendTime:5\tv\n"
+    assert _default(Message(t=(0, 0)), print_timestamp="true") == b"NO_TIMESTAMP\tv\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "text"),
+    [
+        ("IntegerDeserializer", b"\xff\xff\xff\xfe", b"-2"),
+        ("LongDeserializer", b"\0\0\0\0\0\0\1\0", b"256"),
+        ("ShortDeserializer", b"\0\7", b"7"),
+        ("BooleanDeserializer", b"\1", b"true"),
+        ("DoubleDeserializer", b"\x3f\xf8\0\0\0\0\0\0", b"1.5"),
+        (
+            "UUIDDeserializer",
+            b"6f1e0a3c-0000-4000-8000-000000000001",
+            b"6f1e0a3c-0000-4000-8000-000000000001",
+        ),
+    ],
+)
+def test_deserializers(name: str, data: bytes, text: bytes) -> None:
+    line = _default(Message(v=data), value_deserializer=f"org.apache.kafka.common.serialization.{name}")
+    assert line == text + b"\n"
+
+
+def test_wrong_size_for_a_number() -> None:
+    with pytest.raises(FormatError, match="Size of data received by IntegerDeserializer is not 4"):
+        _default(Message(v=b"abc"), value_deserializer="IntegerDeserializer")
+
+
+def test_unknown_classes_are_named() -> None:
+    with pytest.raises(UsageError, match=r"com\.example\.Mine"):
+        formatter("com.example.Mine", {})
+    with pytest.raises(CommandError, match="MyDeserializer is not known; there are"):
+        deserializer("MyDeserializer")
+
+
+def test_json_keeps_text_as_text_and_bytes_as_base64() -> None:
+    record = json.loads(json_line(Message(k=b"\xff", v="ü".encode(), h=[("h", None)])))
+    assert record == {
+        "topic": "t", "partition": 0, "offset": 7, "timestamp": 1795250262666, "timestampType": "CreateTime",
+        "headers": [["h", None]], "key": {"base64": "/w=="}, "value": "ü",
+    }  # fmt: skip
+
+
+def test_tsv_stays_on_one_line() -> None:
+    assert tsv_line(Message(k=None, v=b"a\tb\nc\\")) == b"0\t7\t1795250262666\t\ta\\tb\\nc\\\\\n"
