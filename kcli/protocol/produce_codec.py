@@ -127,8 +127,7 @@ def encode_produce_response(response: ProduceResponse, version: int, correlation
 def _encode_topic(parts: list[bytes], topic: TopicProduceResponse, version: int, flexible: bool) -> None:
     parts.append(pack_uuid(topic.topic_id) if version >= TOPIC_ID_FROM else pack_string(topic.name, flexible))
     parts.append(pack_count(len(topic.partition_responses), flexible))
-    for partition in topic.partition_responses:
-        parts.append(_encode_partition(partition, version, flexible))
+    parts += [_encode_partition(partition, version, flexible) for partition in topic.partition_responses]
     if flexible:
         parts.append(b"\x00")
 

@@ -1,0 +1,227 @@
+"""From a frame to its handler and back: header, API table, handler, errors to bytes.
+
+`SERVED` is the one list of what this broker answers; ApiVersions advertises it and nothing else. A handler module is
+imported when its API is first called, so that starting costs nothing for what nobody uses. It has
+
+    handle(context, request) -> response | Awaitable[response] | None
+
+and may have `error_response(context, request, error) -> response` where an error belongs somewhere else than in a
+top-level error_code. Expected failures are KafkaErrors; anything else is logged and becomes UNKNOWN_SERVER_ERROR.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import importlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kcli.errors import (
+    KafkaError,
+    KafkaStorageException,
+    ProtocolError,
+    StorageError,
+    UnknownServerException,
+)
+from kcli.protocol import codec
+from kcli.protocol.api import API, ApiKey, ApiSpec
+from kcli.protocol.fetch_codec import decode_fetch_request, encode_fetch_response
+from kcli.protocol.packing import Buffer
+from kcli.protocol.produce_codec import decode_produce_request, encode_produce_response
+from kcli.server.connection import Answer, Connection, Waiting
+from kcli.server.context import RequestContext
+
+if TYPE_CHECKING:
+    from kcli.server.broker import Broker
+
+_log = logging.getLogger("kcli.server.KafkaApis")
+
+Handle = Callable[[RequestContext, Any], Any]
+Decode = Callable[[int, memoryview, int], Any]
+Encode = Callable[[Any, int, int], "Buffer | list[Buffer]"]
+
+HANDLERS = "kcli.server.handlers"
+
+SERVED: dict[ApiKey, str] = {
+    key: f"{HANDLERS}.{API[key].module}"
+    for key in (
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.API_VERSIONS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_LOG_DIRS,
+    )
+}
+"""API -> the module that answers it."""
+
+# A controller's Fetch replicates the metadata log to other voters; a quorum of one has none.
+_NOT_ON_CONTROLLER = frozenset({ApiKey.FETCH})
+
+
+def served_on_broker() -> tuple[ApiKey, ...]:
+    return tuple(key for key in sorted(SERVED) if API[key].on_broker)
+
+
+def served_on_controller() -> tuple[ApiKey, ...]:
+    return tuple(key for key in sorted(SERVED) if API[key].on_controller and key not in _NOT_ON_CONTROLLER)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How one API is read, answered and written."""
+
+    spec: ApiSpec
+    handle: Handle
+    decode: Decode
+    encode: Encode
+    error_response: Callable[[RequestContext, Any, KafkaError], Any]
+
+
+class Dispatch:
+    """Serves the frames of one listener's connections."""
+
+    __slots__ = ("_broker", "_routes", "_served")
+
+    def __init__(self, broker: Broker, served: Iterable[ApiKey]) -> None:
+        self._broker = broker
+        self._served = frozenset(served)
+        self._routes: dict[int, Route] = {}
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Answer | Waiting:
+        header = codec.decode_request_header(frame)
+        route = self._routes.get(header.api_key) or self._route(header.api_key)
+        version = header.api_version
+        spec = route.spec
+        if not spec.min_version <= version <= spec.max_version:
+            if spec.key is not ApiKey.API_VERSIONS:
+                raise ProtocolError(
+                    f"{spec.name} version {version} is not supported; "
+                    f"supported are {spec.min_version} to {spec.max_version}"
+                )
+            request = None  # KIP-511: answered in version 0, whatever the body is
+        else:
+            request = route.decode(version, frame, header.body_offset)
+        context = RequestContext(
+            self._broker,
+            spec.key,
+            version,
+            header.correlation_id,
+            header.client_id,
+            connection.listener,
+            connection.peer_host,
+        )
+        try:
+            response = route.handle(context, request)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            return self._answer_error(route, context, request, error)
+        if response is None:
+            return None
+        if isinstance(response, Awaitable):
+            return self._wait(route, context, request, response)
+        return self._encode(route, context, request, response)
+
+    def _route(self, key: int) -> Route:
+        if key not in self._served:
+            raise ProtocolError(f"API key {key} is not served here")
+        route = self._routes[key] = _load(ApiKey(key))
+        return route
+
+    def _wait(self, route: Route, context: RequestContext, request: Any, response: Awaitable[Any]) -> Waiting:
+        future: asyncio.Future[Any] = asyncio.ensure_future(response)
+
+        def finish(future: asyncio.Future[object]) -> Answer:
+            if future.cancelled():
+                raise ProtocolError(f"{route.spec.name} was given up because the broker is stopping")
+            error = future.exception()
+            if isinstance(error, ProtocolError):
+                raise error
+            if error is not None:
+                return self._answer_error(route, context, request, error)
+            value = future.result()
+            return None if value is None else self._encode(route, context, request, value)
+
+        return Waiting(future, finish)
+
+    def _encode(self, route: Route, context: RequestContext, request: Any, response: Any) -> Answer:
+        try:
+            return route.encode(response, context.api_version, context.correlation_id)
+        except Exception as error:
+            return self._answer_error(route, context, request, error)
+
+    def _answer_error(
+        self, route: Route, context: RequestContext, request: Any, error: BaseException
+    ) -> Answer:
+        known = _as_kafka_error(route.spec, context, error)
+        try:
+            response = route.error_response(context, request, known)
+            return route.encode(response, context.api_version, context.correlation_id)
+        except Exception as second:
+            _log.exception("Error response of %s could not be written", route.spec.name)
+            raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
+
+
+def _as_kafka_error(spec: ApiSpec, context: RequestContext, error: BaseException) -> KafkaError:
+    if isinstance(error, KafkaError):
+        return error
+    _log.error(
+        "Unexpected error handling %s version %d from %s (client id %s)",
+        spec.name,
+        context.api_version,
+        context.peer_host,
+        context.client_id,
+        exc_info=error,
+    )
+    if isinstance(error, StorageError):
+        return KafkaStorageException()
+    return UnknownServerException()
+
+
+def _load(key: ApiKey) -> Route:
+    module = importlib.import_module(SERVED[key])
+    decode: Decode
+    encode: Encode
+    match key:
+        case ApiKey.PRODUCE:
+            decode, encode = decode_produce_request, encode_produce_response
+        case ApiKey.FETCH:
+            decode, encode = decode_fetch_request, encode_fetch_response
+        case ApiKey.API_VERSIONS:
+            decode, encode = partial(_decode, key), _encode_api_versions
+        case _:
+            decode, encode = partial(_decode, key), partial(_encode, key)
+    error_response = getattr(module, "error_response", None) or partial(_top_level_error, key)
+    return Route(API[key], module.handle, decode, encode, error_response)
+
+
+def _decode(key: ApiKey, version: int, frame: memoryview, at: int) -> Any:
+    return codec.decode_request(key, version, bytes(frame), at)
+
+
+def _encode(key: ApiKey, response: Any, version: int, correlation_id: int) -> bytes:
+    return codec.encode_response(response, key, version, correlation_id)
+
+
+def _encode_api_versions(response: Any, version: int, correlation_id: int) -> bytes:
+    spec = API[ApiKey.API_VERSIONS]
+    known = version if spec.min_version <= version <= spec.max_version else 0
+    return codec.encode_response(response, ApiKey.API_VERSIONS, known, correlation_id)
+
+
+def _top_level_error(key: ApiKey, _context: RequestContext, _request: Any, error: KafkaError) -> Any:
+    """The response that says only what went wrong. Raises KafkaError where the message has no place for that."""
+    response = codec.message_class(key, "response")
+    names = {field.name for field in dataclasses.fields(response)}
+    if "error_code" not in names:
+        raise error
+    if "error_message" in names:
+        return response(error_code=error.code, error_message=error.message)
+    return response(error_code=error.code)

@@ -1,0 +1,66 @@
+"""ApiVersions (key 18, versions 0-4): which APIs, versions and features there are. KIP-35, KIP-511, KIP-584.
+
+An unsupported version is answered in version 0 with UNSUPPORTED_VERSION and the range of ApiVersions itself, so that
+the client can step down. Client software names (v3+) that are not well-formed are INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kcli.errors import ErrorCode, KafkaError
+from kcli.protocol.api import API, ApiKey
+from kcli.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from kcli.server.context import RequestContext
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_FROM = 3
+# Below version 4 a feature that may be absent (minimum 0) is not told: old clients refuse such a range (KIP-1022).
+_MIN_ZERO_FROM = 4
+# librdkafka before 2.0 takes a broker without Produce v0 for one without MessageSet support (KAFKA-18659).
+_PRODUCE_ADVERTISED_FROM = 0
+
+
+def handle(context: RequestContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+    if request is None:
+        return ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(_range(ApiKey.API_VERSIONS),)
+        )
+    if context.api_version >= _SOFTWARE_FROM and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    features = context.broker.features()
+    return ApiVersionsResponse(
+        api_keys=tuple(_range(key) for key in context.broker.served_on(context.listener)),
+        supported_features=tuple(
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in features.supported.items()
+            if low > 0 or context.api_version >= _MIN_ZERO_FROM
+        ),
+        finalized_features_epoch=features.epoch,
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in features.finalized.items()
+            if level > 0
+        ),
+    )
+
+
+def error_response(
+    _context: RequestContext, _request: ApiVersionsRequest | None, error: KafkaError
+) -> ApiVersionsResponse:
+    return ApiVersionsResponse(error_code=error.code)
+
+
+def _range(key: ApiKey) -> ApiVersion:
+    spec = API[key]
+    low = _PRODUCE_ADVERTISED_FROM if key is ApiKey.PRODUCE else spec.min_version
+    return ApiVersion(api_key=key, min_version=low, max_version=spec.max_version)

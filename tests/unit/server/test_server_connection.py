@@ -1,0 +1,398 @@
+"""Connections over real sockets: framing, order of answers, holding back, refusals, limits."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import pytest
+
+from kcli.errors import ProtocolError
+from kcli.runtime.network import SystemNetwork
+from kcli.server.connection import SCRATCH_SIZE_BYTES, FrameBuffers, Waiting
+from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServer
+
+PRODUCE = b"\x00\x00"
+OTHER = b"\x00\x12"
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def echo(_connection, request: memoryview):
+    return frame(bytes(request))
+
+
+class Rig:
+    """A socket server with one listener and a few ways to talk to it."""
+
+    def __init__(self, serve=echo, *, size_max=1_000_000, limits=None, **settings):
+        self.serve = serve
+        self.limits = limits or ConnectionLimits()
+        self.settings = settings
+        self.size_max = size_max
+        self.idle_max = settings.pop("idle_max_seconds", None)
+        self.protected = settings.pop("protected", None)
+        self.time = 0.0
+
+    async def __aenter__(self):
+        self.sockets = SocketServer(
+            SystemNetwork(),
+            limits=self.limits,
+            request_size_max_bytes=self.size_max,
+            idle_max_seconds=self.idle_max,
+            protected_listener=self.protected,
+            now=lambda: self.time,
+        )
+        self.listener = await self.listen("PLAINTEXT", **self.settings)
+        return self
+
+    async def listen(self, name, **settings):
+        return await self.sockets.listen(ListenerSettings(name, "127.0.0.1", 0, **settings), self.serve)
+
+    async def __aexit__(self, *_exc):
+        await self.sockets.close()
+        await asyncio.sleep(0)
+
+    async def connect(self, listener=None):
+        return await asyncio.open_connection("127.0.0.1", (listener or self.listener).port)
+
+
+async def read_frame(reader):
+    (size,) = struct.unpack(">i", await asyncio.wait_for(reader.readexactly(4), 5))
+    return await asyncio.wait_for(reader.readexactly(size), 5)
+
+
+async def at_end(reader):
+    return await asyncio.wait_for(reader.read(), 5) == b""
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def run(request):
+    if request.param == "uvloop":
+        factory = pytest.importorskip("uvloop").new_event_loop
+    else:
+        factory = asyncio.new_event_loop
+
+    def run_on(coroutine):
+        with asyncio.Runner(loop_factory=factory) as runner:
+            return runner.run(coroutine)
+
+    return run_on
+
+
+@pytest.mark.parametrize(
+    "size", [1, 3, 100, SCRATCH_SIZE_BYTES - 4, SCRATCH_SIZE_BYTES - 3, SCRATCH_SIZE_BYTES, 900_000]
+)
+def test_frames_of_any_size_come_whole(size, run):
+    async def main():
+        async with Rig() as rig:
+            reader, writer = await rig.connect()
+            body = bytes(i % 251 for i in range(size))
+            for _ in range(3):
+                writer.write(frame(body))
+                assert await read_frame(reader) == body
+            writer.close()
+
+    run(main())
+
+
+def test_frames_cut_at_every_byte_come_whole(run):
+    async def main():
+        async with Rig() as rig:
+            reader, writer = await rig.connect()
+            stream = frame(b"first request") + frame(b"x") + frame(b"third")
+            for byte in stream:
+                writer.write(bytes([byte]))
+                await writer.drain()
+                await asyncio.sleep(0.0005)
+            assert [await read_frame(reader) for _ in range(3)] == [b"first request", b"x", b"third"]
+            writer.close()
+
+    run(main())
+
+
+def test_many_frames_in_one_write_are_answered_in_order(run):
+    async def main():
+        async with Rig() as rig:
+            reader, writer = await rig.connect()
+            bodies = [b"%06d" % i * (i % 700 + 1) for i in range(500)]
+
+            async def send():
+                for body in bodies:
+                    writer.write(frame(body))
+                await writer.drain()
+
+            sending = asyncio.ensure_future(send())
+            for body in bodies:
+                assert await read_frame(reader) == body
+            await sending
+            writer.close()
+
+    run(main())
+
+
+def waiting(future, answer):
+    return Waiting(future, lambda _future: answer)
+
+
+def test_a_waiting_request_holds_back_the_next_ones(run):
+    async def main():
+        seen = []
+        gate = asyncio.get_running_loop().create_future()
+
+        def serve(_connection, request):
+            body = bytes(request)
+            seen.append(body)
+            return waiting(gate, frame(body)) if body.endswith(b"park") else frame(body)
+
+        async with Rig(serve) as rig:
+            reader, writer = await rig.connect()
+            writer.write(frame(OTHER + b"park") + frame(OTHER + b"second") + frame(PRODUCE + b"third"))
+            await asyncio.sleep(0.05)
+            assert seen == [OTHER + b"park"]
+            gate.set_result(None)
+            assert [await read_frame(reader) for _ in range(3)] == [
+                OTHER + b"park",
+                OTHER + b"second",
+                PRODUCE + b"third",
+            ]
+            assert seen == [OTHER + b"park", OTHER + b"second", PRODUCE + b"third"]
+            writer.close()
+
+    run(main())
+
+
+def test_produces_overlap_and_are_answered_in_order(run):
+    async def main():
+        loop = asyncio.get_running_loop()
+        gates = {b"1": loop.create_future(), b"2": loop.create_future()}
+        seen = []
+
+        def serve(_connection, request):
+            body = bytes(request)
+            seen.append(body)
+            gate = gates.get(body[2:])
+            return frame(body) if gate is None else waiting(gate, frame(body))
+
+        async with Rig(serve) as rig:
+            reader, writer = await rig.connect()
+            writer.write(b"".join(frame(PRODUCE + name) for name in (b"1", b"2", b"3")) + frame(OTHER + b"4"))
+            await asyncio.sleep(0.05)
+            assert seen == [PRODUCE + b"1", PRODUCE + b"2", PRODUCE + b"3"], (
+                "a Produce need not wait for another"
+            )
+            gates[b"2"].set_result(None)
+            await asyncio.sleep(0.02)
+            assert len(seen) == 3, "what is not a Produce waits for all of them"
+            gates[b"1"].set_result(None)
+            answers = [await read_frame(reader) for _ in range(4)]
+            assert answers == [PRODUCE + b"1", PRODUCE + b"2", PRODUCE + b"3", OTHER + b"4"]
+            writer.close()
+
+    run(main())
+
+
+def test_no_answer_leaves_no_gap(run):
+    async def main():
+        def serve(_connection, request):
+            return None if bytes(request) == b"acks=0" else frame(bytes(request))
+
+        async with Rig(serve) as rig:
+            reader, writer = await rig.connect()
+            writer.write(frame(b"acks=0") + frame(b"next"))
+            assert await read_frame(reader) == b"next"
+            writer.close()
+
+    run(main())
+
+
+def test_a_lost_connection_cancels_what_was_parked_but_not_a_task(run):
+    async def main():
+        parked = asyncio.get_running_loop().create_future()
+        done = asyncio.Event()
+
+        async def work():
+            await asyncio.sleep(0.05)
+            done.set()
+
+        def serve(_connection, request):
+            if bytes(request) == b"park":
+                return waiting(parked, b"")
+            return waiting(asyncio.ensure_future(work()), b"")
+
+        async with Rig(serve) as rig:
+            for body in (b"park", b"work"):
+                _reader, writer = await rig.connect()
+                writer.write(frame(body))
+                await asyncio.sleep(0.02)
+                writer.close()
+            await asyncio.wait_for(done.wait(), 5)
+            assert parked.cancelled()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("bytes_sent", "hint"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "speaks HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100), "speaks TLS"),
+        (struct.pack(">i", 2**31 - 1) + b"x", "size = 2147483647"),
+        (struct.pack(">i", -5) + b"xxxx", "size = -5"),
+        (b"\xff" * 64, "size = -1"),
+    ],
+)
+def test_what_is_not_kafka_is_closed_with_one_log_line(bytes_sent, hint, caplog, run):
+    async def main():
+        async with Rig(size_max=100_000_000) as rig:
+            reader, writer = await rig.connect()
+            writer.write(bytes_sent)
+            assert await at_end(reader)
+            writer.close()
+            reader, writer = await rig.connect()
+            writer.write(frame(b"still there"))
+            assert await read_frame(reader) == b"still there"
+            writer.close()
+
+    run(main())
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("kcli")]
+    assert len(lines) == 1
+    assert hint in lines[0]
+
+
+def test_a_protocol_error_closes_after_the_answers_before_it(caplog, run):
+    async def main():
+        def serve(_connection, request):
+            if bytes(request) == b"bad":
+                raise ProtocolError("cannot be read")
+            return frame(bytes(request))
+
+        async with Rig(serve) as rig:
+            reader, writer = await rig.connect()
+            writer.write(frame(b"good") + frame(b"bad") + frame(b"never"))
+            assert await read_frame(reader) == b"good"
+            assert await at_end(reader)
+            writer.close()
+
+    run(main())
+    assert "cannot be read" in caplog.text
+
+
+def test_a_client_that_does_not_read_is_not_read_from(run):
+    async def main():
+        served = []
+
+        def serve(_connection, request):
+            served.append(1)
+            return frame(bytes(1_000_000))
+
+        async with Rig(serve) as rig:
+            reader, writer = await rig.connect()
+            for _ in range(200):
+                writer.write(frame(b"more"))
+            await asyncio.sleep(0.2)
+            assert len(served) < 30, "200 MB must not be buffered"
+            for _ in range(200):
+                await read_frame(reader)
+            assert len(served) == 200
+            writer.close()
+
+    run(main())
+
+
+def test_idle_connections_are_closed_and_waiting_ones_are_not(run):
+    async def main():
+        parked = asyncio.get_running_loop().create_future()
+
+        def serve(_connection, request):
+            return waiting(parked, frame(b"late")) if bytes(request) == b"park" else frame(bytes(request))
+
+        async with Rig(serve, idle_max_seconds=600.0) as rig:
+            idle, idle_writer = await rig.connect()
+            busy, busy_writer = await rig.connect()
+            busy_writer.write(frame(b"park"))
+            await asyncio.sleep(0.05)
+            rig.time = 601.0
+            assert rig.sockets.close_idle() == 1
+            assert await at_end(idle)
+            parked.set_result(None)
+            assert await read_frame(busy) == b"late"
+            idle_writer.close()
+            busy_writer.close()
+
+    run(main())
+
+
+def test_max_connections_per_ip_closes_the_one_too_many(run):
+    async def main():
+        limits = ConnectionLimits(per_ip_max=1, per_ip_overrides={"127.0.0.1": 2})
+        async with Rig(limits=limits) as rig:
+            pairs = [await rig.connect() for _ in range(3)]
+            assert await at_end(pairs[2][0])
+            for reader, writer in pairs[:2]:
+                writer.write(frame(b"here"))
+                assert await read_frame(reader) == b"here"
+            pairs[0][1].close()
+            await asyncio.sleep(0.05)
+            reader, writer = await rig.connect()
+            writer.write(frame(b"room again"))
+            assert await read_frame(reader) == b"room again"
+            writer.close()
+            for _reader, each in pairs:
+                each.close()
+
+    run(main())
+
+
+def test_max_connections_holds_the_next_until_there_is_room(run):
+    async def main():
+        async with Rig(connections_max=1) as rig:
+            _first, first_writer = await rig.connect()
+            await asyncio.sleep(0.02)
+            second, second_writer = await rig.connect()
+            second_writer.write(frame(b"patience"))
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(second.readexactly(4), 0.1)
+            first_writer.close()
+            await asyncio.sleep(0.02)
+
+            async def rest():
+                return await second.readexactly(12)
+
+            assert await asyncio.wait_for(rest(), 5) == frame(b"patience")
+            second_writer.close()
+
+    run(main())
+
+
+def test_the_protected_listener_makes_room_for_itself(run):
+    async def main():
+        async with Rig(limits=ConnectionLimits(connections_max=1), protected="INTERNAL") as rig:
+            internal = await rig.listen("INTERNAL")
+            client, client_writer = await rig.connect()
+            await asyncio.sleep(0.02)
+            broker, broker_writer = await rig.connect(internal)
+            broker_writer.write(frame(b"replicate"))
+            assert await read_frame(broker) == b"replicate"
+            assert await at_end(client)
+            client_writer.close()
+            broker_writer.close()
+
+    run(main())
+
+
+def test_frame_buffers_are_recycled_within_bounds():
+    buffers = FrameBuffers()
+    first = buffers.take(100_000)
+    assert len(first) == 131_072
+    buffers.give_back(first)
+    assert buffers.take(70_000) is first
+    huge = buffers.take(5_000_000)
+    assert len(huge) == 5_000_000
+    buffers.give_back(huge)
+    assert buffers.take(5_000_000) is not huge
+    for _ in range(10):
+        buffers.give_back(memoryview(bytearray(4 * 1024 * 1024)))
+    assert buffers._free_bytes <= 16 * 1024 * 1024
