@@ -275,7 +275,7 @@ class OffsetMetadataTooLarge(KafkaError):
     default_message = "The metadata field of the offset request was too large."
 
 
-class NetworkExceptionException(KafkaError):
+class NetworkException(KafkaError):
     code = ErrorCode.NETWORK_EXCEPTION
     retriable = True
     default_message = "The server disconnected before a response was received."

@@ -114,8 +114,9 @@ class ToolCommand(TyperCommand):
     """A Typer command that leaves its words to the tool's own parser."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.args = list(args)
-        return ctx.args
+        words = list(args)
+        ctx.args = words
+        return words
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         from kcli.cli.complete import candidates

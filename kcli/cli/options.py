@@ -201,7 +201,7 @@ class OnParseError(Enum):
     MESSAGE = "message"
 
 
-Run = Callable[[Any, "Output"], "int | None | Coroutine[Any, Any, int | None]"]
+Run = Callable[[Any, "Output"], "int | Coroutine[Any, Any, int | None] | None"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

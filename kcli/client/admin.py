@@ -1,0 +1,44 @@
+"""The admin client: every admin call as a coroutine method, over one set of connections.
+
+    async with AdminClient(config) as admin:
+        await admin.create_topics([NewTopic(name="orders", partitions=3)])
+
+The calls live by subject in the modules next to this one; values in and out are their dataclasses.
+"""
+
+from __future__ import annotations
+
+from kcli.client import cluster, configs, groups, offsets, topics
+from kcli.client.client import Client
+
+
+class AdminClient(Client):
+    """A client with the admin calls."""
+
+    list_topics = topics.list_topics
+    describe_topics = topics.describe_topics
+    describe_topics_by_id = topics.describe_topics_by_id
+    create_topics = topics.create_topics
+    delete_topics = topics.delete_topics
+    create_partitions = topics.create_partitions
+    elect_leaders = topics.elect_leaders
+
+    describe_configs = configs.describe_configs
+    incremental_alter_configs = configs.incremental_alter_configs
+    list_config_resources = configs.list_config_resources
+
+    list_offsets = offsets.list_offsets
+    delete_records = offsets.delete_records
+    describe_log_dirs = offsets.describe_log_dirs
+
+    describe_cluster = cluster.describe_cluster
+    api_versions = cluster.api_versions
+    unregister_broker = cluster.unregister_broker
+
+    list_groups = groups.list_groups
+    describe_groups = groups.describe_groups
+    list_group_offsets = groups.list_group_offsets
+    alter_group_offsets = groups.alter_group_offsets
+    delete_group_offsets = groups.delete_group_offsets
+    delete_groups = groups.delete_groups
+    remove_members = groups.remove_members

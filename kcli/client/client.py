@@ -1,0 +1,310 @@
+"""The client: which server a request goes to, and how often it is tried.
+
+A call is tried again on every retriable error until `default.api.timeout.ms` is over, as Kafka's admin client does.
+Servers come from the bootstrap list until metadata tells the cluster's own; a connection is kept per address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+from kcli.client.config import Address, ClientConfig
+from kcli.client.connection import Connection
+from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, TimeoutException, error_for
+from kcli.protocol.api import ApiKey
+from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kcli.runtime.network import Network, SystemNetwork
+
+log = logging.getLogger("kcli.client")
+
+T = TypeVar("T")
+
+BACKOFF_FACTOR = 2.0  # KIP-580: exponential, from retry.backoff.ms to retry.backoff.max.ms
+ENDPOINT_BROKERS, ENDPOINT_CONTROLLERS = 1, 2
+GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A server of the cluster."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+    is_fenced: bool = False
+
+    def __str__(self) -> str:
+        fenced = "true" if self.is_fenced else "false"
+        rack = "null" if self.rack is None else self.rack
+        return f"{self.host}:{self.port} (id: {self.id} rack: {rack} isFenced: {fenced})"
+
+
+class Target:
+    """Where a request goes when it is not one node: any server, or the controller."""
+
+    ANY: Target
+    CONTROLLER: Target
+
+
+Target.ANY, Target.CONTROLLER = Target(), Target()
+
+
+class _NoNode(KafkaError):
+    """There is no server to send to yet; the reason is the message."""
+
+    retriable = True
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the last metadata said."""
+
+    nodes: dict[int, Node] = field(default_factory=dict)
+    controller_id: int = -1
+
+
+class Client:
+    """Connections to a cluster. An async context manager; every request goes through `send`."""
+
+    def __init__(self, config: ClientConfig, network: Network | None = None) -> None:
+        self.config = config
+        self._network: Network = network or SystemNetwork()
+        self._connections: dict[Address, Connection] = {}
+        self._opening: dict[Address, asyncio.Lock] = {}
+        self._known = _Known()
+        self._warned: set[Address] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        await asyncio.sleep(0)  # let the transports say goodbye
+
+    async def send(
+        self,
+        message: Any,
+        key: ApiKey,
+        *,
+        to: int | Target = Target.ANY,
+        timeout_ms: int | None = None,
+        at_least: int = 0,
+    ) -> Any:
+        """Send one request once and return its response, in the newest version both sides speak.
+
+        Raises a retriable KafkaError when no server could take it or answer it, UnsupportedVersionException when
+        that version is below `at_least`.
+        """
+        connection = await self._connection(to)
+        version = connection.version_for(key, at_least=at_least)
+        timeout = (timeout_ms or self.config.request_timeout_ms) / 1000
+        try:
+            return await connection.request(message, key, version=version, timeout=timeout)
+        except TimeoutError:
+            connection.close()
+            raise TimeoutException(
+                f"{connection.address} did not answer {key.name} in {timeout:g} s"
+            ) from None
+
+    async def call(self, name: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Run `attempt` until it succeeds, fails for good, or `default.api.timeout.ms` is over (TimeoutException)."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.config.default_api_timeout_ms / 1000
+        backoff = self.config.retry_backoff_ms / 1000
+        tries = 0
+        last: Exception | None = None
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    return await attempt()
+            except TimeoutError:
+                pass
+            except (KafkaError, ProtocolError) as error:
+                if isinstance(error, KafkaError) and not error.retriable:
+                    raise
+                last = error
+                if not isinstance(error, _NoNode):
+                    tries += 1
+                if cluster_has_moved(error):
+                    self._known = _Known()
+            if loop.time() + backoff >= deadline:
+                raise _timed_out(name, tries, last) from last
+            await asyncio.sleep(backoff)
+            backoff = min(backoff * BACKOFF_FACTOR, self.config.retry_backoff_max_ms / 1000)
+
+    async def nodes(self) -> list[Node]:
+        """The brokers (or controllers) of the cluster, as metadata names them now."""
+        await self._refresh()
+        return list(self._known.nodes.values())
+
+    async def metadata(self, topics: Iterable[str] | None = ()) -> MetadataResponse:
+        """Metadata of `topics` (None: all); remembers the brokers it names."""
+        wanted = None if topics is None else tuple(MetadataRequestTopic(name=topic) for topic in topics)
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        response = await self.send(request, ApiKey.METADATA)
+        assert isinstance(response, MetadataResponse)
+        raise_for(response.error_code)
+        nodes = {
+            each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers
+        }
+        self._known = _Known(nodes, response.controller_id)
+        return response
+
+    async def leaders(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The leader of each partition. One without a leader raises a retriable error."""
+        wanted = list(partitions)
+        response = await self.metadata(sorted({topic for topic, _ in wanted}))
+        topics = {topic.name: topic for topic in response.topics}
+        found: dict[tuple[str, int], int] = {}
+        for topic, partition in wanted:
+            raise_for(topics[topic].error_code)
+            entry = next(
+                (each for each in topics[topic].partitions if each.partition_index == partition), None
+            )
+            if entry is None:
+                raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if entry.leader_id < 0:
+                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
+            found[topic, partition] = entry.leader_id
+        return found
+
+    async def coordinator(self, key: str, key_type: int = GROUP_COORDINATOR) -> int:
+        """The node that coordinates a group (or transactional id). Raises a retriable error while there is none."""
+        from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=(key,))
+        response = await self.send(request, ApiKey.FIND_COORDINATOR)
+        assert isinstance(response, FindCoordinatorResponse)
+        found = response.coordinators[0] if response.coordinators else response
+        raise_for(found.error_code, found.error_message)
+        node = Node(found.node_id, found.host, found.port)
+        self._known.nodes.setdefault(node.id, node)
+        return node.id
+
+    def node(self, node_id: int) -> Node:
+        """A node that metadata or a coordinator lookup has named."""
+        return self._known.nodes[node_id]
+
+    async def speaks(self, key: ApiKey) -> bool:
+        """Whether the servers know an API."""
+        return key in (await self._connection(Target.ANY)).versions
+
+    async def connection_to(self, node: Node) -> Connection:
+        """A negotiated connection to one node."""
+        return await self._to_address(Address(node.host, node.port))
+
+    async def _connection(self, to: int | Target) -> Connection:
+        if to is Target.ANY:
+            return await self._to_any()
+        if to is Target.CONTROLLER:
+            if self._known.controller_id not in self._known.nodes:
+                await self._refresh()
+            to = self._known.controller_id
+        assert isinstance(to, int)
+        if to not in self._known.nodes:
+            await self._refresh()
+        node = self._known.nodes.get(to)
+        if node is None:
+            raise _NoNode(f"node {to} is not in the cluster's metadata")
+        return await self.connection_to(node)
+
+    async def _to_any(self) -> Connection:
+        """A live connection if there is one, else the first server that answers."""
+        for connection in self._connections.values():
+            if not connection.is_closed:
+                return connection
+        own = [Address(node.host, node.port) for node in self._known.nodes.values()]
+        last: KafkaError | ProtocolError | None = None
+        for address in [*own, *(each for each in self.config.servers if each not in own)]:
+            try:
+                return await self._to_address(address)
+            except (_NoNode, ProtocolError) as error:
+                last = error
+        assert last is not None
+        raise last
+
+    async def _to_address(self, address: Address) -> Connection:
+        lock = self._opening.setdefault(address, asyncio.Lock())
+        async with lock:
+            connection = self._connections.get(address)
+            if connection is not None and not connection.is_closed:
+                return connection
+            timeout = self.config.connection_setup_timeout_ms / 1000
+            try:
+                opened = await Connection.open(self._network, address, self.config.client_id, timeout)
+            except (OSError, NetworkException) as error:  # TimeoutError is an OSError
+                self._warn(address, error)
+                raise _NoNode(f"no connection to {address}: {error}") from error
+            self._connections[address] = opened
+            return opened
+
+    def _warn(self, address: Address, error: Exception) -> None:
+        if address not in self._warned:
+            self._warned.add(address)
+            reason = getattr(error, "strerror", None) or str(error) or "no answer in time"
+            log.warning(
+                "Connection to %s could not be established (%s). Node may not be available.", address, reason
+            )
+
+    async def _refresh(self) -> None:
+        if not self.config.servers_are_controllers:
+            await self.metadata()
+            return
+        from kcli.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+        request = DescribeClusterRequest(endpoint_type=ENDPOINT_CONTROLLERS)
+        response = await self.send(request, ApiKey.DESCRIBE_CLUSTER)
+        assert isinstance(response, DescribeClusterResponse)
+        raise_for(response.error_code, response.error_message)
+        nodes = {
+            each.broker_id: Node(each.broker_id, each.host, each.port, each.rack) for each in response.brokers
+        }
+        self._known = _Known(nodes, response.controller_id)
+
+
+def raise_for(code: ErrorCode, message: str | None = None) -> None:
+    """Raise the error of a response, if it has one."""
+    if code is not ErrorCode.NONE:
+        raise error_for(code, message)
+
+
+def error_of(code: ErrorCode, message: str | None = None) -> KafkaError | None:
+    """The error of one part of a response, or None."""
+    return None if code is ErrorCode.NONE else error_for(code, message)
+
+
+def cluster_has_moved(error: Exception) -> bool:
+    """Whether what was known of the cluster has been proved wrong."""
+    return isinstance(error, NetworkException) or getattr(error, "code", None) is ErrorCode.NOT_CONTROLLER
+
+
+def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutException:
+    """Java's words; without a server, or while the right one is unknown, no request of the call has left."""
+    if tries == 0 or last is None:
+        return TimeoutException(f"Timed out waiting for a node assignment. Call: {name}")
+    return TimeoutException(
+        f"Call(callName={name}, tries={tries}) timed out after {tries} attempt(s). Last: {last}"
+    )
+
+
+@contextlib.contextmanager
+def looking_up() -> Any:
+    """Inside, a retriable error means that the right server is not known yet."""
+    try:
+        yield
+    except KafkaError as error:
+        if not error.retriable or isinstance(error, _NoNode):
+            raise
+        raise _NoNode(error.message) from error

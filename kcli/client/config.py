@@ -1,0 +1,121 @@
+"""What a client is told: servers, timeouts, its name. Names and defaults are those of Kafka's admin client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kcli.errors import KcliError
+
+DEFAULT_PORTS = range(1, 65536)
+
+
+class ClientConfigError(KcliError):
+    """A setting that cannot be used; the message names it and says what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """A client's settings, checked."""
+
+    servers: tuple[Address, ...]
+    servers_are_controllers: bool = False
+    """The addresses came as bootstrap.controllers: ask the controller quorum, not the brokers (KIP-919)."""
+    client_id: str | None = None
+    request_timeout_ms: int = 30_000
+    default_api_timeout_ms: int = 60_000
+    connection_setup_timeout_ms: int = 10_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+
+
+def parse_address(text: str, setting: str = "bootstrap.servers") -> Address:
+    """`host:port` or `[ipv6]:port`. Raises ClientConfigError."""
+    host, colon, port = text.strip().rpartition(":")
+    host = host.rpartition("://")[2]  # Kafka lets a listener's protocol stand in front
+    if not colon or not host or not port.isdecimal() or int(port) not in DEFAULT_PORTS:
+        raise ClientConfigError(
+            f"Invalid url in {setting}: {text.strip()} (wanted: host:port, port 1 to 65535)"
+        )
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def parse_addresses(text: str, setting: str = "bootstrap.servers") -> tuple[Address, ...]:
+    """A comma-separated list of addresses. Raises ClientConfigError."""
+    addresses = tuple(parse_address(part, setting) for part in text.split(",") if part.strip())
+    if not addresses:
+        raise ClientConfigError(f"No bootstrap urls given in {setting}")
+    return addresses
+
+
+def client_config(
+    properties: Mapping[str, str],
+    *,
+    bootstrap_servers: str | None = None,
+    bootstrap_controllers: str | None = None,
+    client_id: str | None = None,
+    api_timeout_ms: int | None = None,
+) -> ClientConfig:
+    """Settings from a client's properties; what is given by name goes before them, but for `client_id`, which is a
+    default. Raises ClientConfigError."""
+    _refuse_security(properties)
+    servers = bootstrap_servers or properties.get("bootstrap.servers")
+    controllers = bootstrap_controllers or properties.get("bootstrap.controllers")
+    if bootstrap_servers is not None:
+        controllers = None
+    if controllers:
+        addresses = parse_addresses(controllers, "bootstrap.controllers")
+    elif servers:
+        addresses = parse_addresses(servers)
+    else:
+        raise ClientConfigError("No bootstrap urls given in bootstrap.servers")
+    api_timeout = api_timeout_ms or _integer(properties, "default.api.timeout.ms", 60_000)
+    return ClientConfig(
+        servers=addresses,
+        servers_are_controllers=bool(controllers),
+        client_id=properties.get("client.id") or client_id,
+        # Kafka refuses an api timeout below the request timeout; a shorter --timeout means both here.
+        request_timeout_ms=min(_integer(properties, "request.timeout.ms", 30_000), api_timeout),
+        default_api_timeout_ms=api_timeout,
+        connection_setup_timeout_ms=_integer(properties, "socket.connection.setup.timeout.ms", 10_000),
+        retry_backoff_ms=_integer(properties, "retry.backoff.ms", 100),
+        retry_backoff_max_ms=_integer(properties, "retry.backoff.max.ms", 1_000),
+        reconnect_backoff_ms=_integer(properties, "reconnect.backoff.ms", 50),
+        reconnect_backoff_max_ms=_integer(properties, "reconnect.backoff.max.ms", 1_000),
+    )
+
+
+def _refuse_security(properties: Mapping[str, str]) -> None:
+    protocol = properties.get("security.protocol", "PLAINTEXT")
+    if protocol != "PLAINTEXT":
+        raise ClientConfigError(
+            f"security.protocol={protocol} is not supported: this version connects with PLAINTEXT only"
+        )
+
+
+def _integer(properties: Mapping[str, str], key: str, default: int) -> int:
+    text = properties.get(key)
+    if text is None:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        raise ClientConfigError(
+            f"Invalid value {text} for configuration {key}: Not a number of type INT"
+        ) from None
+    if value < 0:
+        raise ClientConfigError(f"Invalid value {text} for configuration {key}: Value must be at least 0")
+    return value

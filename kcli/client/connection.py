@@ -1,0 +1,199 @@
+"""One connection to one server: frames out, frames in, matched by correlation id; many requests may be under way.
+
+It recognises a peer that does not speak Kafka (TLS, HTTP) by the first bytes of its answer and names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any
+
+from kcli import KAFKA_VERSION
+from kcli.client.config import Address
+from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
+from kcli.protocol.api import API, ApiKey
+from kcli.protocol.codec import decode_response, encode_request
+from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kcli.runtime.network import Network
+
+# A describe of a very large cluster takes some tens of MB; Kafka's own clients allow 100 MB (socket.request.max.bytes).
+MAX_RESPONSE_BYTES = 100 * 1024 * 1024
+# Far more than any admin call pipelines; a peer that never answers must not fill memory.
+MAX_IN_FLIGHT = 1000
+
+_SIZE = struct.Struct(">i")
+_CORRELATION = struct.Struct(">i")
+_TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
+CORRELATION_MAX = 2**31 - 1
+
+
+class WrongPeer(KafkaError):
+    """What answers there is not a Kafka server. Trying again cannot help."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A connected socket. `versions` is what the peer said it speaks, once `negotiate` has run."""
+
+    def __init__(self, address: Address, client_id: str | None) -> None:
+        self.address = address
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.features: ApiVersionsResponse = ApiVersionsResponse()
+        self._client_id = client_id
+        self._transport: asyncio.Transport | None = None
+        self._pending: dict[int, asyncio.Future[bytes]] = {}
+        self._correlation = 0
+        self._buffer = bytearray(_SIZE.size)
+        self._filled = 0
+        self._in_body = False
+        self._answered = False
+        self._lost: Exception | None = None
+
+    @classmethod
+    async def open(
+        cls, network: Network, address: Address, client_id: str | None, timeout: float
+    ) -> Connection:
+        """Connect and negotiate versions within `timeout` seconds. Raises OSError, TimeoutError or KafkaError."""
+        async with asyncio.timeout(timeout):
+            _, protocol = await network.create_connection(
+                lambda: cls(address, client_id), address.host, address.port
+            )
+            assert isinstance(protocol, cls)
+            try:
+                await protocol.negotiate()
+            except BaseException:
+                protocol.close()
+                raise
+        return protocol
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the peer or we have closed it."""
+        return self._lost is not None
+
+    def close(self) -> None:
+        """Close at once; whoever waits for an answer gets NetworkException."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def negotiate(self) -> None:
+        """Learn the peer's versions (KIP-35); a peer too old for our ApiVersions is asked again with v0."""
+        request = ApiVersionsRequest(client_software_name="kcli", client_software_version=KAFKA_VERSION)
+        newest = API[ApiKey.API_VERSIONS].max_version
+        response = await self._api_versions(request, newest)
+        if response.error_code is ErrorCode.UNSUPPORTED_VERSION:
+            offered = {entry.api_key: entry.max_version for entry in response.api_keys}
+            response = await self._api_versions(request, min(newest, offered.get(ApiKey.API_VERSIONS, 0)))
+        if response.error_code is not ErrorCode.NONE:
+            raise WrongPeer(f"{self.address} refused ApiVersions with {response.error_code.name}")
+        self.features = response
+        self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
+
+    def version_for(self, key: ApiKey, *, at_least: int = 0) -> int:
+        """The newest version both sides speak. Raises UnsupportedVersionException in Java's words."""
+        spec = API[key]
+        name = spec.key.name
+        if key not in self.versions:
+            raise UnsupportedVersionException(f"The node does not support {name}")
+        least, most = self.versions[key]
+        version = min(spec.max_version, most)
+        wanted = max(spec.min_version, at_least)
+        if version < max(least, wanted):
+            raise UnsupportedVersionException(
+                f"The node does not support {name} with version in range "
+                f"[{wanted},{spec.max_version}]. The supported range is [{least},{most}]."
+            )
+        return version
+
+    async def request(self, message: Any, key: ApiKey, *, version: int, timeout: float) -> Any:
+        """Send and wait for the answer. Raises NetworkException, ProtocolError or TimeoutError."""
+        if self._lost is not None:
+            raise self._lost
+        if len(self._pending) >= MAX_IN_FLIGHT:
+            raise NetworkException(f"{MAX_IN_FLIGHT} requests to {self.address} are unanswered")
+        self._correlation = self._correlation % CORRELATION_MAX + 1
+        correlation = self._correlation
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._pending[correlation] = answer
+        assert self._transport is not None
+        self._transport.write(encode_request(message, key, version, correlation, self._client_id))
+        try:
+            async with asyncio.timeout(timeout):
+                frame = await answer
+        finally:
+            self._pending.pop(correlation, None)
+        return decode_response(key, version, frame)[1]
+
+    async def _api_versions(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
+        # The caller of open() bounds the time.
+        try:
+            response = await self.request(request, ApiKey.API_VERSIONS, version=version, timeout=3600)
+        except ProtocolError:
+            # An old broker answers an unknown version in the v0 layout, whatever was asked (KIP-511).
+            if version == 0:
+                raise
+            response = await self.request(request, ApiKey.API_VERSIONS, version=0, timeout=3600)
+        assert isinstance(response, ApiVersionsResponse)
+        return response
+
+    # asyncio.BufferedProtocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(self._buffer)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        if self._filled < len(self._buffer):
+            return
+        if self._in_body:
+            self._frame(bytes(self._buffer))
+            self._expect(_SIZE.size, in_body=False)
+            return
+        (size,) = _SIZE.unpack(self._buffer)
+        if not _CORRELATION.size <= size <= MAX_RESPONSE_BYTES:
+            self._fail(self._wrong_size(bytes(self._buffer), size))
+            self.close()
+            return
+        self._expect(size, in_body=True)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(NetworkException(f"{self.address} closed the connection"))
+
+    def _expect(self, size: int, *, in_body: bool) -> None:
+        self._buffer = bytearray(size)
+        self._filled = 0
+        self._in_body = in_body
+
+    def _frame(self, frame: bytes) -> None:
+        self._answered = True
+        (correlation,) = _CORRELATION.unpack_from(frame)
+        answer = self._pending.pop(correlation, None)
+        if answer is not None and not answer.done():
+            answer.set_result(frame)
+        elif not 0 < correlation <= self._correlation:
+            self._fail(ProtocolError(f"{self.address} answered request {correlation}, which was never sent"))
+            self.close()
+
+    def _wrong_size(self, head: bytes, size: int) -> Exception:
+        if not self._answered and head[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and head[1] == 3:
+            return WrongPeer(f"{self.address} speaks TLS: security.protocol=SSL or SASL_SSL would be needed")
+        if not self._answered and head == b"HTTP":
+            return WrongPeer(f"{self.address} speaks HTTP: it is not a Kafka listener")
+        return ProtocolError(
+            f"{self.address} announced a response of {size} bytes (limit {MAX_RESPONSE_BYTES}): not a Kafka listener?"
+        )
+
+    def _fail(self, error: Exception) -> None:
+        if self._lost is None:
+            self._lost = error
+        pending, self._pending = self._pending, {}
+        for answer in pending.values():
+            if not answer.done():
+                answer.set_exception(self._lost)

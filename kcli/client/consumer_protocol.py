@@ -1,0 +1,41 @@
+"""The bytes that classic consumers exchange through the group coordinator (ConsumerProtocolAssignment).
+
+int16 version, then an array of (topic, array of partition), then nullable user data; newer versions only add fields
+at the end, so every version is read as version 0.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kcli.errors import ProtocolError
+
+TopicPartition = tuple[str, int]
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+
+def decode_assignment(raw: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions of an assignment; empty bytes are no assignment. Raises ProtocolError."""
+    if not raw:
+        return ()
+    partitions: list[TopicPartition] = []
+    try:
+        at = _INT16.size
+        (topics,) = _INT32.unpack_from(raw, at)
+        at += _INT32.size
+        for _ in range(topics):
+            (length,) = _INT16.unpack_from(raw, at)
+            at += _INT16.size
+            topic = raw[at : at + length].decode("utf-8")
+            at += length
+            (count,) = _INT32.unpack_from(raw, at)
+            at += _INT32.size
+            if count > len(raw):
+                raise ProtocolError(f"an assignment of {len(raw)} bytes announces {count} partitions")
+            partitions += [(topic, number) for number in struct.unpack_from(f">{count}i", raw, at)]
+            at += count * _INT32.size
+    except (struct.error, UnicodeDecodeError) as error:
+        raise ProtocolError(f"an assignment of {len(raw)} bytes is malformed: {error}") from error
+    return tuple(partitions)
