@@ -46,11 +46,15 @@ Int32 = Annotated[int, Number("i")]
 Int64 = Annotated[int, Number("q")]
 
 
+_SAME_AS_DEFAULT = object()
+
+
 @dataclass(frozen=True, slots=True)
 class tag:
-    """The field is tagged: absent when it has its default value."""
+    """The field is tagged: left out when it has its default value, or the value `absent` where that differs."""
 
     number: int
+    absent: object = _SAME_AS_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +116,15 @@ def encode(value: object, version: int) -> bytes:
     return bytes(out)
 
 
-def decode(cls: type[T], version: int, buffer: bytes, position: int = 0) -> T:
-    """CorruptRecordError unless the bytes from `position` to the end are exactly one `cls`."""
+def decode(cls: type[T], version: int, buffer: bytes, position: int = 0, *, exact: bool = True) -> T:
+    """CorruptRecordError unless the bytes from `position` to the end are one `cls`, and if `exact` no more."""
     schema = _checked(cls, version)
     reader = _Reader(buffer, position)
     try:
         value = _plan(cls, version, version >= schema.flexible_since).read(reader)
     except (IndexError, VarintError, UnicodeDecodeError, struct.error) as error:
         raise CorruptRecordError(f"Error reading version {version} of {cls.__name__}: {error}") from None
-    if reader.position != len(buffer):
+    if exact and reader.position != len(buffer):
         raise CorruptRecordError(
             f"Found {len(buffer) - reader.position} byte(s) of garbage after version {version} of {cls.__name__}"
         )
@@ -301,20 +305,21 @@ class _Array:
 
 
 class _NullableStruct:
-    """One byte before the struct: 1 for present, -1 for null."""
+    """One byte before the struct: 1 for present; null is -1, or 0 inside a tagged field."""
 
-    def __init__(self, plan: _Plan) -> None:
+    def __init__(self, plan: _Plan, tagged: bool) -> None:
         self.plan = plan
+        self.null = b"\x00" if tagged else b"\xff"
 
     def write(self, out: bytearray, value: object) -> None:
         if value is None:
-            out += b"\xff"
+            out += self.null
         else:
             out += b"\x01"
             self.plan.write(out, value)
 
     def read(self, reader: _Reader) -> object:
-        return None if reader.take(1)[0] >= 0x80 else self.plan.read(reader)
+        return None if reader.take(1) == self.null else self.plan.read(reader)
 
     def to_json(self, value: object) -> Json:
         return None if value is None else self.plan.to_json(value)
@@ -329,6 +334,7 @@ class _Field:
     json_name: str
     type: _Type
     default: object
+    constructor_default: object
     tag: int | None
     ignorable: bool
 
@@ -343,6 +349,12 @@ class _Plan:
         self.tagged = sorted(
             (field for field in fields if field.tag is not None), key=lambda field: field.tag or 0
         )
+        # Where a constructor's default is not what absence on the wire means, absence is spelt out.
+        self.absent = {
+            field.name: field.default
+            for field in self.tagged
+            if field.default is not field.constructor_default
+        }
         self.by_tag = {field.tag: field for field in self.tagged}
         self.refused = [field for field in absent if not field.ignorable]
         self.flexible = flexible
@@ -376,6 +388,7 @@ class _Plan:
 
     def read(self, reader: _Reader) -> object:
         values = {field.name: field.type.read(reader) for field in self.plain}
+        values |= self.absent
         if self.flexible:
             for _ in range(reader.uvarint()):
                 number = reader.uvarint()
@@ -386,11 +399,10 @@ class _Plan:
         return self.cls(**values)
 
     def to_json(self, value: object) -> dict[str, Json]:
-        """Kafka leaves out tagged fields at their default, except a struct that is null."""
         node: dict[str, Json] = {}
         for field in self.fields:
             item = getattr(value, field.name)
-            if field.tag is None or item != field.default or isinstance(field.type, _NullableStruct):
+            if field.tag is None or item != field.default:
                 node[field.json_name] = field.type.to_json(item)
         return node
 
@@ -419,8 +431,9 @@ def _make_plan(cls: type, version: int, flexible: bool) -> _Plan:
         field = _Field(
             name=declared.name,
             json_name=camel_case(declared.name),
-            type=_type(hint, version, flexible),
-            default=declared.default,
+            type=_type(hint, version, flexible, tagged=place is not None),
+            default=(declared.default if place is None or place.absent is _SAME_AS_DEFAULT else place.absent),
+            constructor_default=declared.default,
             tag=None if place is None else place.number,
             ignorable=single is not None or (first is not None and first.ignorable),
         )
@@ -431,15 +444,17 @@ def _make_plan(cls: type, version: int, flexible: bool) -> _Plan:
     return _Plan(cls, fields, absent, flexible)
 
 
-def _type(hint: object, version: int, flexible: bool, nullable: bool = False) -> _Type:
+def _type(
+    hint: object, version: int, flexible: bool, *, tagged: bool = False, nullable: bool = False
+) -> _Type:
     origin = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if origin is Annotated:
         number = next((item for item in arguments[1:] if isinstance(item, Number)), None)
-        return _Number(number.code) if number else _type(arguments[0], version, flexible, nullable)
+        return _Number(number.code) if number else _type(arguments[0], version, flexible, tagged=tagged)
     if origin in (typing.Union, UnionType):
         (inner,) = (argument for argument in arguments if argument is not NoneType)
-        return _type(inner, version, flexible, nullable=True)
+        return _type(inner, version, flexible, tagged=tagged, nullable=True)
     if origin is tuple:
         return _Array(_type(arguments[0], version, flexible), flexible, nullable)
     if hint is str:
@@ -454,7 +469,7 @@ def _type(hint: object, version: int, flexible: bool, nullable: bool = False) ->
         return _Uuid(nullable)
     assert isinstance(hint, type) and hint in _SCHEMAS, f"no wire type for the annotation {hint!r}"
     plan = _plan(hint, version, flexible)
-    return _NullableStruct(plan) if nullable else plan
+    return _NullableStruct(plan, tagged) if nullable else plan
 
 
 # Texts --------------------------------------------------------------------------------------------
