@@ -1,0 +1,72 @@
+"""The protocol that consumers of a classic group embed in its messages and records: `int16 version | fields`.
+
+Never flexible. A reader takes a newer version as the newest it knows, whose fields come first (KIP-415, KIP-792,
+KIP-881).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Annotated, TypeVar
+
+from kcli.errors import CorruptRecordError
+from kcli.protocol.records.schema import (
+    NEVER_FLEXIBLE,
+    Int32,
+    decode,
+    encode,
+    record,
+    schema_of,
+    since,
+)
+
+T = TypeVar("T")
+
+_INT16 = struct.Struct(">h")
+
+
+@record(flexible_since=NEVER_FLEXIBLE)
+class TopicPartitions:
+    topic: str = ""
+    partitions: tuple[Int32, ...] = ()
+
+
+@record(versions=(0, 3), flexible_since=NEVER_FLEXIBLE)
+class ConsumerProtocolSubscription:
+    topics: tuple[str, ...] = ()
+    user_data: bytes | None = None
+    owned_partitions: Annotated[tuple[TopicPartitions, ...], since(1, ignorable=True)] = ()
+    generation_id: Annotated[Int32, since(2, ignorable=True)] = -1
+    rack_id: Annotated[str | None, since(3, ignorable=True)] = None
+
+
+@record(versions=(0, 3), flexible_since=NEVER_FLEXIBLE)
+class ConsumerProtocolAssignment:
+    assigned_partitions: tuple[TopicPartitions, ...] = ()
+    user_data: bytes | None = None
+
+
+def decode_subscription(embedded: bytes) -> tuple[ConsumerProtocolSubscription, int]:
+    """(subscription, version it was read as). CorruptRecordError if it is not one."""
+    return _decode(ConsumerProtocolSubscription, embedded)
+
+
+def decode_assignment(embedded: bytes) -> tuple[ConsumerProtocolAssignment, int]:
+    return _decode(ConsumerProtocolAssignment, embedded)
+
+
+def encode_subscription(subscription: ConsumerProtocolSubscription, version: int = 3) -> bytes:
+    return _INT16.pack(version) + encode(subscription, version)
+
+
+def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = 3) -> bytes:
+    return _INT16.pack(version) + encode(assignment, version)
+
+
+def _decode(cls: type[T], embedded: bytes) -> tuple[T, int]:
+    if len(embedded) < 2:
+        raise CorruptRecordError(f"An embedded {cls.__name__} of {len(embedded)} bytes has no version")
+    version = min(_INT16.unpack_from(embedded)[0], schema_of(cls).max_version)
+    if version < 0:
+        raise CorruptRecordError(f"An embedded {cls.__name__} of version {version}")
+    return decode(cls, version, embedded, 2, exact=False), version
