@@ -1,0 +1,236 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete on a group, and the expiry of offsets nobody needs.
+
+KIPs: 211 (expiry), 320 (leader epochs), 447 (require stable), 496 (deletion), 709 (batched fetch), 848 (member epochs).
+"""
+
+from __future__ import annotations
+
+from kcli.coordinator.group.classic import ClassicGroup, GroupState
+from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.failure import fail_offset_commit
+from kcli.coordinator.group.offsets import OffsetTable, is_expired
+from kcli.coordinator.group.other import OtherGroup
+from kcli.coordinator.group.rebalance import GroupStep, Rebalance
+from kcli.coordinator.group.records import NO_TIMESTAMP, OffsetRecord
+from kcli.coordinator.runtime import Token
+from kcli.errors import ErrorCode
+from kcli.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kcli.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kcli.protocol.messages.offset_fetch import OffsetFetchResponsePartitions, OffsetFetchResponseTopics
+from kcli.protocol.records.consumer_offsets import OffsetCommitValue
+
+Group = ClassicGroup | OtherGroup
+
+GROUP_ID_NOT_FOUND_VERSION = 9
+"""OffsetCommit knows the error GROUP_ID_NOT_FOUND from this version on (KIP-848)."""
+NO_OFFSET = -1
+DEFAULT_RETENTION = -1
+
+
+class OffsetProtocol:
+    def __init__(self, config: GroupConfig, table: OffsetTable, rebalance: Rebalance) -> None:
+        self._config = config
+        self._table = table
+        self._rebalance = rebalance
+
+    # OffsetCommit
+
+    def commit(
+        self,
+        group: Group | None,
+        request: OffsetCommitRequest,
+        api_version: int,
+        token: Token,
+        step: GroupStep,
+    ) -> None:
+        code = _commit_error(group, request, api_version)
+        if code is not ErrorCode.NONE:
+            step.reply(token, fail_offset_commit(request, code))
+            return
+        if isinstance(group, ClassicGroup) and group.state in (
+            GroupState.STABLE,
+            GroupState.PREPARING_REBALANCE,
+        ):
+            # A member that commits is alive.
+            self._rebalance.restart_session(group, group.members[request.member_id], step.now_ms)
+        topics = tuple(self._commit_topic(request, topic, step) for topic in request.topics)
+        step.reply(token, OffsetCommitResponse(topics=topics))
+
+    def _commit_topic(
+        self, request: OffsetCommitRequest, topic: OffsetCommitRequestTopic, step: GroupStep
+    ) -> OffsetCommitResponseTopic:
+        now_ms = step.now_ms
+        retention_ms = request.retention_time_ms
+        expire_ms = NO_TIMESTAMP if retention_ms == DEFAULT_RETENTION else now_ms + retention_ms
+        results = []
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            code = ErrorCode.NONE
+            if self._is_too_long(metadata):
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                committed = OffsetCommitValue(
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=metadata,
+                    commit_timestamp=now_ms,
+                    expire_timestamp=expire_ms,
+                )
+                step.append(OffsetRecord(request.group_id, topic.name, partition.partition_index, committed))
+            results.append(
+                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+            )
+        return OffsetCommitResponseTopic(name=topic.name, partitions=tuple(results))
+
+    def _is_too_long(self, metadata: str) -> bool:
+        limit = self._config.offset_metadata_max_length
+        # A character is one UTF-16 unit, or two: only long texts need the exact count.
+        return len(metadata) * 2 > limit and len(metadata.encode("utf-16-be", "surrogatepass")) > limit * 2
+
+    # OffsetFetch
+
+    def fetch(
+        self, group_id: str, topics: tuple[tuple[str, tuple[int, ...]], ...] | None, *, require_stable: bool
+    ) -> tuple[OffsetFetchResponseTopics, ...]:
+        """Offsets of the partitions asked for, or of all that have one (None). An absent offset is -1."""
+        wanted = tuple(self._table.topics_of(group_id).items()) if topics is None else topics
+        return tuple(
+            OffsetFetchResponseTopics(
+                name=topic,
+                partitions=tuple(
+                    self._fetch_partition(group_id, topic, partition, require_stable)
+                    for partition in partitions
+                ),
+            )
+            for topic, partitions in wanted
+        )
+
+    def _fetch_partition(
+        self, group_id: str, topic: str, partition: int, require_stable: bool
+    ) -> OffsetFetchResponsePartitions:
+        code = ErrorCode.NONE
+        committed = self._table.get(group_id, topic, partition)
+        if require_stable and self._table.is_pending(group_id, topic, partition):
+            code, committed = ErrorCode.UNSTABLE_OFFSET_COMMIT, None
+        if committed is None:
+            return OffsetFetchResponsePartitions(
+                partition_index=partition, committed_offset=NO_OFFSET, error_code=code
+            )
+        return OffsetFetchResponsePartitions(
+            partition_index=partition,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+        )
+
+    # OffsetDelete
+
+    def delete(
+        self, group: Group | None, request: OffsetDeleteRequest, token: Token, step: GroupStep
+    ) -> None:
+        code = _delete_error(group)
+        if group is None or code is not ErrorCode.NONE:
+            step.reply(token, OffsetDeleteResponse(error_code=code))
+            return
+        topics = []
+        for topic in request.topics:
+            subscribed = isinstance(group, ClassicGroup) and group.is_subscribed_to(topic.name)
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+            results = []
+            for each in topic.partitions:
+                index = each.partition_index
+                results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
+                if not subscribed and self._table.get(request.group_id, topic.name, index) is not None:
+                    step.append(OffsetRecord(request.group_id, topic.name, index, None))
+            topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=tuple(results)))
+        step.reply(token, OffsetDeleteResponse(topics=tuple(topics)))
+
+    # Expiry
+
+    def expire(self, group: ClassicGroup, step: GroupStep) -> bool:
+        """Appends tombstones for the offsets of a group that are old enough; True when none will be left.
+
+        The clock of an empty group started when it became empty, so that its offsets go together; that of a group that
+        never had members, or of a topic that a stable group no longer subscribes, at the commit.
+        """
+        group_id = group.group_id
+        since_empty = group.protocol_type is not None and group.state is GroupState.EMPTY
+        applies = (
+            group.protocol_type is None
+            or since_empty
+            or (
+                group.is_consumer_protocol
+                and group.subscribed is not None
+                and group.state is GroupState.STABLE
+            )
+        )
+        if not applies:
+            return False
+        all_gone = not self._table.has_pending(group_id)
+        for topic, partitions in self._table.topics_of(group_id).items():
+            if group.is_subscribed_to(topic):
+                all_gone = False
+                continue
+            for partition in partitions:
+                committed = self._table.get(group_id, topic, partition)
+                assert committed is not None, f"offset of {group_id} {topic}-{partition} vanished"
+                has_since = since_empty and group.state_timestamp_ms != NO_TIMESTAMP
+                since_ms = group.state_timestamp_ms if has_since else committed.commit_timestamp
+                if is_expired(
+                    committed, step.now_ms, since_ms, self._config.offsets_retention_ms
+                ) and not self._table.is_pending(group_id, topic, partition):
+                    step.append(OffsetRecord(group_id, topic, partition, None))
+                else:
+                    all_gone = False
+        return all_gone
+
+
+def _commit_error(group: Group | None, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+    """Who may commit: a member of the current generation, or anybody while the group has no members."""
+    generation_id = request.generation_id_or_member_epoch
+    if group is None:
+        if generation_id < 0:
+            return ErrorCode.NONE  # a group that only keeps offsets comes into being with its first one
+        known = api_version >= GROUP_ID_NOT_FOUND_VERSION
+        return ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
+    if isinstance(group, OtherGroup):
+        outsider = generation_id < 0 and not group.has_members
+        return ErrorCode.NONE if outsider else ErrorCode.UNKNOWN_MEMBER_ID
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if generation_id < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE
+    if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    code = group.validate_member(request.member_id, request.group_instance_id)
+    if code is not ErrorCode.NONE:
+        return code
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        # It knows the generation, so it has had its join answered; it must sync before it may commit.
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _delete_error(group: Group | None) -> ErrorCode:
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if isinstance(group, OtherGroup):
+        return ErrorCode.NON_EMPTY_GROUP if group.has_members else ErrorCode.NONE
+    if group.state is GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not GroupState.EMPTY and not group.is_consumer_protocol:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE

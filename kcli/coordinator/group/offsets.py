@@ -1,0 +1,118 @@
+"""The committed offsets of a shard, and those that wait for the end of a transaction.
+
+Only `replay` and `end_transaction` change the table. An offset committed in a transaction stays pending under its
+producer id until the marker; a commit then applies it unless the table holds one written later in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kcli.coordinator.group.records import NO_TIMESTAMP, OffsetRecord
+from kcli.protocol.records.consumer_offsets import OffsetCommitValue
+
+NO_PRODUCER_ID = -1
+
+_Entry = tuple[OffsetCommitValue, int]
+"""An offset and where in the log it was written."""
+_Topics = dict[str, dict[int, _Entry]]
+
+
+class OffsetTable:
+    def __init__(self) -> None:
+        self._groups: dict[str, _Topics] = {}
+        self._pending: dict[int, dict[tuple[str, str, int], _Entry]] = {}
+
+    # Changes
+
+    def replay(self, record: OffsetRecord, log_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
+        committed = record.committed
+        if committed is None:
+            self._remove(record.group_id, record.topic, record.partition)
+        elif producer_id == NO_PRODUCER_ID:
+            self._set(record.group_id, record.topic, record.partition, (committed, log_offset))
+        else:
+            pending = self._pending.setdefault(producer_id, {})
+            pending[record.group_id, record.topic, record.partition] = (committed, log_offset)
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        pending = self._pending.pop(producer_id, None)
+        if pending is None or not committed:
+            return
+        for (group_id, topic, partition), entry in pending.items():
+            known = self._groups.get(group_id, {}).get(topic, {}).get(partition)
+            if known is None or known[1] < entry[1]:
+                self._set(group_id, topic, partition, entry)
+
+    def _set(self, group_id: str, topic: str, partition: int, entry: _Entry) -> None:
+        self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = entry
+
+    def _remove(self, group_id: str, topic: str, partition: int) -> None:
+        topics = self._groups.get(group_id)
+        if topics is not None and topic in topics:
+            topics[topic].pop(partition, None)
+            if not topics[topic]:
+                del topics[topic]
+            if not topics:
+                del self._groups[group_id]
+        for pending in self._pending.values():
+            pending.pop((group_id, topic, partition), None)
+
+    # Questions
+
+    def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
+        topics = self._groups.get(group_id)
+        if topics is None:
+            return None
+        partitions = topics.get(topic)
+        if partitions is None:
+            return None
+        entry = partitions.get(partition)
+        return None if entry is None else entry[0]
+
+    def topics_of(self, group_id: str) -> dict[str, tuple[int, ...]]:
+        """The partitions a group has offsets for, by topic, in the order they were first committed."""
+        return {topic: tuple(partitions) for topic, partitions in self._groups.get(group_id, {}).items()}
+
+    def has_offsets(self, group_id: str) -> bool:
+        return group_id in self._groups
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction has an offset for this partition."""
+        return any((group_id, topic, partition) in pending for pending in self._pending.values())
+
+    def has_pending(self, group_id: str) -> bool:
+        return any(key[0] == group_id for pending in self._pending.values() for key in pending)
+
+    # Tombstones
+
+    def tombstones_of_group(self, group_id: str) -> Iterator[OffsetRecord]:
+        """One for every offset of a group, pending ones included."""
+        keys = dict.fromkeys(
+            (topic, partition)
+            for topic, partitions in self._groups.get(group_id, {}).items()
+            for partition in partitions
+        )
+        for pending in self._pending.values():
+            keys.update(dict.fromkeys(key[1:] for key in pending if key[0] == group_id))
+        for topic, partition in keys:
+            yield OffsetRecord(group_id, topic, partition, None)
+
+    def tombstones_of_topic(self, topic: str) -> Iterator[OffsetRecord]:
+        """One for every offset of a deleted topic, in any group, pending ones included."""
+        keys = dict.fromkeys(
+            (group_id, partition)
+            for group_id, topics in self._groups.items()
+            for partition in topics.get(topic, ())
+        )
+        for pending in self._pending.values():
+            keys.update(dict.fromkeys((key[0], key[2]) for key in pending if key[1] == topic))
+        for group_id, partition in keys:
+            yield OffsetRecord(group_id, topic, partition, None)
+
+
+def is_expired(committed: OffsetCommitValue, now_ms: int, since_ms: int, retention_ms: int) -> bool:
+    """KIP-211: an offset that named its own retention keeps to that; any other outlives its group by retention_ms."""
+    if committed.expire_timestamp != NO_TIMESTAMP:
+        return now_ms >= committed.expire_timestamp
+    return now_ms - since_ms >= retention_ms
