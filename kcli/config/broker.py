@@ -1,0 +1,278 @@
+"""`BrokerConfig`: a node's configuration, read from its file, checked, and typed.
+
+It is a mapping from every broker key to its parsed value, so `LogConfig.resolve` and whoever knows a key's name can
+read it; the properties below name what most rooms ask for. Unit synonyms are resolved there: `log_dirs` is log.dirs or
+else log.dir, `metadata_log_dir` the first of them unless it is set, and so on.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from kcli.config.broker_keys import BROKER, DYNAMIC_ONLY, NEWER
+from kcli.config.definition import ConfigError, ConfigValue
+from kcli.config.listeners import (
+    Listener,
+    parse_addresses,
+    parse_listeners,
+    parse_protocol_map,
+    parse_voters,
+    split_list,
+)
+from kcli.config.properties import Properties
+from kcli.config.start_up import check, check_removed
+from kcli.config.topic import server_default
+
+__all__ = ["BROKER", "DYNAMIC_ONLY", "NEWER", "BrokerConfig"]
+
+BROKER_ROLE = "broker"
+CONTROLLER_ROLE = "controller"
+
+
+class BrokerConfig(Mapping[str, ConfigValue]):
+    """Every broker key with its value: set in the file or by an override, else the default."""
+
+    def __init__(self, texts: Properties) -> None:
+        """Parses and types `texts` without the checks between keys; `from_properties` makes those too."""
+        self.texts = texts
+        try:
+            self._values = BROKER.parse(texts)
+        except ConfigError as error:
+            raise error.at(texts.where(error.key) if error.key else "") from None
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, str], overrides: Mapping[str, str] | None = None
+    ) -> BrokerConfig:
+        """The configuration of a node that is about to start.
+
+        `overrides` (from `--override key=value`) win over `properties`. Raises ConfigError, naming file, line and
+        key, for whatever Kafka refuses to start with.
+        """
+        texts = Properties()
+        texts.update_from(properties, where="")
+        texts.update_from(overrides or {}, where="--override")
+        check_removed(texts)
+        _derive_node_id(texts)
+        config = cls(texts)
+        try:
+            check(config)
+        except ConfigError as error:
+            raise error.at(texts.where(error.key) if error.key else "") from None
+        return config
+
+    def replaced(self, texts: Mapping[str, str]) -> BrokerConfig:
+        """This configuration with some keys set anew, as dynamic configs do. Raises ConfigError on a bad value."""
+        merged = Properties()
+        merged.update_from(self.texts, where="")
+        merged.update_from(texts, where="")
+        return BrokerConfig(merged)
+
+    # --- the mapping
+
+    def __getitem__(self, name: str) -> ConfigValue:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def is_set(self, name: str) -> bool:
+        """Whether the file or an override sets the key, even to its default."""
+        return name in self.texts
+
+    def integer(self, name: str) -> int:
+        value = self._values[name]
+        assert isinstance(value, int), f"{name} is not an integer"
+        return value
+
+    def number(self, name: str) -> float:
+        value = self._values[name]
+        assert isinstance(value, float), f"{name} is not a double"
+        return value
+
+    def boolean(self, name: str) -> bool:
+        value = self._values[name]
+        assert isinstance(value, bool), f"{name} is not a boolean"
+        return value
+
+    def text(self, name: str) -> str:
+        """The text of a string key; empty where it is null."""
+        value = self._values[name]
+        assert value is None or isinstance(value, str), f"{name} is not a string"
+        return value or ""
+
+    def listed(self, name: str) -> tuple[str, ...]:
+        """The items of a list key; none where it is null."""
+        value = self._values[name]
+        assert value is None or isinstance(value, tuple), f"{name} is not a list"
+        return value or ()
+
+    def of_listener(self, listener: str, name: str) -> ConfigValue:
+        """A key's value for one listener: `listener.name.<listener>.<key>` where that is set, else the key's own."""
+        scoped = f"listener.name.{listener.lower()}.{name}"
+        if scoped in self.texts:
+            return BROKER[name].parse(self.texts[scoped])
+        return self._values[name]
+
+    # --- the node
+
+    @property
+    def node_id(self) -> int:
+        return self.integer("node.id")
+
+    @property
+    def rack(self) -> str | None:
+        return self.text("broker.rack") or None
+
+    @property
+    def process_roles(self) -> frozenset[str]:
+        return frozenset(self.listed("process.roles"))
+
+    @property
+    def is_broker(self) -> bool:
+        return BROKER_ROLE in self.process_roles
+
+    @property
+    def is_controller(self) -> bool:
+        return CONTROLLER_ROLE in self.process_roles
+
+    # --- directories
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        return split_list(self.text("log.dirs") or self.text("log.dir"))
+
+    @property
+    def metadata_log_dir(self) -> str:
+        return self.text("metadata.log.dir") or self.log_dirs[0]
+
+    @property
+    def all_dirs(self) -> tuple[str, ...]:
+        """Every directory to format: the log dirs, and the metadata log dir where it is none of them."""
+        return tuple(dict.fromkeys((*self.log_dirs, self.metadata_log_dir)))
+
+    # --- listeners
+
+    @cached_property
+    def security_protocols(self) -> Mapping[str, str]:
+        """Listener name to security protocol.
+
+        Controller listeners need no entry of their own while the map is left at its default and nothing speaks SSL
+        or SASL: they are PLAINTEXT then.
+        """
+        key = "listener.security.protocol.map"
+        protocols = parse_protocol_map(self.text(key), key)
+        if self.is_set(key):
+            return protocols
+        names = [
+            *self.controller_listener_names,
+            *(uri.partition(":")[0].upper() for uri in self._listener_uris),
+        ]
+        if any(name in ("SSL", "SASL_PLAINTEXT", "SASL_SSL") for name in names):
+            return protocols
+        return protocols | dict.fromkeys(self.controller_listener_names, "PLAINTEXT")
+
+    @property
+    def _listener_uris(self) -> tuple[str, ...]:
+        return split_list(self.text("listeners"))
+
+    @cached_property
+    def listeners(self) -> tuple[Listener, ...]:
+        return parse_listeners(
+            self.text("listeners"), self.security_protocols, key="listeners", distinct_ports=True
+        )
+
+    @property
+    def controller_listener_names(self) -> tuple[str, ...]:
+        return tuple(name.upper() for name in split_list(self.text("controller.listener.names")))
+
+    @property
+    def controller_listeners(self) -> tuple[Listener, ...]:
+        names = self.controller_listener_names
+        return tuple(listener for listener in self.listeners if listener.name in names)
+
+    @property
+    def broker_listeners(self) -> tuple[Listener, ...]:
+        names = self.controller_listener_names
+        return tuple(listener for listener in self.listeners if listener.name not in names)
+
+    @cached_property
+    def all_advertised_listeners(self) -> tuple[Listener, ...]:
+        """What advertised.listeners names, controllers included; listeners where it is not set."""
+        if not self.is_set("advertised.listeners"):
+            return self.listeners
+        key = "advertised.listeners"
+        return parse_listeners(self.text(key), self.security_protocols, key=key, distinct_ports=False)
+
+    @cached_property
+    def advertised_listeners(self) -> tuple[Listener, ...]:
+        """What this broker registers and tells clients; an address without host gets this machine's name."""
+        names = self.controller_listener_names
+        return tuple(
+            _with_host(listener) for listener in self.all_advertised_listeners if listener.name not in names
+        )
+
+    @cached_property
+    def advertised_controller_listeners(self) -> tuple[Listener, ...]:
+        """What this controller registers: as advertised where it is, else as it listens (KIP-853)."""
+        advertised = {listener.name: listener for listener in self.all_advertised_listeners}
+        return tuple(
+            _with_host(advertised.get(listener.name, listener)) for listener in self.controller_listeners
+        )
+
+    @property
+    def inter_broker_listener_name(self) -> str:
+        name = self.text("inter.broker.listener.name")
+        return name.upper() or self.text("security.inter.broker.protocol")
+
+    # --- quorum
+
+    @property
+    def quorum_voters(self) -> dict[int, tuple[str, int]]:
+        """The static voters, id to (host, port); empty with a dynamic quorum."""
+        key = "controller.quorum.voters"
+        return parse_voters(self.listed(key), key)
+
+    @property
+    def quorum_bootstrap_servers(self) -> tuple[tuple[str, int], ...]:
+        key = "controller.quorum.bootstrap.servers"
+        return parse_addresses(self.listed(key), key)
+
+    # --- durations with several units
+
+    @property
+    def log_retention_ms(self) -> int:
+        return self._topic_default("retention.ms")
+
+    @property
+    def log_roll_ms(self) -> int:
+        return self._topic_default("segment.ms")
+
+    @property
+    def log_roll_jitter_ms(self) -> int:
+        return self._topic_default("segment.jitter.ms")
+
+    @property
+    def log_flush_interval_ms(self) -> int:
+        return self._topic_default("flush.ms")
+
+    def _topic_default(self, name: str) -> int:
+        value = server_default(name, self)
+        assert isinstance(value, int)
+        return value
+
+
+def _derive_node_id(texts: Properties) -> None:
+    """node.id and its old name broker.id stand for each other where only one of them is set."""
+    for present, absent in (("broker.id", "node.id"), ("node.id", "broker.id")):
+        if present in texts and absent not in texts:
+            texts.update_from({absent: texts[present]}, where=texts.where(present))
+
+
+def _with_host(listener: Listener) -> Listener:
+    return listener if listener.host else listener.at(socket.getfqdn(), listener.port)

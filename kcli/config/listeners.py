@@ -1,0 +1,126 @@
+"""Listeners: where a node listens, what it is called there, and which security protocol it speaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from kcli.config.definition import ConfigError
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+_URI = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)", re.ASCII)
+_HOST_PORT = re.compile(r"\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
+_MAX_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A name in upper case, an address (empty host: every interface; port 0: any), a security protocol."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+    def at(self, host: str, port: int) -> Listener:
+        """The same listener at another address, such as the one that it was really bound to."""
+        return replace(self, host=host, port=port)
+
+
+def split_list(text: str | None) -> tuple[str, ...]:
+    """Comma-separated words, trimmed, without the empty ones."""
+    return tuple(word for word in (part.strip() for part in (text or "").split(",")) if word)
+
+
+def parse_protocol_map(text: str, key: str) -> dict[str, str]:
+    """`CONTROLLER:PLAINTEXT,…` as listener name to security protocol."""
+    protocols: dict[str, str] = {}
+    for item in split_list(text):
+        name, colon, protocol = item.partition(":")
+        if not colon or not name.strip():
+            raise ConfigError(
+                f"Invalid value {text} for configuration {key}: '{item}' is not name:protocol", key=key
+            )
+        if protocol.strip().upper() not in SECURITY_PROTOCOLS:
+            valid = ", ".join(SECURITY_PROTOCOLS)
+            raise ConfigError(
+                f"Invalid value {text} for configuration {key}: '{protocol.strip()}' is not a security protocol; "
+                f"valid are {valid}",
+                key=key,
+            )
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    return protocols
+
+
+def parse_listeners(
+    text: str, protocols: Mapping[str, str], *, key: str, distinct_ports: bool
+) -> tuple[Listener, ...]:
+    """`name://host:port,…`; names differ, and so do ports where they are bound (any number may be 0)."""
+    found: list[Listener] = []
+    for uri in split_list(text):
+        match = _URI.fullmatch(uri)
+        if match is None or int(match[3]) > _MAX_PORT:
+            raise _refused(
+                key, text, f"Unable to parse {uri} to a broker endpoint; it must be name://host:port"
+            )
+        name, host, port = match[1].upper(), match[2], int(match[3])
+        if name not in protocols:
+            raise _refused(
+                key,
+                text,
+                f"No security protocol defined for listener {name}; name it in listener.security.protocol.map",
+            )
+        found.append(Listener(name, host, port, protocols[name]))
+    if len({listener.name for listener in found}) < len(found):
+        raise _refused(key, text, f"Each listener must have a different name, listeners: {text}")
+    if distinct_ports and _clash([listener for listener in found if listener.port != 0]):
+        raise _refused(key, text, f"Each listener must have a different port, listeners: {text}")
+    return tuple(found)
+
+
+def parse_addresses(text: Iterable[str], key: str) -> tuple[tuple[str, int], ...]:
+    """`host:port` each, as (host, port)."""
+    return tuple(parse_address(item, key) for item in text)
+
+
+def parse_address(text: str, key: str) -> tuple[str, int]:
+    match = _HOST_PORT.fullmatch(text)
+    if match is None or not 0 < int(match[2]) <= _MAX_PORT or not match[1]:
+        raise ConfigError(f"Invalid url in {key}: {text}; it must be host:port", key=key)
+    return match[1], int(match[2])
+
+
+def parse_voters(text: Iterable[str], key: str) -> dict[int, tuple[str, int]]:
+    """`id@host:port` each, as id to (host, port)."""
+    voters: dict[int, tuple[str, int]] = {}
+    for item in text:
+        node, at, address = item.partition("@")
+        if not at or not node.strip().isdigit():
+            raise ConfigError(
+                f"Invalid value {item} for configuration {key}: "
+                "Each entry should be in the form `{id}@{host}:{port}`.",
+                key=key,
+            )
+        voters[int(node)] = parse_address(address.strip(), key)
+    return voters
+
+
+def _clash(listeners: list[Listener]) -> bool:
+    """Whether two share a port; one IPv4 and one IPv6 host may (KIP-797)."""
+    ports: dict[int, list[str]] = {}
+    for listener in listeners:
+        ports.setdefault(listener.port, []).append(listener.host)
+    return any(
+        len(hosts) > 2 or (len(hosts) == 2 and sum(":" in host for host in hosts) != 1)
+        for hosts in ports.values()
+    )
+
+
+def _refused(key: str, text: str, reason: str) -> ConfigError:
+    return ConfigError(f"Error creating broker listeners from '{text}': {reason}", key=key)

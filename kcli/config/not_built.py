@@ -1,0 +1,170 @@
+"""Keys that are known and do nothing yet, and the ones without which a node must not serve.
+
+Kafka's key for a feature that is not there is answered in one of two ways. Where passing over it would only cost
+comfort or speed, a warning says that it does nothing. Where it would open what the key closes (an authorizer, a policy,
+an encrypted listener), the node refuses to start.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from kcli.config.broker import BROKER, DYNAMIC_ONLY, NEWER, BrokerConfig
+from kcli.config.definition import ConfigError
+from kcli.config.start_up import REMOVED, warnings
+
+# Features whose keys change nothing, by prefix.
+NOT_BUILT_PREFIXES: Mapping[str, str] = {
+    "client.quota.callback.class": "quotas",
+    "quota.window.": "quotas",
+    "controller.quota.window.": "quotas",
+    "replication.quota.window.": "quotas",
+    "alter.log.dirs.replication.quota.window.": "quotas",
+    "max.connection.creation.rate": "quotas",
+    "remote.": "tiered storage",
+    "rsm.config.": "tiered storage",
+    "rlmm.config.": "tiered storage",
+    "log.local.retention.": "tiered storage",
+    "replica.fetch.": "replication between brokers",
+    "replica.socket.": "replication between brokers",
+    "replica.lag.": "replication between brokers",
+    "replica.selector.class": "replication between brokers",
+    "num.replica.fetchers": "replication between brokers",
+    "num.replica.alter.log.dirs.threads": "replication between brokers",
+    "metric.reporters": "metrics reporters",
+    "kafka.metrics.": "metrics reporters",
+    "metrics.": "metrics",
+    "auto.include.jmx.reporter": "metrics reporters",
+    "delegation.token.": "delegation tokens",
+    "group.share.": "share groups",
+    "share.coordinator.": "share groups",
+    "share.fetch.": "share groups",
+    "group.streams.": "streams groups",
+    "telemetry.": "client telemetry",
+    "early.start.listeners": "early listeners",
+    "security.providers": "Java security providers",
+    "transaction.two.phase.commit.enable": "two-phase commit",
+}
+
+# One event loop does the work of Kafka's thread pools.
+ONE_LOOP = frozenset(
+    {
+        "background.threads",
+        "group.coordinator.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "log.cleaner.threads",
+        "num.recovery.threads.per.data.dir",
+    }
+)
+
+# Java classes that decide what is allowed.
+MUST_NOT_IGNORE: Mapping[str, str] = {
+    "authorizer.class.name": "authorization",
+    "create.topic.policy.class.name": "topic creation policies",
+    "alter.config.policy.class.name": "configuration policies",
+    "config.providers": "configuration providers",
+}
+
+# Keys that only plugins read, so that Kafka's own table does not list them.
+_PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
+_SCOPED = "listener.name."
+
+
+def check_can_serve(config: BrokerConfig) -> None:
+    """Raises ConfigError where serving in spite of a missing feature would be wrong."""
+    for name, feature in MUST_NOT_IGNORE.items():
+        if config.texts.get(name):
+            raise ConfigError(
+                f"{name} is set, and {feature} are not built yet: serving without would ignore it. "
+                f"Remove {name} to start without {feature}",
+                key=name,
+                where=config.texts.where(name),
+            )
+    for listener in config.listeners:
+        if listener.security_protocol != "PLAINTEXT":
+            raise ConfigError(
+                f"listener {listener.name} needs {listener.security_protocol}, which is not built yet: "
+                "only PLAINTEXT listeners can be served",
+                key="listeners",
+                where=config.texts.where("listeners"),
+            )
+    _check_quorum_of_one(config)
+
+
+def _check_quorum_of_one(config: BrokerConfig) -> None:
+    if not (config.is_broker and config.is_controller):
+        raise ConfigError(
+            "process.roles must be broker,controller: nodes that are only one of them are not built yet",
+            key="process.roles",
+            where=config.texts.where("process.roles"),
+        )
+    if len(config.quorum_voters) > 1:
+        raise ConfigError(
+            f"controller.quorum.voters names {len(config.quorum_voters)} controllers: "
+            "a quorum of more than this node is not built yet",
+            key="controller.quorum.voters",
+            where=config.texts.where("controller.quorum.voters"),
+        )
+
+
+def start_up_warnings(config: BrokerConfig) -> list[str]:
+    """A line for each key of the file that does nothing, with its place, and for what looks like a mistake."""
+    found = []
+    for name in config.texts:
+        said = _what_is_wrong_with(name, config)
+        if said is not None:
+            where = config.texts.where(name)
+            found.append(f"{where}: {said}" if where else said)
+    return found + warnings(config)
+
+
+def feature_not_built(name: str) -> str | None:
+    """The feature that a key belongs to, where that is not built."""
+    for prefix, feature in NOT_BUILT_PREFIXES.items():
+        if name.startswith(prefix):
+            return feature
+    return None
+
+
+def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
+    base = _base_name(name)
+    if name in REMOVED:
+        return f"{name} went away with Kafka 4 and does nothing; it was replaced by {REMOVED[name]}"
+    if base in ("ssl", "sasl") or base.startswith(
+        ("ssl.", "sasl.", "principal.builder.", "connections.max.reauth.")
+    ):
+        return f"{name} does nothing: there is no SSL or SASL listener"
+    if name in _PLUGIN_KEYS:
+        return f"{name} does nothing: there is no authorizer"
+    feature = feature_not_built(base)
+    if feature is not None:
+        return None if _is_default(name, config) else f"{name} does nothing: {feature} is not built yet"
+    if name in ONE_LOOP:
+        return None if _is_default(name, config) else f"{name} does nothing: one event loop does this work"
+    if name in NEWER:
+        return f"{name} does nothing: it came after Kafka 4.1"
+    if base not in BROKER and base not in DYNAMIC_ONLY:
+        return f"{name} is not a configuration key and does nothing{_guess(name)}"
+    return None
+
+
+def _base_name(name: str) -> str:
+    """A key without its `listener.name.<listener>.` and, for SASL, `<mechanism>.` scope."""
+    if not name.startswith(_SCOPED):
+        return name
+    rest = name[len(_SCOPED) :].partition(".")[2]
+    if rest in BROKER:
+        return rest
+    return rest.partition(".")[2] or rest
+
+
+def _is_default(name: str, config: BrokerConfig) -> bool:
+    """Whether a key is set to what it would be anyway: Kafka's own files set many keys to their defaults."""
+    return name in BROKER and config[name] == BROKER.default(name)
+
+
+def _guess(name: str) -> str:
+    close = difflib.get_close_matches(name, list(BROKER), n=1, cutoff=0.85)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -1,0 +1,305 @@
+"""What a node refuses to start with: the rules between keys, with Kafka's own texts where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kcli.config.definition import ConfigError
+from kcli.config.listeners import split_list
+
+if TYPE_CHECKING:
+    from kcli.config.broker import BrokerConfig
+
+# Keys that Kafka 4 no longer has, and what says the same now.
+REMOVED: Mapping[str, str] = {
+    "zookeeper.connect": "process.roles, node.id, controller.listener.names and controller.quorum.bootstrap.servers: "
+    "a cluster keeps its metadata itself (KRaft)",
+    "inter.broker.protocol.version": "the feature metadata.version, see `kcli features`",
+    "log.message.format.version": "nothing: there is one record format",
+    "log.message.timestamp.difference.max.ms": "log.message.timestamp.before.max.ms and "
+    "log.message.timestamp.after.max.ms",
+    "log.message.downconversion.enable": "nothing: records are sent in the one format",
+    "delegation.token.master.key": "delegation.token.secret.key",
+    "host.name": "listeners",
+    "port": "listeners",
+    "advertised.host.name": "advertised.listeners",
+    "advertised.port": "advertised.listeners",
+}
+
+# Settings of the controller role, which a broker on its own passes over.
+CONTROLLER_KEYS = (
+    "create.topic.policy.class.name",
+    "alter.config.policy.class.name",
+    "num.partitions",
+    "default.replication.factor",
+)
+
+MIN_DEDUPE_BUFFER_BYTES_PER_THREAD = 1 << 20
+
+
+def check_removed(texts: Mapping[str, str]) -> None:
+    """Answers a file of the ZooKeeper age with what replaced its keys, before other keys are missed."""
+    if "zookeeper.connect" in texts and "process.roles" not in texts:
+        raise ConfigError(
+            f"zookeeper.connect went away with Kafka 4.0. Set instead {REMOVED['zookeeper.connect']}",
+            key="zookeeper.connect",
+        )
+
+
+def check(config: BrokerConfig) -> None:
+    """Raises ConfigError for the first rule broken."""
+    _check_node_id(config)
+    _check_durations(config)
+    _check_log_dirs(config)
+    _check_replication(config)
+    _check_quorum(config)
+    _check_inter_broker(config)
+    if config.is_controller:
+        _check_controller(config)
+        if not config.is_broker:
+            _check_controller_only(config)
+    else:
+        _check_broker_only(config)
+    if config.is_broker:
+        _check_broker_listeners(config)
+    _check_limits(config)
+
+
+def warnings(config: BrokerConfig) -> list[str]:
+    """What is started with although it looks like a mistake."""
+    found = []
+    heartbeat, session = (
+        config.integer("broker.heartbeat.interval.ms"),
+        config.integer("broker.session.timeout.ms"),
+    )
+    if heartbeat * 2 > session:
+        found.append(
+            f"broker.heartbeat.interval.ms ({heartbeat} ms) must be less than or equal to half of the "
+            f"broker.session.timeout.ms ({session} ms): one late heartbeat fences the broker"
+        )
+    if not config.is_controller:
+        found.extend(
+            f"{config.texts.where(name)}: {name} belongs to controllers; a broker does not read it"
+            for name in CONTROLLER_KEYS
+            if config.is_set(name)
+        )
+    return found
+
+
+def _require(condition: bool, message: str, key: str) -> None:
+    if not condition:
+        raise ConfigError(message, key=key)
+
+
+def _check_node_id(config: BrokerConfig) -> None:
+    _require(
+        config.integer("broker.id") == config.node_id,
+        f"You must set `node.id` to the same value as `broker.id`: they are {config.node_id} "
+        f"and {config.integer('broker.id')}",
+        "broker.id",
+    )
+
+
+def _check_durations(config: BrokerConfig) -> None:
+    _require(config.log_roll_ms >= 1, "log.roll.ms must be greater than or equal to 1", "log.roll.ms")
+    _require(
+        config.log_roll_jitter_ms >= 0,
+        "log.roll.jitter.ms must be greater than or equal to 0",
+        "log.roll.jitter.ms",
+    )
+    _require(
+        config.log_retention_ms >= 1 or config.log_retention_ms == -1,
+        "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+        "log.retention.ms",
+    )
+
+
+def _check_log_dirs(config: BrokerConfig) -> None:
+    _require(
+        bool(config.log_dirs),
+        "At least one log directory must be defined via log.dirs or log.dir.",
+        "log.dirs",
+    )
+    buffer, threads = config.integer("log.cleaner.dedupe.buffer.size"), config.integer("log.cleaner.threads")
+    _require(
+        threads == 0 or buffer / threads > MIN_DEDUPE_BUFFER_BYTES_PER_THREAD,
+        "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+        "log.cleaner.dedupe.buffer.size",
+    )
+
+
+def _check_replication(config: BrokerConfig) -> None:
+    wait = config.integer("replica.fetch.wait.max.ms")
+    _require(
+        wait <= config.integer("replica.socket.timeout.ms"),
+        "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms "
+        "to prevent unnecessary socket timeouts",
+        "replica.fetch.wait.max.ms",
+    )
+    _require(
+        wait <= config.integer("replica.lag.time.max.ms"),
+        "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms "
+        "to prevent frequent changes in ISR",
+        "replica.fetch.wait.max.ms",
+    )
+
+
+def _check_quorum(config: BrokerConfig) -> None:
+    _require(
+        bool(config.quorum_voters or config.quorum_bootstrap_servers),
+        "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap "
+        "controllers or controller.quorum.voters must contain a parseable set of controllers.",
+        "process.roles",
+    )
+    _require(
+        bool(config.controller_listener_names),
+        "controller.listener.names must contain at least one value",
+        "controller.listener.names",
+    )
+
+
+def _check_inter_broker(config: BrokerConfig) -> None:
+    key = "inter.broker.listener.name"
+    if not config.text(key):
+        return
+    _require(
+        not config.is_set("security.inter.broker.protocol"),
+        f"Only one of {key} and security.inter.broker.protocol should be set.",
+        key,
+    )
+    name = config.inter_broker_listener_name
+    _require(
+        name in config.security_protocols,
+        f"Listener with name {name} defined in {key} not found in listener.security.protocol.map.",
+        key,
+    )
+    mechanism = config.text("sasl.mechanism.inter.broker.protocol")
+    enabled = config.of_listener(name, "sasl.enabled.mechanisms")
+    assert isinstance(enabled, tuple)
+    _require(
+        mechanism in enabled or not config.security_protocols[name].startswith("SASL_"),
+        "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms "
+        f"when SASL is used for inter-broker communication: {mechanism} is not",
+        "sasl.mechanism.inter.broker.protocol",
+    )
+
+
+def _check_controller(config: BrokerConfig) -> None:
+    voters = config.quorum_voters
+    _require(
+        not voters or config.node_id in voters,
+        "If process.roles contains the 'controller' role, the node id "
+        f"{config.node_id} must be included in the set of voters controller.quorum.voters={sorted(voters)}",
+        "controller.quorum.voters",
+    )
+    listening = {listener.name for listener in config.listeners}
+    missing = [name for name in config.controller_listener_names if name not in listening]
+    _require(
+        not missing,
+        "controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
+        f"when running the KRaft controller role, and no other: {', '.join(missing)} not in listeners",
+        "controller.listener.names",
+    )
+
+
+def _check_controller_only(config: BrokerConfig) -> None:
+    others = [listener.name for listener in config.broker_listeners]
+    _require(
+        not others,
+        "The listeners config must only contain KRaft controller listeners from controller.listener.names "
+        f"when process.roles=controller: {', '.join(others)} is not one",
+        "listeners",
+    )
+    name = config.text("inter.broker.listener.name").upper()
+    _require(
+        not name or name not in config.controller_listener_names,
+        f"inter.broker.listener.name={name} must not be a controller listener",
+        "inter.broker.listener.name",
+    )
+
+
+def _check_broker_only(config: BrokerConfig) -> None:
+    _require(
+        config.node_id not in config.quorum_voters,
+        "If process.roles contains just the 'broker' role, the node id "
+        f"{config.node_id} must not be included in the set of voters controller.quorum.voters",
+        "controller.quorum.voters",
+    )
+    listening = {listener.name for listener in config.listeners}
+    for name in config.controller_listener_names:
+        _require(
+            name not in listening,
+            "controller.listener.names must not contain a value appearing in the 'listeners' configuration "
+            f"when running KRaft with just the broker role: {name}",
+            "controller.listener.names",
+        )
+        _require(
+            name in config.security_protocols,
+            f"Controller listener with name {name} defined in controller.listener.names "
+            "not found in listener.security.protocol.map",
+            "controller.listener.names",
+        )
+
+
+def _check_broker_listeners(config: BrokerConfig) -> None:
+    _require(
+        bool(config.broker_listeners),
+        "There must be at least one broker listener: listeners names only those of controller.listener.names",
+        "listeners",
+    )
+    names = {listener.name for listener in config.listeners}
+    advertised = [
+        item for item in config.all_advertised_listeners if item.name not in config.controller_listener_names
+    ]
+    for listener in advertised:
+        _require(
+            listener.host != "0.0.0.0",
+            "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
+            "advertised.listeners" if config.is_set("advertised.listeners") else "listeners",
+        )
+    foreign = [listener.name for listener in advertised if listener.name not in names]
+    _require(
+        not foreign,
+        "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. "
+        f"Found {','.join(foreign)}, valid are {','.join(sorted(names))}",
+        "advertised.listeners",
+    )
+    options = [listener.name for listener in advertised]
+    _require(
+        config.inter_broker_listener_name in options,
+        "inter.broker.listener.name must be a listener name defined in advertised.listeners. "
+        f"The valid options based on currently configured listeners are {','.join(options)}",
+        "inter.broker.listener.name",
+    )
+
+
+def _check_limits(config: BrokerConfig) -> None:
+    queued, largest = config.integer("queued.max.request.bytes"), config.integer("socket.request.max.bytes")
+    _require(
+        queued <= 0 or queued >= largest,
+        "queued.max.request.bytes must be unlimited (-1) or at least socket.request.max.bytes",
+        "queued.max.request.bytes",
+    )
+    _require(
+        config.integer("max.connections.per.ip") > 0 or bool(config.text("max.connections.per.ip.overrides")),
+        "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+        "max.connections.per.ip",
+    )
+    for item in split_list(config.text("max.connections.per.ip.overrides")):
+        host, _, count = item.rpartition(":")
+        _require(
+            bool(host) and count.isdigit(),
+            f"max.connections.per.ip.overrides: '{item}' is not address:count",
+            "max.connections.per.ip.overrides",
+        )
+    delay, idle = (
+        config.integer("connection.failed.authentication.delay.ms"),
+        config.integer("connections.max.idle.ms"),
+    )
+    _require(
+        idle < 0 or delay < idle,
+        f"connection.failed.authentication.delay.ms={delay} should always be less than "
+        f"connections.max.idle.ms={idle} to prevent failed authentication responses from timing out",
+        "connection.failed.authentication.delay.ms",
+    )

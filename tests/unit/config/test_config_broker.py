@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import pytest
+
+from kcli.config.broker import BROKER, NEWER, BrokerConfig
+from kcli.config.definition import ConfigError
+from kcli.config.listeners import Listener
+from kcli.config.not_built import check_can_serve, start_up_warnings
+from kcli.config.properties import parse
+from kcli.config.topic import LogConfig
+
+COMBINED = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.bootstrap.servers": "localhost:9093",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "advertised.listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "log.dirs": "/a, /b",
+}
+BROKER_ONLY = COMBINED | {
+    "process.roles": "broker",
+    "node.id": "2",
+    "listeners": "PLAINTEXT://localhost:9092",
+    "advertised.listeners": "PLAINTEXT://localhost:9092",
+}
+CONTROLLER_ONLY = COMBINED | {
+    "process.roles": "controller",
+    "listeners": "CONTROLLER://:9093",
+    "advertised.listeners": "CONTROLLER://localhost:9093",
+}
+
+
+def config(base: dict[str, str] = COMBINED, **changes: str) -> BrokerConfig:
+    return BrokerConfig.from_properties(
+        base | {key.replace("_", "."): value for key, value in changes.items()}
+    )
+
+
+def test_what_most_rooms_ask_for() -> None:
+    combined = config(broker_rack="r1", metadata_log_dir="/meta")
+    assert combined.node_id == 1
+    assert combined["broker.id"] == 1
+    assert combined.is_broker and combined.is_controller
+    assert combined.log_dirs == ("/a", "/b")
+    assert combined.all_dirs == ("/a", "/b", "/meta")
+    assert combined.metadata_log_dir == "/meta"
+    assert combined.rack == "r1"
+    assert combined.listeners == (
+        Listener("PLAINTEXT", "", 9092, "PLAINTEXT"),
+        Listener("CONTROLLER", "", 9093, "PLAINTEXT"),
+    )
+    assert combined.advertised_listeners == (Listener("PLAINTEXT", "localhost", 9092, "PLAINTEXT"),)
+    assert combined.advertised_controller_listeners == (
+        Listener("CONTROLLER", "localhost", 9093, "PLAINTEXT"),
+    )
+    assert combined.inter_broker_listener_name == "PLAINTEXT"
+    assert combined.quorum_bootstrap_servers == (("localhost", 9093),)
+    assert combined.quorum_voters == {}
+    assert len(combined) == len(BROKER)
+
+
+def test_roles_on_their_own() -> None:
+    assert config(BROKER_ONLY).controller_listeners == ()
+    assert config(CONTROLLER_ONLY).broker_listeners == ()
+    assert config(CONTROLLER_ONLY).metadata_log_dir == "/a"
+
+
+def test_an_empty_advertised_host_becomes_this_machines_name() -> None:
+    texts = {key: value for key, value in COMBINED.items() if key != "advertised.listeners"}
+    (listener,) = BrokerConfig.from_properties(texts).advertised_listeners
+    assert listener.host
+    assert listener.port == 9092
+
+
+def test_overrides_win_and_old_node_id_is_understood() -> None:
+    texts = {key: value for key, value in COMBINED.items() if key != "node.id"} | {"broker.id": "4"}
+    assert BrokerConfig.from_properties(texts).node_id == 4
+    assert BrokerConfig.from_properties(COMBINED, {"node.id": "9"}).node_id == 9
+
+
+def test_units_of_durations() -> None:
+    assert config().log_retention_ms == 604_800_000
+    assert config(log_retention_hours="-1").log_retention_ms == -1
+    assert config(log_retention_minutes="2").log_retention_ms == 120_000
+    assert config(log_roll_hours="1", log_roll_ms="5").log_roll_ms == 5
+    assert LogConfig.resolve({}, config(log_retention_minutes="2")).retention_ms == 120_000
+    assert LogConfig.resolve({}, config()) == LogConfig()
+
+
+def test_listener_scopes() -> None:
+    built = BrokerConfig.from_properties(COMBINED | {"listener.name.controller.ssl.client.auth": "required"})
+    assert built.of_listener("CONTROLLER", "ssl.client.auth") == "required"
+    assert built.of_listener("PLAINTEXT", "ssl.client.auth") == "none"
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "message"),
+    [
+        (COMBINED, {"broker.id": "7"}, "same value as `broker.id`"),
+        (COMBINED, {"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
+        (COMBINED, {"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater"),
+        (COMBINED, {"log.retention.ms": "0"}, "log.retention.ms must be unlimited"),
+        (COMBINED, {"log.dirs": ","}, "At least one log directory"),
+        (COMBINED, {"log.cleaner.threads": "128"}, "at least 1MB per cleaner thread"),
+        (COMBINED, {"replica.fetch.wait.max.ms": "30001"}, "replica.socket.timeout.ms should"),
+        (COMBINED, {"replica.lag.time.max.ms": "100"}, "replica.lag.time.max.ms to prevent"),
+        (COMBINED, {"controller.quorum.bootstrap.servers": ""}, "either controller.quorum.bootstrap.servers"),
+        (COMBINED, {"controller.quorum.voters": "2@h:1"}, "must be included in the set of voters"),
+        (COMBINED, {"controller.quorum.voters": "h:1"}, "Each entry should be in the form"),
+        (COMBINED, {"controller.quorum.bootstrap.servers": "nowhere"}, "it must be host:port"),
+        (COMBINED, {"controller.listener.names": ""}, "controller.listener.names must contain"),
+        (
+            COMBINED,
+            {"controller.listener.names": "OTHER"},
+            "No security protocol defined for listener CONTROLLER",
+        ),
+        (COMBINED, {"controller.listener.names": "CONTROLLER,OTHER"}, "OTHER not in listeners"),
+        (COMBINED, {"controller.listener.names": "PLAINTEXT,CONTROLLER"}, "at least one broker listener"),
+        (COMBINED, {"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "nonroutable meta-address 0.0.0.0"),
+        (COMBINED, {"advertised.listeners": "SSL://h:1"}, "equal to or a subset"),
+        (COMBINED, {"inter.broker.listener.name": "SSL"}, "valid options based on currently configured"),
+        (COMBINED, {"inter.broker.listener.name": "NOPE"}, "not found in listener.security.protocol.map"),
+        (
+            COMBINED,
+            {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
+            "Only one of inter.broker.listener.name and",
+        ),
+        (COMBINED, {"queued.max.request.bytes": "5"}, "at least socket.request.max.bytes"),
+        (COMBINED, {"max.connections.per.ip": "0"}, "only if max.connections.per.ip.overrides"),
+        (COMBINED, {"max.connections.per.ip.overrides": "a"}, "is not address:count"),
+        (COMBINED, {"connections.max.idle.ms": "100"}, "connection.failed.authentication.delay.ms=100"),
+        (COMBINED, {"listeners": "PLAINTEXT://:1,CONTROLLER://:1"}, "must have a different port"),
+        (COMBINED, {"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "must have a different name"),
+        (COMBINED, {"listeners": "PLAINTEXT:9092"}, "Unable to parse PLAINTEXT:9092"),
+        (COMBINED, {"listeners": "INSIDE://:9092"}, "No security protocol defined for listener INSIDE"),
+        (COMBINED, {"listener.security.protocol.map": "A:TLS"}, "'TLS' is not a security protocol"),
+        (BROKER_ONLY, {"controller.quorum.voters": "2@h:1"}, "must not be included in the set of voters"),
+        (BROKER_ONLY, {"controller.listener.names": "PLAINTEXT"}, "must not contain a value appearing"),
+        (CONTROLLER_ONLY, {"listeners": "CONTROLLER://:1,PLAINTEXT://:2"}, "PLAINTEXT is not one"),
+        (CONTROLLER_ONLY, {"inter.broker.listener.name": "CONTROLLER"}, "must not be a controller listener"),
+    ],
+)
+def test_what_a_node_refuses_to_start_with(
+    base: dict[str, str], changes: dict[str, str], message: str
+) -> None:
+    BrokerConfig.from_properties(base)
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig.from_properties(base | changes)
+    assert message in str(refused.value)
+
+
+def test_refusals_name_file_and_line() -> None:
+    text = "\n".join(f"{key}={value}" for key, value in COMBINED.items()) + "\nnum.partitions=0\n"
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig.from_properties(parse(text, source="/etc/server.properties"))
+    assert refused.value.located() == (
+        "server.properties:8: Invalid value 0 for configuration num.partitions: Value must be at least 1"
+    )
+    with pytest.raises(ConfigError) as overridden:
+        BrokerConfig.from_properties(COMBINED, {"num.io.threads": "x"})
+    assert overridden.value.located().startswith(
+        "--override: Invalid value x for configuration num.io.threads"
+    )
+
+
+def test_required_keys() -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig.from_properties({"node.id": "1"})
+    assert str(refused.value) == 'Missing required configuration "process.roles" which has no default value.'
+
+
+def test_zookeeper_is_answered_with_what_replaced_it() -> None:
+    with pytest.raises(ConfigError, match=r"zookeeper\.connect went away with Kafka 4\.0.*process\.roles"):
+        BrokerConfig.from_properties({"zookeeper.connect": "localhost:2181", "broker.id": "0"})
+
+
+def test_one_ipv4_and_one_ipv6_listener_may_share_a_port() -> None:
+    changed = config(
+        listeners="PLAINTEXT://127.0.0.1:1,SIX://[::1]:1,CONTROLLER://:2",
+        advertised_listeners="PLAINTEXT://127.0.0.1:1",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,SIX:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    )
+    assert str(changed.listeners[1]) == "SIX://[::1]:1"
+    assert changed.listeners[1].host == "::1"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("nun.partitions", "3", "did you mean num.partitions?"),
+        ("entirely.foreign", "3", "entirely.foreign is not a configuration key and does nothing"),
+        ("remote.log.storage.system.enable", "true", "tiered storage is not built yet"),
+        ("num.io.threads", "16", "one event loop does this work"),
+        ("inter.broker.protocol.version", "3.5", "the feature metadata.version"),
+        ("cordoned.log.dirs", "*", "it came after Kafka 4.1"),
+        ("ssl.keystore.location", "/k", "there is no SSL or SASL listener"),
+        ("listener.name.plaintext.scram-sha-256.sasl.jaas.config", "x", "there is no SSL or SASL listener"),
+        ("super.users", "User:a", "there is no authorizer"),
+        ("broker.session.timeout.ms", "3000", "one late heartbeat fences the broker"),
+    ],
+)
+def test_keys_that_do_nothing_are_said(key: str, value: str, message: str) -> None:
+    built = BrokerConfig.from_properties(COMBINED | {key: value})
+    assert any(message in warning for warning in start_up_warnings(built))
+    assert start_up_warnings(config()) == []
+
+
+def test_a_default_spelt_out_is_no_reason_to_warn() -> None:
+    assert start_up_warnings(config(num_io_threads="8", num_network_threads="3")) == []
+
+
+def test_a_broker_hears_which_keys_are_the_controllers() -> None:
+    assert any(
+        "belongs to controllers" in warning
+        for warning in start_up_warnings(config(BROKER_ONLY, num_partitions="3"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "message"),
+    [
+        (COMBINED, {"authorizer.class.name": "x.Authorizer"}, "authorization are not built"),
+        (COMBINED, {"create.topic.policy.class.name": "x.Policy"}, "policies are not built"),
+        (
+            COMBINED,
+            {"listeners": "SASL_SSL://:1,CONTROLLER://:2", "advertised.listeners": "SASL_SSL://h:1"}
+            | {"inter.broker.listener.name": "SASL_SSL", "sasl.mechanism.inter.broker.protocol": "PLAIN"}
+            | {"sasl.enabled.mechanisms": "PLAIN"}
+            | {"listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT"},
+            "listener SASL_SSL needs SASL_SSL",
+        ),
+        (BROKER_ONLY, {}, "process.roles must be broker,controller"),
+        (COMBINED, {"controller.quorum.voters": "1@a:1,2@b:1"}, "names 2 controllers"),
+    ],
+)
+def test_serving_without_a_guard_is_refused(
+    base: dict[str, str], changes: dict[str, str], message: str
+) -> None:
+    check_can_serve(config())
+    with pytest.raises(ConfigError) as refused:
+        check_can_serve(BrokerConfig.from_properties(base | changes))
+    assert message in str(refused.value)
+
+
+def test_newer_keys_are_not_keys_of_4_1() -> None:
+    assert not NEWER & set(BROKER)
