@@ -1,0 +1,418 @@
+"""A small blocking client of a Kafka cluster, for Spark's driver and its executors.
+
+A task reads one partition from one broker, batch after batch: there is nothing to overlap that a blocking socket and
+one request in flight do not, and a Python worker has no event loop to live in. Works against every broker that
+speaks the versions of `_VERSIONS`, Apache Kafka and kcli alike. PLAINTEXT only.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kcli.errors import (
+    ErrorCode,
+    KafkaError,
+    KcliError,
+    ProtocolError,
+    UnknownTopicOrPartitionException,
+    error_for,
+)
+from kcli.protocol.api import API, ApiKey
+from kcli.protocol.codec import decode_response, encode_request
+from kcli.protocol.messages.api_versions import ApiVersionsRequest
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
+from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+LATEST = -1
+EARLIEST = -2
+"""Timestamps that ListOffsets understands as the ends of the log."""
+
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
+MAX_FRAME_BYTES = 1 << 30
+"""Far above any answer we ask for (fetches are tens of megabytes); below what stray protocols spell as a size."""
+
+BOOTSTRAP_SECONDS = 10.0
+"""How long to look for any bootstrap server: a wrong address should be told soon."""
+
+FIRST_BACKOFF_SECONDS = 0.1
+LAST_BACKOFF_SECONDS = 1.0
+"""retry.backoff.ms and retry.backoff.max.ms of Kafka's clients."""
+
+UNKNOWN_TOPIC_SECONDS = 3.0
+"""A topic made a moment ago may not be known everywhere; one that is misspelt never will be."""
+
+_SIZE = struct.Struct(">i")
+
+_VERSIONS = {
+    ApiKey.API_VERSIONS: (0, 0),  # every broker answers it, and we need no more than the ranges
+    ApiKey.FETCH: (4, 12),  # 4: batches of magic 2; from 13 on topics go by id
+    ApiKey.PRODUCE: (3, 12),
+    ApiKey.METADATA: (4, API[ApiKey.METADATA].max_version),
+    ApiKey.LIST_OFFSETS: (2, API[ApiKey.LIST_OFFSETS].max_version),
+    ApiKey.INIT_PRODUCER_ID: (0, API[ApiKey.INIT_PRODUCER_ID].max_version),
+}
+
+_TLS_ALERT = 0x15
+"""First byte of what a TLS listener answers to a plain request (RFC 8446, section 5.1)."""
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class FoundOffset(NamedTuple):
+    """What ListOffsets found; offset -1: no record has such a timestamp."""
+
+    offset: int
+    timestamp_ms: int
+
+
+class UnreachableError(KcliError):
+    """No broker could be spoken to, or not in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Where the cluster is and how long to try."""
+
+    bootstrap_servers: str
+    client_id: str = "kcli-spark"
+    isolation_level: int = READ_UNCOMMITTED
+    request_timeout_ms: int = 30_000
+    api_timeout_ms: int = 60_000
+    max_partition_fetch_bytes: int = 8 << 20
+    """Larger than the consumer's 1 MiB: a task reads one partition, and per request there is a round trip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A request whose answer was not read yet."""
+
+    key: ApiKey
+    version: int
+    correlation_id: int
+
+
+class Connection:
+    """One blocking connection. Requests may be sent ahead; answers come in their order."""
+
+    def __init__(self, host: str, port: int, client_id: str, timeout_seconds: float) -> None:
+        self.address = f"{host}:{port}"
+        self._client_id = client_id
+        self._next_id = 0
+        self._socket = socket.create_connection((host, port), timeout_seconds)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._broker_versions: dict[int, tuple[int, int]] = {}
+            answer = self.request(ApiVersionsRequest(), ApiKey.API_VERSIONS)
+            self._broker_versions = {
+                each.api_key: (each.min_version, each.max_version) for each in answer.api_keys
+            }
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def request(self, message: Any, key: ApiKey) -> Any:
+        return self.receive(self.send(message, key))
+
+    def send(self, message: Any, key: ApiKey) -> Pending:
+        pending = Pending(key, self._version(key), self._next_id)
+        self._next_id += 1
+        self._socket.sendall(
+            encode_request(message, key, pending.version, pending.correlation_id, self._client_id)
+        )
+        return pending
+
+    def receive(self, pending: Pending) -> Any:
+        (size,) = _SIZE.unpack(prefix := self._read(_SIZE.size))
+        if prefix[0] == _TLS_ALERT:
+            raise ProtocolError(f"{self.address} speaks TLS; only PLAINTEXT listeners can be used from Spark")
+        if not 4 <= size <= MAX_FRAME_BYTES:
+            raise ProtocolError(
+                f"{self.address} announced an answer of {size} bytes: it does not speak Kafka's protocol"
+            )
+        correlation_id, message = decode_response(pending.key, pending.version, self._read(size))
+        if correlation_id != pending.correlation_id:
+            raise ProtocolError(
+                f"{self.address} answered request {correlation_id}; {pending.correlation_id} was next"
+            )
+        return message
+
+    def _read(self, size: int) -> bytes:
+        buffer = bytearray(size)
+        view, got = memoryview(buffer), 0
+        while got < size:
+            count = self._socket.recv_into(view[got:])
+            if not count:
+                raise ConnectionError(f"{self.address} closed the connection")
+            got += count
+        return bytes(buffer)
+
+    def _version(self, key: ApiKey) -> int:
+        low, high = _VERSIONS[key]
+        if key is ApiKey.API_VERSIONS:
+            return low
+        broker_low, broker_high = self._broker_versions.get(key, (0, -1))
+        version = min(high, broker_high)
+        if version < max(low, broker_low):
+            raise ProtocolError(
+                f"{self.address} speaks {API[key].name} {broker_low} to {broker_high}; this client {low} to {high}"
+            )
+        return version
+
+
+class Cluster:
+    """Metadata, leaders and connections of one cluster; made anew in each task, never pickled."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._bootstrap = parse_servers(settings.bootstrap_servers)
+        self._nodes: dict[int, tuple[str, int]] = {}
+        self._connections: dict[int, Connection] = {}
+        self._any: Connection | None = None
+        self._leaders: dict[TopicPartition, int] = {}
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in (*self._connections.values(), *([self._any] if self._any else [])):
+            connection.close()
+        self._connections.clear()
+        self._any = None
+
+    def topic_names(self) -> list[str]:
+        """Every topic that is not internal."""
+        answer = self._on_any(MetadataRequest(topics=None, allow_auto_topic_creation=False), ApiKey.METADATA)
+        return sorted(topic.name for topic in answer.topics if not topic.is_internal and topic.name)
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """The partitions of `topics`, which must exist; their leaders are known after this."""
+        wanted = sorted(set(topics))
+        if not wanted:
+            return []
+        found: list[TopicPartition] = []
+
+        def attempt() -> None:
+            found.clear()
+            found.extend(self._refresh(wanted))
+
+        self._retried(attempt, "metadata")
+        return sorted(found)
+
+    def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], isolation_level: int | None = None
+    ) -> dict[TopicPartition, FoundOffset]:
+        """The first offset at or after each timestamp; EARLIEST and LATEST are the ends of the log."""
+        level = self.settings.isolation_level if isolation_level is None else isolation_level
+        found: dict[TopicPartition, FoundOffset] = {}
+
+        def attempt() -> None:
+            missing = [each for each in timestamps if each not in found]
+            for node, parts in self.by_leader(missing).items():
+                self._list_on(node, {part: timestamps[part] for part in parts}, level, found)
+
+        self._retried(attempt, "offsets", {part.topic for part in timestamps})
+        return found
+
+    def _list_on(
+        self,
+        node: int,
+        wanted: dict[TopicPartition, int],
+        level: int,
+        found: dict[TopicPartition, FoundOffset],
+    ) -> None:
+        by_topic: dict[str, list[ListOffsetsPartition]] = {}
+        for part, timestamp in wanted.items():
+            by_topic.setdefault(part.topic, []).append(
+                ListOffsetsPartition(partition_index=part.partition, timestamp=timestamp)
+            )
+        topics = tuple(ListOffsetsTopic(name=name, partitions=tuple(each)) for name, each in by_topic.items())
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=level,
+            topics=topics,
+            timeout_ms=self.settings.request_timeout_ms,
+        )
+        answer = self.connection(node).request(request, ApiKey.LIST_OFFSETS)
+        errors = []
+        for topic in answer.topics:
+            for each in topic.partitions:
+                part = TopicPartition(topic.name, each.partition_index)
+                if each.error_code:
+                    errors.append(error_for(each.error_code, f"offsets of {part}: {each.error_code.name}"))
+                else:
+                    found[part] = FoundOffset(each.offset, each.timestamp)
+        if errors:
+            raise errors[0]
+
+    def init_producer_id(self) -> tuple[int, int]:
+        """A new idempotent producer: its id and epoch."""
+        result: list[tuple[int, int]] = []
+
+        def attempt() -> None:
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFF_FFFF)
+            answer = self._on_any(request, ApiKey.INIT_PRODUCER_ID)
+            if answer.error_code:
+                raise error_for(answer.error_code)
+            result.append((answer.producer_id, answer.producer_epoch))
+
+        self._retried(attempt, "a producer id")
+        return result[-1]
+
+    def leader(self, part: TopicPartition) -> int:
+        """The node that leads a partition, asking for metadata where it is not known."""
+        return next(iter(self.by_leader([part])))
+
+    def forget(self, part: TopicPartition) -> None:
+        """Its leader was wrong or is gone: ask again before the next use."""
+        self._leaders.pop(part, None)
+
+    def connection(self, node: int) -> Connection:
+        if node not in self._connections:
+            self._connections[node] = self._connect(*self._nodes[node])
+        return self._connections[node]
+
+    def drop(self, node: int) -> None:
+        """Close a connection that failed, so that the next use makes a new one."""
+        connection = self._connections.pop(node, None)
+        if connection is not None:
+            connection.close()
+
+    def _connect(self, host: str, port: int) -> Connection:
+        return Connection(host, port, self.settings.client_id, self.settings.request_timeout_ms / 1000)
+
+    def by_leader(self, parts: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """`parts` by the node that leads them, asking for metadata where it is not known."""
+        parts = list(parts)
+        unknown = {part.topic for part in parts if part not in self._leaders}
+        if unknown:
+            self._refresh(sorted(unknown))
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for part in parts:
+            if part not in self._leaders:
+                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{part} does not exist or has no leader")
+            by_leader.setdefault(self._leaders[part], []).append(part)
+        return by_leader
+
+    def _refresh(self, topics: list[str]) -> list[TopicPartition]:
+        request = MetadataRequest(
+            topics=tuple(MetadataRequestTopic(name=name) for name in topics), allow_auto_topic_creation=False
+        )
+        answer = self._on_any(request, ApiKey.METADATA)
+        self._nodes = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        found = []
+        for topic in answer.topics:
+            if topic.error_code:
+                raise error_for(topic.error_code, _topic_error(topic.name, topic.error_code))
+            for each in topic.partitions:
+                part = TopicPartition(topic.name, each.partition_index)
+                found.append(part)
+                if each.leader_id in self._nodes:
+                    self._leaders[part] = each.leader_id
+                else:
+                    self._leaders.pop(part, None)
+        return found
+
+    def _on_any(self, message: Any, key: ApiKey) -> Any:
+        """Ask any broker; one that fails is replaced by another."""
+        if self._any is not None:
+            try:
+                return self._any.request(message, key)
+            except OSError:
+                self._any.close()
+                self._any = None
+        self._any = self._first_reachable()
+        return self._any.request(message, key)
+
+    def _first_reachable(self) -> Connection:
+        deadline = time.monotonic() + BOOTSTRAP_SECONDS
+        backoff = FIRST_BACKOFF_SECONDS
+        while True:
+            failures = []
+            for host, port in dict.fromkeys((*self._bootstrap, *self._nodes.values())):
+                try:
+                    return self._connect(host, port)
+                except OSError as error:
+                    failures.append(f"{host}:{port}: {error}")
+            if time.monotonic() + backoff > deadline:
+                raise UnreachableError(f"no broker can be reached ({'; '.join(failures)})")
+            time.sleep(backoff)
+            backoff = min(2 * backoff, LAST_BACKOFF_SECONDS)
+
+    def _retried(self, attempt: Callable[[], None], what: str, topics: Iterable[str] = ()) -> None:
+        """Try until it works, an error is final, or `api_timeout_ms` is over."""
+        retry = Retry(self.settings.api_timeout_ms, what)
+        names = set(topics)
+        while True:
+            try:
+                return attempt()
+            except (OSError, KafkaError) as error:
+                retry.after(error)
+                for part in [each for each in self._leaders if each.topic in names]:
+                    self.forget(part)
+                if isinstance(error, OSError):
+                    for node in list(self._connections):
+                        self.drop(node)
+
+
+class Retry:
+    """When to try again: exponential back-off until a deadline; what is not worth a retry is raised at once."""
+
+    def __init__(self, timeout_ms: int, what: str) -> None:
+        self._timeout_ms, self._what = timeout_ms, what
+        self.succeeded()
+
+    def succeeded(self) -> None:
+        self._began = time.monotonic()
+        self._deadline = self._began + self._timeout_ms / 1000
+        self._backoff = FIRST_BACKOFF_SECONDS
+
+    def after(self, error: OSError | KafkaError) -> None:
+        """Sleep before the next try, or raise."""
+        if isinstance(error, KafkaError) and not error.retriable:
+            raise error
+        unknown = isinstance(error, UnknownTopicOrPartitionException)
+        if unknown and time.monotonic() > self._began + UNKNOWN_TOPIC_SECONDS:
+            raise error
+        if time.monotonic() + self._backoff > self._deadline:
+            raise UnreachableError(f"gave up on {self._what} after {self._timeout_ms} ms: {error}") from error
+        time.sleep(self._backoff)
+        self._backoff = min(2 * self._backoff, LAST_BACKOFF_SECONDS)
+
+
+def _topic_error(name: str, code: ErrorCode) -> str:
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return f"topic {name} does not exist"
+    return f"topic {name}: {code.name}"
+
+
+def parse_servers(text: str) -> list[tuple[str, int]]:
+    """`host:port,[::1]:port` as pairs. ValueError names the part that is wrong."""
+    servers = []
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        host, colon, port = part.rpartition(":")
+        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"Invalid url in bootstrap.servers: {part} (host:port is meant)")
+        servers.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    if not servers:
+        raise ValueError("No bootstrap urls given in bootstrap.servers (host:port,… is meant)")
+    return servers

@@ -1,0 +1,190 @@
+"""Arrow columns as the records areas of batches: the reverse of `kcli.protocol.columns`, again without a row loop.
+
+A record is `length, attributes, deltas, key length | key | value length | value | headers`. The parts between keys and
+values are short runs of varints, built for all rows as one byte matrix; one join in Arrow then interleaves them with
+keys and values, and the join's own buffer is the records areas, cut where batches end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from crc32c import crc32c
+
+from kcli.protocol.batch import HEADER_SIZE, LENGTH_OVERHEAD
+from kcli.protocol.columns import CRC_BEGIN, HEADER
+from kcli.protocol.compression import Codec, compress
+from kcli.protocol.record_starts import Ints
+
+BATCH_BYTES = 512 << 10
+"""Records of one batch before compression: half of what a topic takes by default (max.message.bytes), since a
+batch may end a record too late; large, because each batch costs the broker and every reader a fixed part."""
+
+BATCH_RECORDS = 1 << 20
+"""A bound on the offset deltas of a batch of empty records."""
+
+_ATTRIBUTES_AND_TIMESTAMP_DELTA = 2
+"""One byte each: attributes are unused, and all records of a batch carry its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsArea:
+    """The encoded records of one batch-to-be of partition group `group`."""
+
+    group: int
+    count: int
+    records: memoryview
+
+
+def encode_records(
+    groups: Ints, keys: pa.Array, values: pa.Array, headers: pa.ListArray | None
+) -> Iterator[RecordsArea]:
+    """Rows, sorted by `groups`, as records areas of at most about BATCH_BYTES; one area holds one group only.
+
+    `keys` and `values` are large_binary; `headers` a list of structs (key: string, value: binary).
+    """
+    key_lengths, value_lengths = _lengths(keys), _lengths(values)
+    tails = _header_tails(headers, len(groups))
+    tail_lengths = np.ones(len(groups), np.int64) if headers is None else _lengths(tails)
+    sizes = np.maximum(key_lengths, 0) + np.maximum(value_lengths, 0) + tail_lengths
+    firsts = _batch_firsts(groups, sizes)
+    counts = np.diff(firsts, append=len(groups))
+    deltas = np.arange(len(groups)) - np.repeat(firsts, counts)
+    bodies = sizes + _ATTRIBUTES_AND_TIMESTAMP_DELTA
+    for field in (deltas, key_lengths, value_lengths):
+        bodies += varint_sizes(zigzag(field))
+    zero = np.zeros(len(groups), np.int64)
+    before_key = varint_columns(zigzag(bodies), zero, zero, zigzag(deltas), zigzag(key_lengths))
+    before_value = varint_columns(zigzag(value_lengths))
+    joined = pc.binary_join_element_wise(
+        before_key,
+        keys,
+        before_value,
+        values,
+        tails,
+        pa.scalar(b"", pa.large_binary()),
+        null_handling="replace",
+        null_replacement="",
+    )
+    offsets = _offsets(joined)
+    area = memoryview(joined.buffers()[2])
+    for first, count in zip(firsts.tolist(), counts.tolist(), strict=True):
+        yield RecordsArea(int(groups[first]), count, area[int(offsets[first]) : int(offsets[first + count])])
+
+
+def seal(
+    area: RecordsArea, codec: Codec, now_ms: int, producer_id: int, producer_epoch: int, base_sequence: int
+) -> bytes:
+    """A whole batch of magic 2 as a producer sends it: base offset 0, the leader's to set."""
+    body = compress(codec, area.records) if codec else area.records
+    header = np.zeros(1, HEADER)
+    header["length"] = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
+    header["leader_epoch"] = -1
+    header["magic"] = 2
+    header["attributes"] = codec
+    header["last_offset_delta"] = area.count - 1
+    header["base_timestamp"] = header["max_timestamp"] = now_ms
+    header["producer_id"] = producer_id
+    header["producer_epoch"] = producer_epoch
+    header["base_sequence"] = base_sequence
+    header["count"] = area.count
+    header["crc"] = crc32c(body, crc32c(header.tobytes()[CRC_BEGIN:]))
+    return b"".join((header.tobytes(), body))
+
+
+def _batch_firsts(groups: Ints, sizes: Ints) -> Ints:
+    """The rows at which a new batch begins: where the group changes or the batch is full."""
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[:1] - 1)) if len(groups) else np.empty(0, np.int64)
+    per_row = sizes + 20  # the varints of a record, generously
+    before = np.cumsum(per_row) - per_row
+    rows = np.arange(len(groups))
+    of_group = np.repeat(starts, np.diff(starts, append=len(groups)))
+    full = (before - before[of_group]) // BATCH_BYTES + (rows - of_group) // BATCH_RECORDS
+    changed = np.diff(full, prepend=0) != 0
+    changed[starts] = True
+    return np.flatnonzero(changed)
+
+
+def _header_tails(headers: pa.ListArray | None, rows: int) -> pa.Array:
+    """What follows each value: the header count, then the headers themselves. A null list is no headers."""
+    if headers is None:
+        return pa.scalar(b"\0", pa.large_binary())
+    lists = headers.cast(pa.large_list(headers.type.value_type))
+    offsets = np.asarray(lists.offsets)
+    entries = lists.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0])) if rows else lists.values
+    keys = pc.fill_null(entries.field(0), "").cast(pa.binary()).cast(pa.large_binary())
+    values = entries.field(1).cast(pa.large_binary())
+    encoded = pc.binary_join_element_wise(
+        varint_columns(zigzag(_lengths(keys))),
+        keys,
+        varint_columns(zigzag(_lengths(values))),
+        values,
+        pa.scalar(b"", pa.large_binary()),
+        null_handling="replace",
+        null_replacement="",
+    )
+    edges = _offsets(encoded)[offsets - offsets[0]]
+    of_row = _large_binary(memoryview(encoded.buffers()[2] or b""), edges)
+    counts = varint_columns(zigzag(np.diff(offsets)))
+    return pc.binary_join_element_wise(counts, of_row, pa.scalar(b"", pa.large_binary()))
+
+
+def zigzag(values: Ints) -> Ints:
+    return (values << 1) ^ (values >> 63)
+
+
+def varint_sizes(unsigned: Ints) -> Ints:
+    """Bytes that each value (below 2^35) takes."""
+    sizes = np.ones(len(unsigned), np.int64)
+    for bits in range(7, int(unsigned.max(initial=0)).bit_length(), 7):
+        sizes += unsigned >= 1 << bits
+    return sizes
+
+
+def varint_columns(*columns: Ints) -> pa.Array:
+    """Per row, the varints of its values one after another, as large_binary."""
+    sizes = [varint_sizes(column) for column in columns]
+    edges = np.zeros(len(columns[0]) + 1, np.int64)
+    np.cumsum(sum(sizes), out=edges[1:])
+    out = np.empty(int(edges[-1]), np.uint8)
+    at = edges[:-1].copy()
+    for column, size in zip(columns, sizes, strict=True):
+        _scatter(out, at, column, size)
+        at += size
+    return _large_binary(out.data, edges)
+
+
+def _scatter(out: np.ndarray[tuple[int], np.dtype[np.uint8]], at: Ints, column: Ints, size: Ints) -> None:
+    longest = int(size.max(initial=0))
+    for nth in range(longest):
+        bits = (column >> (7 * nth)) & 0x7F
+        more = size > nth + 1
+        if nth == 0:
+            out[at] = bits | np.where(more, 0x80, 0)
+        else:
+            rows = np.flatnonzero(size > nth)
+            out[at[rows] + nth] = bits[rows] | np.where(more[rows], 0x80, 0)
+
+
+def _lengths(values: pa.Array) -> Ints:
+    """Bytes of each value, -1 for null."""
+    lengths = np.diff(_offsets(values))
+    if values.null_count:
+        lengths[np.asarray(values.is_null())] = -1
+    return lengths
+
+
+def _offsets(values: pa.Array) -> Ints:
+    """The offsets of a large_binary array, which may be a slice of a longer one."""
+    if not len(values):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]
+
+
+def _large_binary(data: memoryview, edges: Ints) -> pa.Array:
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(edges) - 1, buffers)

@@ -1,0 +1,150 @@
+"""Reads one offset range of one partition as raw batches: what a Spark task does before any decoding.
+
+One Fetch is always under way while the batches of the one before are decoded. A new leader, a lost connection or a
+throttled broker is waited out; an offset that is no longer there follows failOnDataLoss.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.protocol.api import ApiKey
+from kcli.protocol.columns import AbortedTransaction, BatchHeaders, read_headers
+from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, Cluster, Pending, Retry
+from kcli.spark.offsets import OffsetRange, data_loss
+from kcli.spark.options import SourceOptions
+
+log = logging.getLogger("kcli.spark")
+
+MAX_WAIT_MS = 500
+"""fetch.max.wait.ms of Kafka's consumer."""
+
+NO_DATA_MS = 120_000
+"""Spark's own source (kafkaConsumer.pollTimeoutMs) gives a poll as long before the task fails."""
+
+LEADER_ERRORS = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Complete batches, and (read_committed only) the transactions among them that were aborted."""
+
+    table: BatchHeaders
+    aborted: tuple[AbortedTransaction, ...] | None
+
+
+def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
+    """The batches that hold `wanted`; the first and the last may reach beyond it.
+
+    Raises DataLossError, CorruptRecordError, UnreachableError, or the KafkaError of the broker.
+    """
+    reader = _RangeReader(cluster, wanted, options)
+    while (data := reader.next_answer()) is not None:
+        table = read_headers(data.records or b"", str(wanted.part))
+        if not len(table):
+            reader.waited()
+            continue
+        reader.advance(table.next_offset)
+        aborted = None
+        if options.client.isolation_level == READ_COMMITTED:
+            aborted = tuple(
+                AbortedTransaction(each.producer_id, each.first_offset)
+                for each in data.aborted_transactions or ()
+            )
+        yield Fetched(table, aborted)
+
+
+class _RangeReader:
+    """Where reading stands: the next offset, and the request that is under way for it."""
+
+    def __init__(self, cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> None:
+        self._cluster, self._wanted, self._options = cluster, wanted, options
+        self._position = wanted.start
+        self._pending: tuple[int, Pending] | None = None
+        self._retry = Retry(NO_DATA_MS, f"reading {wanted}")
+
+    def next_answer(self) -> PartitionData | None:
+        """The answer to the fetch at the present position, or None at the end of the range."""
+        while self._position < self._wanted.end:
+            try:
+                node, pending = self._pending or self._send()
+                self._pending = None
+                answer = self._cluster.connection(node).receive(pending)
+                if answer.error_code:
+                    raise error_for(answer.error_code)
+                data: PartitionData = answer.responses[0].partitions[0]
+                if not data.error_code:
+                    return data
+                self._recover(data.error_code)
+            except (OSError, KafkaError) as error:
+                self._reconnect(error)
+        return None
+
+    def advance(self, next_offset: int) -> None:
+        """Go on after `next_offset`, asking for it at once: the broker works while we decode."""
+        self._position = max(self._position, next_offset)
+        self._retry.succeeded()
+        if self._position < self._wanted.end:
+            try:
+                self._pending = self._send()
+            except (OSError, KafkaError) as error:
+                self._reconnect(error)
+
+    def waited(self) -> None:
+        """The broker had nothing yet; below the high watermark that should pass."""
+        self._retry.after(error_for(ErrorCode.REQUEST_TIMED_OUT, "the broker answers without records"))
+
+    def _send(self) -> tuple[int, Pending]:
+        part = self._wanted.part
+        max_bytes = self._options.client.max_partition_fetch_bytes
+        partition = FetchPartition(
+            partition=part.partition, fetch_offset=self._position, partition_max_bytes=max_bytes
+        )
+        request = FetchRequest(
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=self._options.client.isolation_level,
+            topics=(FetchTopic(topic=part.topic, partitions=(partition,)),),
+        )
+        node = self._cluster.leader(part)
+        return node, self._cluster.connection(node).send(request, ApiKey.FETCH)
+
+    def _recover(self, code: ErrorCode) -> None:
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            return self._out_of_range()
+        error = error_for(code, f"reading {self._wanted.part} at offset {self._position}: {code.name}")
+        if code in LEADER_ERRORS:
+            self._cluster.forget(self._wanted.part)
+        self._retry.after(error)
+        return None
+
+    def _reconnect(self, error: OSError | KafkaError) -> None:
+        part = self._wanted.part
+        self._pending = None
+        self._retry.after(error)
+        self._cluster.close()
+        self._cluster.forget(part)
+
+    def _out_of_range(self) -> None:
+        """Move to where the log begins now, or to the end where it no longer reaches; never in silence."""
+        part = self._wanted.part
+        first = self._cluster.list_offsets({part: EARLIEST})[part].offset
+        last = self._cluster.list_offsets({part: LATEST})[part].offset
+        data_loss(
+            self._options,
+            f"offset {self._position} of {part} cannot be read: the log holds {first} up to {last}",
+        )
+        self._position = first if self._position < first else self._wanted.end

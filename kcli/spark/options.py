@@ -1,0 +1,301 @@
+"""The options of the data source and the sink: Spark's own Kafka connector's names, read once into values.
+
+Spark hands them over as a dictionary of strings whose keys ignore case. What is wrong is refused by name; what is
+not known is told on stderr, because Spark itself passes options of other layers along.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcli.protocol.compression import Codec, codec_named
+from kcli.spark.cluster import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    ClientSettings,
+    TopicPartition,
+    parse_servers,
+)
+
+log = logging.getLogger("kcli.spark")
+
+SECURITY = ("kafka.sasl.", "kafka.ssl.")
+"""Options that only an encrypted or authenticated listener needs: refused, as there is no support for one yet."""
+
+CLIENT_OPTIONS = (
+    "kafka.bootstrap.servers",
+    "kafka.client.id",
+    "kafka.request.timeout.ms",
+    "kafka.default.api.timeout.ms",
+    "kafka.security.protocol",
+)
+SOURCE_OPTIONS = (
+    *CLIENT_OPTIONS,
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "endingOffsets",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "maxOffsetsPerTrigger",
+    "failOnDataLoss",
+    "includeHeaders",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "kafka.isolation.level",
+    "kafka.max.partition.fetch.bytes",
+)
+SINK_OPTIONS = (*CLIENT_OPTIONS, "topic", "kafka.acks", "kafka.compression.type")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which partitions to read; exactly one is set."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where reading starts or ends.
+
+    `default` (EARLIEST or LATEST) for partitions that are not named; `offsets` for named ones (EARLIEST and LATEST
+    again, or an offset); `timestamps` instead where it goes by time; `timestamp` is the one of every partition.
+    """
+
+    default: int
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    timestamps: Mapping[TopicPartition, int] = field(default_factory=dict)
+    timestamp: int | None = None
+
+    @property
+    def by_time(self) -> bool:
+        return bool(self.timestamps) or self.timestamp is not None
+
+    def named(self) -> set[TopicPartition]:
+        return {*self.offsets, *self.timestamps}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    client: ClientSettings
+    subscription: Subscription
+    start: Position
+    end: Position
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    latest_if_no_offset: bool = False
+    """startingOffsetsByTimestampStrategy=latest: no record that late starts at the end instead of failing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    client: ClientSettings
+    topic: str | None = None
+    codec: Codec = Codec.NONE
+
+
+def source_options(raw: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """ValueError names the option that is wrong."""
+    options = _known(raw, SOURCE_OPTIONS)
+    if streaming:
+        for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+            if name.lower() in options:
+                raise ValueError(f"{name} is not valid in a streaming query: a stream has no end")
+    start = _position(options, "starting", LATEST if streaming else EARLIEST)
+    end = _position(options, "ending", LATEST)
+    if not streaming:
+        _refuse_end(start, "startingOffsets", LATEST, "latest")
+    _refuse_end(end, "endingOffsets", EARLIEST, "earliest")
+    return SourceOptions(
+        client=_client(options),
+        subscription=_subscription(options),
+        start=start,
+        end=end,
+        fail_on_data_loss=_boolean(options, "failOnDataLoss", True),
+        include_headers=_boolean(options, "includeHeaders", False),
+        max_offsets_per_trigger=_positive(options, "maxOffsetsPerTrigger"),
+        min_partitions=_positive(options, "minPartitions"),
+        max_records_per_partition=_positive(options, "maxRecordsPerPartition"),
+        latest_if_no_offset=_choice(options, "startingOffsetsByTimestampStrategy", ("error", "latest"))
+        == "latest",
+    )
+
+
+def sink_options(raw: Mapping[str, str]) -> SinkOptions:
+    """ValueError names the option that is wrong."""
+    options = _known(raw, SINK_OPTIONS)
+    acks = options.get("kafka.acks", "all")
+    if acks not in ("all", "-1"):
+        raise ValueError(f"kafka.acks is {acks}: this sink is at-least-once and always waits for all")
+    return SinkOptions(
+        client=_client(options),
+        topic=options.get("topic"),
+        codec=codec_named(options.get("kafka.compression.type", "none")),
+    )
+
+
+def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    options = {name.lower(): value for name, value in raw.items()}
+    known = {name.lower() for name in names}
+    for name in options:
+        if name.startswith(SECURITY):
+            raise ValueError(f"{name} is not supported: Spark jobs can use PLAINTEXT listeners only")
+        if name not in known:
+            log.warning("option %s is not known to the kcli format and has no effect", name)
+    return options
+
+
+def _client(options: Mapping[str, str]) -> ClientSettings:
+    servers = options.get("kafka.bootstrap.servers")
+    if not servers:
+        raise ValueError("Option 'kafka.bootstrap.servers' must be specified (host:port,…)")
+    parse_servers(servers)
+    protocol = options.get("kafka.security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise ValueError(
+            f"kafka.security.protocol is {protocol}: Spark jobs can use PLAINTEXT listeners only"
+        )
+    levels = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+    level = _choice(options, "kafka.isolation.level", tuple(levels))
+    usual = ClientSettings(servers)
+    return ClientSettings(
+        bootstrap_servers=servers,
+        client_id=options.get("kafka.client.id", usual.client_id),
+        isolation_level=levels[level],
+        request_timeout_ms=_positive(options, "kafka.request.timeout.ms") or usual.request_timeout_ms,
+        api_timeout_ms=_positive(options, "kafka.default.api.timeout.ms") or usual.api_timeout_ms,
+        max_partition_fetch_bytes=_positive(options, "kafka.max.partition.fetch.bytes")
+        or usual.max_partition_fetch_bytes,
+    )
+
+
+def _subscription(options: Mapping[str, str]) -> Subscription:
+    given = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in options]
+    if len(given) != 1:
+        raise ValueError(
+            "One of 'subscribe', 'subscribePattern', 'assign' must be specified"
+            + (f"; there are {' and '.join(given)}" if given else "")
+        )
+    text = options[given[0].lower()]
+    if given[0] == "subscribe":
+        topics = tuple(filter(None, (topic.strip() for topic in text.split(","))))
+        if not topics:
+            raise ValueError("subscribe names no topic (topic1,topic2 is meant)")
+        return Subscription(topics=topics)
+    if given[0] == "subscribePattern":
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise ValueError(f"subscribePattern {text!r} is not a regular expression: {error}") from None
+        return Subscription(pattern=text)
+    wanted = _json(options, "assign", '{"topic":[0,1]}')
+    try:
+        parts = [TopicPartition(topic, int(part)) for topic, parts in wanted.items() for part in parts]
+    except (TypeError, ValueError):
+        raise ValueError(f'assign is {text!r}; {{"topic":[0,1]}} is meant') from None
+    if not parts:
+        raise ValueError("assign names no partition")
+    return Subscription(partitions=tuple(sorted(parts)))
+
+
+def _position(options: Mapping[str, str], side: str, default: int) -> Position:
+    """By one timestamp for all, else by timestamps, else by offsets: Spark's order of precedence."""
+    if (text := options.get(f"{side}timestamp")) is not None:
+        return Position(default, timestamp=_integer(text, f"{side}Timestamp"))
+    if f"{side}offsetsbytimestamp" in options:
+        return Position(default, timestamps=_by_partition(options, f"{side}OffsetsByTimestamp"))
+    text = options.get(f"{side}offsets")
+    if text is None:
+        return Position(default)
+    match text.strip().lower():
+        case "earliest":
+            return Position(EARLIEST)
+        case "latest":
+            return Position(LATEST)
+    return Position(default, offsets=_checked(_by_partition(options, f"{side}Offsets")))
+
+
+def _checked(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Spark writes -2 for earliest and -1 for latest, as ListOffsets does; anything lower means nothing."""
+    for part, offset in offsets.items():
+        if offset < EARLIEST:
+            raise ValueError(f"offset {offset} of {part}: -2 (earliest), -1 (latest) or an offset is meant")
+    return offsets
+
+
+def _refuse_end(position: Position, name: str, end: int, word: str) -> None:
+    named = any(offset == end for offset in position.offsets.values())
+    if named or (not position.by_time and not position.offsets and position.default == end):
+        raise ValueError(f"{name} can't be {word} in a batch query")
+
+
+def _by_partition(options: Mapping[str, str], name: str) -> dict[TopicPartition, int]:
+    meant = '{"topic":{"0":23,"1":-1}}'
+    wanted = _json(options, name, meant)
+    try:
+        return {
+            TopicPartition(topic, int(part)): int(value)
+            for topic, values in wanted.items()
+            for part, value in values.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"{name} is {options[name.lower()]!r}; {meant} is meant") from None
+
+
+def _json(options: Mapping[str, str], name: str, meant: str) -> dict[str, dict[str, int]]:
+    text = options[name.lower()]
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} is {text!r}; {meant} is meant")
+    return value
+
+
+def _boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
+    text = options.get(name.lower(), str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"{name} is {text!r}; true or false is meant")
+    return text == "true"
+
+
+def _positive(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name.lower())
+    if text is None:
+        return None
+    value = _integer(text, name)
+    if value < 1:
+        raise ValueError(f"{name} is {value}; a positive number is meant")
+    return value
+
+
+def _integer(text: str, name: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{name} is {text!r}; a whole number is meant") from None
+
+
+def _choice(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
+    """One of `values`; the first where nothing is said."""
+    text = options.get(name.lower(), values[0]).strip().lower()
+    if text not in values:
+        raise ValueError(f"{name} is {text!r}; {' or '.join(values)} is meant")
+    return text

@@ -1,0 +1,7 @@
+"""Makes `format("kcli")` work unasked: Spark registers the DefaultSource of every `pyspark_*` module it finds."""
+
+from __future__ import annotations
+
+from kcli.spark.source import KcliDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]
