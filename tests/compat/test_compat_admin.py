@@ -1,0 +1,108 @@
+"""Admin calls of real clients."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from clients import Confluent, Sent
+from kcli.testing.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.compat
+
+
+def test_confluent_admin(broker: BrokerProcess) -> None:
+    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka.admin import (
+        AdminClient,
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        NewPartitions,
+        NewTopic,
+        OffsetSpec,
+        ResourceType,
+    )  # fmt: skip
+
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic("ck-admin", 2, 1, config={"retention.ms": "3600000"})])["ck-admin"].result(
+        30
+    )
+    with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
+        admin.create_topics([NewTopic("ck-admin", 2, 1)])["ck-admin"].result(30)
+    assert len(admin.list_topics("ck-admin", 30).topics["ck-admin"].partitions) == 2
+    admin.create_partitions([NewPartitions("ck-admin", 5)])["ck-admin"].result(30)
+    from confluent_kafka import TopicCollection
+
+    described = admin.describe_topics(TopicCollection(["ck-admin"]))["ck-admin"].result(30)
+    assert [part.id for part in described.partitions] == [0, 1, 2, 3, 4]
+    resource = ConfigResource(ResourceType.TOPIC, "ck-admin")
+    config = admin.describe_configs([resource])[resource].result(30)
+    assert config["retention.ms"].value == "3600000"
+    assert config["segment.bytes"].value == "1073741824"
+    change = ConfigResource(
+        ResourceType.TOPIC, "ck-admin",
+        incremental_configs=[ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.APPEND)],
+    )  # fmt: skip
+    admin.incremental_alter_configs([change])[change].result(30)
+    assert admin.describe_configs([resource])[resource].result(30)["cleanup.policy"].value == "delete,compact"
+    Confluent().produce(
+        broker.bootstrap, "ck-admin", [Sent(b"k", b"%d" % number) for number in range(10)], "none"
+    )
+    part = TopicPartition("ck-admin", 0)
+    latest = admin.list_offsets({part: OffsetSpec.latest()})[part].result(30)
+    assert latest.offset == 10
+    deleted = admin.delete_records([TopicPartition("ck-admin", 0, 4)])[
+        TopicPartition("ck-admin", 0, 4)
+    ].result(30)
+    assert deleted.low_watermark == 4
+    assert admin.list_offsets({part: OffsetSpec.earliest()})[part].result(30).offset == 4
+    cluster = admin.describe_cluster().result(30)
+    assert [node.id for node in cluster.nodes] == [cluster.controller.id]
+    assert Confluent().read_as_group(broker.bootstrap, "ck-admin", "ck-group", 3) == [b"4", b"5", b"6"]
+    listed = admin.list_consumer_groups().result(30)
+    assert "ck-group" in [group.group_id for group in listed.valid]
+    group = admin.describe_consumer_groups(["ck-group"])["ck-group"].result(30)
+    assert group.state.name == "EMPTY"
+    admin.delete_consumer_groups(["ck-group"])["ck-group"].result(30)
+    admin.delete_topics(["ck-admin"])["ck-admin"].result(30)
+    assert "ck-admin" not in admin.list_topics(timeout=30).topics
+
+
+def test_kafka_python_admin(broker: BrokerProcess) -> None:
+    from kafka import KafkaAdminClient
+    from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
+
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.create_topics([NewTopic("kp-admin", num_partitions=2, replication_factor=1)])
+    assert "kp-admin" in admin.list_topics()
+    admin.create_partitions({"kp-admin": NewPartitions(3)})
+    (described,) = admin.describe_topics(["kp-admin"])
+    assert len(described["partitions"]) == 3
+    assert admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, "kp-admin")])
+    assert admin.describe_cluster()["cluster_id"]
+    admin.delete_topics(["kp-admin"])
+    assert "kp-admin" not in admin.list_topics()
+    admin.close()
+
+
+def test_aiokafka_admin(broker: BrokerProcess) -> None:
+    from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+    from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+    async def main() -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
+        await admin.start()
+        try:
+            await admin.create_topics([NewTopic("ak-admin", num_partitions=2, replication_factor=1)])
+            assert "ak-admin" in await admin.list_topics()
+            (described,) = await admin.describe_topics(["ak-admin"])
+            assert len(described["partitions"]) == 2
+            assert await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, "ak-admin")])
+            await admin.list_consumer_groups()
+            await admin.delete_topics(["ak-admin"])
+            assert "ak-admin" not in await admin.list_topics()
+        finally:
+            await admin.close()
+
+    asyncio.run(main())

@@ -1,0 +1,126 @@
+"""kill -9 in the middle of acks=all traffic: what was acknowledged is there."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from clients import CLIENTS
+from kcli.testing.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.compat
+
+ROUNDS = 20
+PARTITIONS = 3
+MESSAGE_BYTES = 120
+
+
+def _traffic(bootstrap: str, round_number: int, broker: BrokerProcess) -> dict[tuple[int, int], bytes]:
+    """Sends until the broker is killed under it; the acknowledged records by (partition, offset)."""
+    from confluent_kafka import Producer
+
+    acked: dict[tuple[int, int], bytes] = {}
+
+    def note(error: object, message) -> None:  # type: ignore[no-untyped-def]
+        if error is None:
+            acked[message.partition(), message.offset()] = message.value()
+
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 2, "message.timeout.ms": 2000,
+         "log_level": 0, "on_delivery": note}
+    )  # fmt: skip
+    chance = random.Random(round_number)
+    kill_at = time.monotonic() + 0.2 + chance.random() * 0.4
+    number = 0
+    while time.monotonic() < kill_at:
+        value = b"%d:%d:" % (round_number, number) + b"." * chance.randrange(MESSAGE_BYTES)
+        producer.produce("crash", value, partition=number % PARTITIONS)
+        producer.poll(0)
+        number += 1
+    broker.kill()
+    producer.purge()
+    producer.flush(1)
+    return acked
+
+
+def test_acknowledged_records_survive_kill_9(tmp_path: Path) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    acked: dict[tuple[int, int], bytes] = {}
+    overrides = {"log.segment.bytes": "1048576", "log.index.interval.bytes": "512"}
+    with BrokerProcess(tmp_path, overrides=overrides) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic("crash", PARTITIONS, 1)])["crash"].result(30)
+        del admin
+        for round_number in range(ROUNDS):
+            acked.update(_traffic(broker.bootstrap, round_number, broker))
+            broker.start()
+        stored: dict[tuple[int, int], bytes] = {}
+        for partition in range(PARTITIONS):
+            stored.update(_read(broker.bootstrap, partition))
+        assert len(acked) > ROUNDS, "the rounds had traffic"
+        lost = {place: value for place, value in acked.items() if stored.get(place) != value}
+        assert lost == {}
+        for partition in range(PARTITIONS):
+            offsets = sorted(offset for part, offset in stored if part == partition)
+            assert offsets == list(range(len(offsets))), "offsets are dense"
+    _indexes_agree(tmp_path)
+
+
+def _read(bootstrap: str, partition: int) -> dict[tuple[int, int], bytes]:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False, "check.crcs": True}
+    )
+    end = consumer.get_watermark_offsets(TopicPartition("crash", partition), 30)[1]
+    consumer.assign([TopicPartition("crash", partition, 0)])
+    found: dict[tuple[int, int], bytes] = {}
+    deadline = time.monotonic() + 60
+    while len(found) < end and time.monotonic() < deadline:
+        for message in consumer.consume(1000, 1):
+            assert message.error() is None, message.error()
+            found[partition, message.offset()] = message.value()
+    consumer.close()
+    return found
+
+
+def _indexes_agree(directory: Path) -> None:
+    """Every index of the topic passes the sanity check of dump-log and points at its log."""
+    indexes = [
+        os.fspath(path) for path in directory.rglob("crash-*/*") if path.suffix in (".index", ".timeindex")
+    ]
+    assert indexes
+    for path in indexes:
+        done = subprocess.run(
+            [sys.executable, "-m", "kcli", "dump-log", "--verify-index-only", "--files", path],
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        assert "Mismatches" not in done.stderr + done.stdout, done.stderr
+        assert "not found" not in done.stderr + done.stdout, done.stderr
+
+
+def test_the_other_clients_read_what_survived(tmp_path: Path) -> None:
+    """A torn tail is nothing that a reader sees."""
+    from clients import Confluent, Sent
+
+    with BrokerProcess(tmp_path) as broker:
+        Confluent().produce(
+            broker.bootstrap, "t", [Sent(None, b"%d" % number) for number in range(100)], "none"
+        )
+        broker.kill()
+        (log,) = tmp_path.rglob("t-0/00000000000000000000.log")
+        with log.open("ab") as file:
+            file.write(os.urandom(7) + b"\0" * 50)
+        broker.start()
+        for client in CLIENTS[:3]:
+            assert [got.value for got in client.consume(broker.bootstrap, "t", 100)] == [
+                b"%d" % n for n in range(100)
+            ]
+        Confluent().produce(broker.bootstrap, "t", [Sent(None, b"after")], "none")
+        assert Confluent().consume(broker.bootstrap, "t", 1, 100)[0].value == b"after"
