@@ -21,6 +21,7 @@ class AdminClient(Client):
     create_topics = topics.create_topics
     delete_topics = topics.delete_topics
     create_partitions = topics.create_partitions
+    list_reassignments = topics.list_reassignments
     elect_leaders = topics.elect_leaders
 
     describe_configs = configs.describe_configs

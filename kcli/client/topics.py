@@ -59,6 +59,15 @@ class TopicDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A partition on the move; `replicas` are the old and the new ones together."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
     """A topic to create: either counts (-1: the broker's default) or `assignments`, partition -> brokers."""
 
@@ -237,6 +246,40 @@ async def elect_leaders(
         }
 
     return await client.call("electLeaders", attempt)
+
+
+async def list_reassignments(
+    client: Client, partitions: Iterable[tuple[str, int]] | None = None
+) -> dict[tuple[str, int], Reassignment]:
+    """The partitions (None: of all topics) that are being moved."""
+    from kcli.protocol.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsTopics,
+    )
+
+    wanted = None
+    if partitions is not None:
+        by_topic = group_partitions(partitions)
+        wanted = tuple(
+            ListPartitionReassignmentsTopics(name=topic, partition_indexes=numbers)
+            for topic, numbers in by_topic.items()
+        )
+
+    async def attempt() -> dict[tuple[str, int], Reassignment]:
+        request = ListPartitionReassignmentsRequest(
+            topics=wanted, timeout_ms=client.config.request_timeout_ms
+        )
+        response = await client.send(request, ApiKey.LIST_PARTITION_REASSIGNMENTS, to=Target.CONTROLLER)
+        raise_for(response.error_code, response.error_message)
+        return {
+            (topic.name, each.partition_index): Reassignment(
+                replicas=each.replicas, adding=each.adding_replicas, removing=each.removing_replicas
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
+
+    return await client.call("listPartitionReassignments", attempt)
 
 
 def group_partitions(partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
