@@ -16,14 +16,15 @@ find_python() {
 ensure_venv() {
     VENV="$ROOT/.venv"
     stamp="$VENV/.installed-$1"
+    target="$ROOT${1:+[$1]}"
     if [ ! -x "$VENV/bin/python" ]; then
         python=$(find_python) || return 1
         echo "Making $VENV with $python" >&2
         "$python" -m venv "$VENV" || return 1
     fi
     if [ ! -e "$stamp" ] || [ "$ROOT/pyproject.toml" -nt "$stamp" ]; then
-        echo "Installing kcli[$1] into $VENV (PySpark is large; the first time takes a few minutes)" >&2
-        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$ROOT[$1]" || return 1
+        echo "Installing kcli${1:+ with $1} into $VENV (PySpark is large: with it the first time takes minutes)" >&2
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$target" || return 1
         touch "$stamp"
     fi
 }
