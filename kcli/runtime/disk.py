@@ -90,6 +90,8 @@ class Disk(Protocol):
         """Returns when the names in the directory would survive a power failure."""
         ...
 
+    def modified_ms(self, path: str) -> int: ...
+
     def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
 
     def space(self, path: str) -> tuple[int, int]:
@@ -247,6 +249,9 @@ class SystemDisk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))

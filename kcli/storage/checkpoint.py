@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
-from kcli.runtime.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import Disk, read_file, replace_file
+from kcli.runtime.uuids import uuid_from_text, uuid_to_text
 
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
@@ -134,6 +134,7 @@ def write_clean_shutdown(disk: Disk, path: str, broker_epoch: int) -> None:
 
 NO_LEADER = -1
 NO_VOTE = -1
+NO_DIRECTORY = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class QuorumState:
     leader_id: int = NO_LEADER
     leader_epoch: int = 0
     voted_id: int = NO_VOTE
-    voted_directory_id: uuid.UUID = uuid.UUID(int=0)
+    voted_directory_id: uuid.UUID = NO_DIRECTORY
     version: int = 1
     voters: tuple[int, ...] | None = None
 

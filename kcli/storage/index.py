@@ -1,8 +1,8 @@
 """The two sparse indexes of a segment: offset to position, and timestamp to offset.
 
-Kafka maps whole index files of a fixed size into memory. We append: new entries gather in a small buffer and go to
-the file in pieces, on flush and on lookup, so that an index costs its entries and no more. What is lost of it in a crash,
-recovery rebuilds from the batches.
+Kafka maps whole index files of a fixed size into memory. We append: new entries gather in a small buffer and go
+to the file in pieces, on flush and on lookup, so that an index costs its entries and no more. What is lost of it
+in a crash, recovery rebuilds from the batches.
 """
 
 from __future__ import annotations
@@ -175,11 +175,9 @@ class OffsetIndex:
     def is_full(self, max_bytes: int) -> bool:
         return self.entries.count >= max_bytes // OFFSET_ENTRY.size
 
-    def is_sane(self, file_bytes: int) -> bool:
-        """False when a crash left it torn or padded with zeros."""
+    def is_sane(self) -> bool:
+        """False when a crash left it padded with zeros."""
         last = self.entries.last()
-        if file_bytes % OFFSET_ENTRY.size:
-            return False
         return last is None or last[0] > 0 or (last[0] == 0 and self.entries.count == 1)
 
 
@@ -217,10 +215,8 @@ class TimeIndex:
         # One place is kept for the entry that closing the segment adds.
         return self.entries.count >= max_bytes // TIME_ENTRY.size - 1
 
-    def is_sane(self, file_bytes: int) -> bool:
-        """False when a crash left it torn or padded with zeros."""
-        if file_bytes % TIME_ENTRY.size:
-            return False
+    def is_sane(self) -> bool:
+        """False when a crash left it padded with zeros."""
         last = self.entries.last()
         if last is None:
             return True

@@ -1,0 +1,172 @@
+"""One log directory: whether it works, and what its logs share.
+
+A disk fails as a whole: the first OSError of any log in it marks the directory offline, and every later call on its
+logs raises at once. Other directories go on.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import logging
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from kcli.errors import StorageError
+from kcli.runtime.disk import Disk
+from kcli.storage.files import HandlePool
+
+logger = logging.getLogger(__name__)
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+
+MAX_NAME_LENGTH = 255
+"""What file systems allow for one name."""
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+
+_SUFFIXED = re.compile(r"(\S+)-(\S+)\.(\S+)(-delete|-stray|-future)")
+
+Background = Callable[[Callable[[], None]], object]
+"""Runs blocking work (a flush) soon, elsewhere."""
+
+
+class LogDirectory:
+    """A directory of `log.dirs`, online until `failed` is called."""
+
+    def __init__(
+        self,
+        path: str,
+        pool: HandlePool,
+        *,
+        background: Background,
+        on_failure: Callable[[LogDirectory, StorageError], None] | None = None,
+    ) -> None:
+        self.path = path
+        self.pool = pool
+        self.disk: Disk = pool.disk
+        self.id: uuid.UUID | None = None
+        self.error: StorageError | None = None
+        self.deletions = DeletionQueue(self)
+        self.background = background
+        self._on_failure = on_failure
+        self._guard = threading.Lock()
+
+    def failed(self, cause: Exception) -> StorageError:
+        """Takes the directory offline; returns the error to raise."""
+        error = (
+            cause if isinstance(cause, StorageError) else StorageError(f"Log directory {self.path}: {cause}")
+        )
+        with self._guard:
+            if self.error is not None:
+                return self.error
+            self.error = error
+        logger.error("Log directory %s is offline: %s", self.path, cause)
+        if self._on_failure is not None:
+            self._on_failure(self, error)
+        return error
+
+    def check(self) -> None:
+        if self.error is not None:
+            raise StorageError(f"Log directory {self.path} is offline: {self.error}")
+
+
+class InDirectory(Protocol):
+    directory: LogDirectory
+
+
+S = TypeVar("S", bound=InDirectory)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def on_disk(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """A method that works on files: raises StorageError when the directory is offline, or goes offline by it."""
+
+    @functools.wraps(method)
+    def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.directory.error is not None:
+            self.directory.check()
+        try:
+            return method(self, *args, **kwargs)
+        except OSError as error:
+            raise self.directory.failed(error) from error
+
+    return guarded
+
+
+class DeletionQueue:
+    """Files under a `.deleted` name (and directories under `-delete`), each to be removed when its time has come.
+
+    The delay is `file.delete.delay.ms`: readers that still hold an old segment finish meanwhile.
+    """
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self._directory = directory
+        self._queue: list[tuple[int, str]] = []
+        self._guard = threading.Lock()
+
+    def add(self, paths: Iterable[str], due_ms: int) -> None:
+        with self._guard:
+            for path in paths:
+                heapq.heappush(self._queue, (due_ms, path))
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def run(self, now_ms: int) -> int:
+        """Removes what is due; returns how many names are gone. May block."""
+        removed = 0
+        while self._directory.error is None:
+            with self._guard:
+                if not self._queue or self._queue[0][0] > now_ms:
+                    break
+                _due_ms, path = heapq.heappop(self._queue)
+            try:
+                if path.endswith(DELETE_SUFFIX):
+                    self._directory.disk.remove_tree(path)
+                else:
+                    self._directory.disk.remove(path)
+                removed += 1
+            except FileNotFoundError:
+                pass  # its directory was deleted meanwhile
+            except OSError as error:
+                self._directory.failed(error)
+        return removed
+
+
+def partition_dir_name(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"
+
+
+def parse_partition_dir_name(name: str) -> tuple[str, int, str] | None:
+    """(topic, partition, suffix) of a partition's directory; suffix is '' or -delete, -stray, -future."""
+    suffix = ""
+    if name.endswith((DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX)):
+        match = _SUFFIXED.fullmatch(name)
+        if match is None:
+            return None
+        suffix = match[4]
+        name = name.rpartition(".")[0]
+    topic, dash, partition = name.rpartition("-")
+    if not (dash and topic and partition.isascii() and partition.isdigit()):
+        return None
+    return topic, int(partition), suffix
+
+
+def suffixed_dir_name(topic: str, partition: int, unique: uuid.UUID, suffix: str) -> str:
+    """The name a partition's directory takes when it is deleted, stray, or to replace another."""
+    ending = f"-{partition}.{unique.hex}{suffix}"
+    if suffix == FUTURE_SUFFIX:
+        name = topic + ending
+        if len(name) > MAX_NAME_LENGTH:
+            raise ValueError(
+                f"'{name}' is {len(name)} characters long; a directory may have {MAX_NAME_LENGTH}"
+            )
+        return name
+    return topic[: MAX_NAME_LENGTH - len(ending)] + ending

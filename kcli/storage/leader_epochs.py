@@ -1,0 +1,76 @@
+"""The leader epoch cache: which epoch began at which offset (KIP-101). Every change goes to its checkpoint at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from kcli.runtime.disk import Disk
+from kcli.storage.checkpoint import read_epochs, write_epochs
+
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class LeaderEpochCache:
+    """(epoch, start offset) entries, both strictly rising."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self.entries = read_epochs(disk, path)
+        self.latest_epoch = NO_EPOCH
+        self._note_latest()
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Epoch `epoch` begins at `start_offset`; whatever contradicts it is forgotten."""
+        if self.entries:
+            last_epoch, last_start = self.entries[-1]
+            if epoch == last_epoch and start_offset >= last_start:
+                return
+        kept = [entry for entry in self.entries if entry[0] < epoch and entry[1] < start_offset]
+        self._replace([*kept, (epoch, start_offset)])
+
+    def truncate_end(self, end_offset: int) -> None:
+        """Drops epochs that begin at or past `end_offset`."""
+        if self.entries and self.entries[-1][1] >= end_offset:
+            self._replace([entry for entry in self.entries if entry[1] < end_offset])
+
+    def truncate_start(self, start_offset: int) -> None:
+        """Drops epochs that ended before `start_offset`; the one it falls into begins there now."""
+        dropped = [entry for entry in self.entries if entry[1] <= start_offset]
+        if not dropped:
+            return
+        rebased = (dropped[-1][0], start_offset)
+        if len(dropped) == 1 and dropped[0] == rebased:
+            return
+        self._replace([rebased, *self.entries[len(dropped) :]])
+
+    def clear(self) -> None:
+        if self.entries:
+            self._replace([])
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """The epoch that an offset was written in; −1 when it is older than anything known."""
+        found = bisect_right(self.entries, offset, key=lambda entry: entry[1])
+        return self.entries[found - 1][0] if found else NO_EPOCH
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(largest known epoch ≤ `epoch`, the offset after it); (−1, −1) when it cannot be told."""
+        if epoch == NO_EPOCH or not self.entries or epoch > self.latest_epoch:
+            return NO_EPOCH, NO_OFFSET
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        found = bisect_right(self.entries, epoch, key=lambda entry: entry[0])
+        next_start = self.entries[found][1]
+        return (epoch if found == 0 else self.entries[found - 1][0]), next_start
+
+    def flush(self) -> None:
+        write_epochs(self._disk, self.path, self.entries)
+
+    def _replace(self, entries: list[tuple[int, int]]) -> None:
+        write_epochs(self._disk, self.path, entries)
+        self.entries = entries
+        self._note_latest()
+
+    def _note_latest(self) -> None:
+        self.latest_epoch = self.entries[-1][0] if self.entries else NO_EPOCH

@@ -1,0 +1,394 @@
+"""From a directory to a `PartitionLog`: what a crash or a clean stop left is put in order and opened.
+
+The steps are Kafka's: finish or undo what the cleaner was installing, open the segments, read again what may not have
+reached the device (after an unclean stop only), cut the torn tail, then epochs and producers.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kcli.config.topic import LogConfig
+from kcli.errors import CorruptRecordError, KafkaError
+from kcli.protocol.batch import BatchHeader, crc_is_valid, iter_batches, read_header
+from kcli.runtime.disk import DirectoryEntry, Disk
+from kcli.storage.checkpoint import (
+    LEADER_EPOCH_FILE,
+    PARTITION_METADATA_FILE,
+    read_partition_metadata,
+    write_partition_metadata,
+)
+from kcli.storage.directory import LogDirectory
+from kcli.storage.files import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    offset_of,
+)
+from kcli.storage.leader_epochs import LeaderEpochCache
+from kcli.storage.log import PartitionLog
+from kcli.storage.producer_state import ProducerState, read_marker
+from kcli.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+RECOVERY_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LoadState:
+    """What the directory's checkpoints say of one log."""
+
+    clean: bool
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What all logs of a store share."""
+
+    now_ms: Callable[[], int]
+    random_below: Callable[[int], int]
+    producer_expiration_ms: int
+
+
+def create_log(
+    directory: LogDirectory,
+    name: str,
+    topic: str,
+    partition: int,
+    topic_id: uuid.UUID | None,
+    config: LogConfig,
+    settings: LogSettings,
+) -> PartitionLog:
+    """A new, empty log in a directory of its own."""
+    path = f"{directory.path}/{name}"
+    directory.disk.make_dir(path)
+    log = load_log(directory, name, topic, partition, config, settings, LoadState(clean=True))
+    if topic_id is not None and log.topic_id is None:
+        write_partition_metadata(directory.disk, f"{path}/{PARTITION_METADATA_FILE}", topic_id)
+        log.topic_id = topic_id
+    directory.disk.sync_dir(path)
+    directory.disk.sync_dir(directory.path)
+    return log
+
+
+def load_log(
+    directory: LogDirectory,
+    name: str,
+    topic: str,
+    partition: int,
+    config: LogConfig,
+    settings: LogSettings,
+    state: LoadState,
+) -> PartitionLog:
+    """Opens the log in `<directory>/<name>`. Raises OSError, or CorruptRecordError where no recovery helps."""
+    disk, path = directory.disk, f"{directory.path}/{name}"
+    finish_swaps(disk, path)
+    files = {entry.name: entry for entry in disk.list_dir(path) if not entry.is_dir}
+    segments, damaged = _open_segments(directory, path, files, settings, clean=state.clean)
+    topic_id = read_partition_metadata(disk, f"{path}/{PARTITION_METADATA_FILE}")
+    if not segments:
+        segments = [_new_segment(directory, path, state.log_start_offset, config, settings)]
+    log = PartitionLog(
+        directory,
+        path,
+        topic,
+        partition,
+        topic_id,
+        config,
+        segments=segments,
+        leader_epochs=LeaderEpochCache(disk, f"{path}/{LEADER_EPOCH_FILE}"),
+        producers=ProducerState(f"{topic}-{partition}", settings.producer_expiration_ms),
+        log_start_offset=max(state.log_start_offset, segments[0].base_offset),
+        log_end_offset=segments[-1].base_offset,
+        recovery_point=0,
+        now_ms=settings.now_ms,
+        random_below=settings.random_below,
+    )
+    had_snapshots = any(file.endswith(SNAPSHOT_SUFFIX) for file in files)
+    if state.clean and not damaged:
+        log.log_end_offset, _end = segments[-1].tail()
+    else:
+        unsure = damaged if state.clean else [state.recovery_point, *damaged]
+        log.log_end_offset = Recovery(log, settings).run(min(unsure))
+        had_snapshots = True
+    _settle(log, state, settings, trust_empty=state.clean and not had_snapshots)
+    return log
+
+
+def _settle(log: PartitionLog, state: LoadState, settings: LogSettings, *, trust_empty: bool) -> None:
+    """Bounds, epochs and producers of a log whose segments are in order."""
+    if log.log_end_offset < state.log_start_offset:
+        logger.warning(
+            "%s ends at offset %d, before its log start offset %d; it starts again, empty, there",
+            log.path,
+            log.log_end_offset,
+            state.log_start_offset,
+        )
+        log.leader_epochs.clear()
+        log.truncate_fully_and_start_at(state.log_start_offset)
+    log.recovery_point = log.log_end_offset if state.clean else min(state.recovery_point, log.log_end_offset)
+    log.leader_epochs.truncate_end(log.log_end_offset)
+    log.leader_epochs.truncate_start(log.log_start_offset)
+    _remove_stray_snapshots(log)
+    if trust_empty:
+        # No snapshot after a clean stop: nobody wrote with a producer id (or Kafka was too old to know them).
+        for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.log_end_offset]:
+            log.producers.end_offset = offset
+            log.take_snapshot()
+    else:
+        log.rebuild_producers(settings.now_ms())
+    log.high_watermark = log.log_start_offset
+    log.set_high_watermark(max(state.high_watermark, log.log_start_offset))
+
+
+def finish_swaps(disk: Disk, path: str) -> None:
+    """Step one after a crash: undo what the cleaner was writing, finish what it was installing.
+
+    `.cleaned` files are unfinished, and so is every `.swap` at or past the lowest of them. The other `.swap` files are
+    whole: the segments they replace go, and they take their names.
+    """
+    names = [entry.name for entry in disk.list_dir(path) if not entry.is_dir]
+    for name in names:
+        if name.endswith(DELETED_SUFFIX):
+            disk.remove(f"{path}/{name}")
+    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+    swapped = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    lowest_cleaned = min((_offset(name) for name in cleaned), default=None)
+    unfinished = [name for name in swapped if lowest_cleaned is not None and _offset(name) >= lowest_cleaned]
+    for name in cleaned + unfinished:
+        disk.remove(f"{path}/{name}")
+    whole = [name for name in swapped if name not in unfinished]
+    if not whole:
+        return
+    start, end = _swapped_range(disk, path, whole)
+    for name in names:
+        offset = offset_of(name)
+        if name.endswith(SEGMENT_SUFFIXES) and offset is not None and start <= offset < end:
+            disk.remove(f"{path}/{name}")
+    for name in whole:
+        disk.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
+    disk.sync_dir(path)
+
+
+def _offset(name: str) -> int:
+    offset = offset_of(name)
+    if offset is None:
+        raise CorruptRecordError(f"'{name}' is no segment file: it should begin with an offset of 20 digits")
+    return offset
+
+
+def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[int, int]:
+    """[lowest base offset, highest end offset) of the `.swap` segments."""
+    logs = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    if not logs:
+        return 0, 0
+    end = 0
+    for name in logs:
+        file = disk.open(f"{path}/{name}")
+        try:
+            content_end = file.size()
+            position = 0
+            while content_end - position > HEADER_PREFIX_BYTES:
+                header = read_header(file.read_at(position, HEADER_READ_BYTES))
+                end = max(end, header.next_offset)
+                position += header.size_bytes
+        finally:
+            file.close()
+    return min(_offset(name) for name in logs), end
+
+
+HEADER_PREFIX_BYTES = 17
+HEADER_READ_BYTES = 61
+
+
+def _open_segments(
+    directory: LogDirectory,
+    path: str,
+    files: dict[str, DirectoryEntry],
+    settings: LogSettings,
+    *,
+    clean: bool,
+) -> tuple[list[Segment], list[int]]:
+    """The segments in order, and the base offsets of those that must be read again."""
+    segments = []
+    damaged = []
+    last_log = max((name for name in files if name.endswith(LOG_SUFFIX)), default="")
+    for name in files:
+        if not name.endswith(SEGMENT_SUFFIXES):
+            continue
+        stem, _, _ = name.partition(".")
+        if stem + LOG_SUFFIX not in files:
+            directory.disk.remove(f"{path}/{name}")  # an index whose log is gone
+        elif name.endswith(LOG_SUFFIX):
+            sizes = {
+                suffix: files[stem + suffix].size_bytes
+                for suffix in SEGMENT_SUFFIXES
+                if stem + suffix in files
+            }
+            segment = Segment(directory.pool, path, _offset(name), created_ms=settings.now_ms(), sizes=sizes)
+            segments.append(segment)
+            if not _is_sound(segment, sizes, deep=not clean or name == last_log):
+                damaged.append(segment.base_offset)
+    return segments, damaged
+
+
+def _is_sound(segment: Segment, sizes: dict[str, int], *, deep: bool) -> bool:
+    """`deep` reads the ends of the indexes and the tail of the log; else their sizes must do (as in Kafka)."""
+    if INDEX_SUFFIX not in sizes:
+        logger.warning("%s has no offset index; it is rebuilt", segment.log.path)
+        return False
+    if TIME_INDEX_SUFFIX not in sizes:
+        segment.time_index.entries.handle.create()
+    try:
+        segment.txn_index.check(segment.base_offset)
+        sound = segment.has_sane_index_sizes(sizes) and (not deep or segment.has_sane_tail())
+    except CorruptRecordError as error:
+        logger.warning("%s is read again: %s", segment.log.path, error)
+        return False
+    if not sound:
+        logger.warning("%s is read again: an index of it or its last batch is not whole", segment.log.path)
+    return sound
+
+
+def _new_segment(
+    directory: LogDirectory, path: str, base_offset: int, config: LogConfig, settings: LogSettings
+) -> Segment:
+    segment = Segment(directory.pool, path, base_offset, created_ms=settings.now_ms(), sizes={})
+    segment.create_files(config.segment_size_bytes if config.preallocate else 0)
+    return segment
+
+
+def _remove_stray_snapshots(log: PartitionLog) -> None:
+    """Snapshots belong to segments; one alone may stand above the last segment, the newest."""
+    bases = {segment.base_offset for segment in log.segments}
+    offsets = sorted(log.snapshot_offsets())
+    for offset in offsets:
+        newest = offset == offsets[-1] and offset > log.segments[-1].base_offset
+        if offset not in bases and not newest:
+            log.remove_snapshot(offset)
+
+
+class Recovery:
+    """Reads the end of a log again, batch by batch, and keeps what is whole."""
+
+    def __init__(self, log: PartitionLog, settings: LogSettings) -> None:
+        self._log = log
+        self._now_ms = settings.now_ms()
+
+    def run(self, first_unsure_offset: int) -> int:
+        """Recovers the segments from the one that holds `first_unsure_offset`; returns the log end offset."""
+        log = self._log
+        unsure = [
+            segment
+            for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
+            if following is None or following.base_offset > first_unsure_offset
+        ]
+        self._rewind_producers(unsure[0])
+        end = unsure[0].base_offset
+        for nth, segment in enumerate(unsure):
+            log.producers.end_offset = max(log.producers.end_offset, segment.base_offset)
+            log.take_snapshot()
+            end, cut = self._recover(segment)
+            log.producers.end_offset = end
+            log.take_snapshot()
+            if cut:
+                later = unsure[nth + 1 :]
+                logger.warning(
+                    "%s: %d bytes after offset %d were torn and are cut; %d later segments are removed",
+                    segment.log.path,
+                    cut,
+                    end,
+                    len(later),
+                )
+                log.drop_segments(later)
+                break
+        return end
+
+    def _rewind_producers(self, first: Segment) -> None:
+        """Producers as they were where recovery begins; snapshots of what is read again are not believed."""
+        log = self._log
+        for offset in log.snapshot_offsets():
+            if offset > first.base_offset:
+                log.remove_snapshot(offset)
+        log.log_end_offset = first.base_offset
+        log.rebuild_producers(self._now_ms)
+
+    def _recover(self, segment: Segment) -> tuple[int, int]:
+        """(offset after the last whole batch, bytes cut). Indexes, epochs and producers are built on the way."""
+        segment.reset_indexes()
+        file = segment.log.file()
+        file_size = file.size()
+        valid, next_offset = 0, segment.base_offset
+        while valid < file_size:
+            chunk = file.read_at(valid, self._chunk_size(segment, valid, file_size))
+            taken, next_offset = self._recover_chunk(segment, chunk, valid, next_offset)
+            if not taken:
+                break
+            valid += taken
+        cut = file_size - valid
+        if cut:
+            file.truncate(valid)
+        segment.size_bytes = valid
+        segment.finish_recovery()
+        return next_offset, cut
+
+    def _chunk_size(self, segment: Segment, position: int, end: int) -> int:
+        """A chunk, or the one batch that is larger than a chunk."""
+        size = RECOVERY_CHUNK_BYTES
+        try:
+            header = read_header(segment.log.file().read_at(position, HEADER_READ_BYTES))
+            size = max(size, header.size_bytes)
+        except CorruptRecordError:
+            pass  # found again, and cut, when the chunk is read
+        return min(size, end - position)
+
+    def _recover_chunk(self, segment: Segment, chunk: bytes, start: int, next_offset: int) -> tuple[int, int]:
+        """(bytes of whole and valid batches at the head of the chunk, the offset after them)."""
+        taken = 0
+        try:
+            for position, header in iter_batches(chunk):
+                if header.last_offset < next_offset or not segment.fits(header.last_offset):
+                    break
+                if not crc_is_valid(chunk, position, header):
+                    break
+                self._take(segment, chunk, position, start + position, header)
+                next_offset = header.next_offset
+                taken = position + header.size_bytes
+        except (CorruptRecordError, KafkaError) as error:
+            logger.warning("%s at byte %d: %s", segment.log.path, start + taken, error)
+        return taken, next_offset
+
+    def _take(self, segment: Segment, chunk: bytes, at: int, position: int, header: BatchHeader) -> None:
+        log = self._log
+        segment.note(
+            position,
+            header.last_offset,
+            header.max_timestamp_ms,
+            header.size_bytes,
+            log.config.index_interval_bytes,
+        )
+        epochs = log.leader_epochs
+        if header.magic == 2 and header.partition_leader_epoch > epochs.latest_epoch:
+            epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if header.producer_id < 0:
+            return
+        if not header.is_control:
+            log.producers.update(header, header.base_offset)
+            return
+        marker = read_marker(chunk[at : at + header.size_bytes])
+        if marker is not None:
+            aborted = log.producers.update_marker(header, header.base_offset, marker)
+            if aborted is not None:
+                segment.txn_index.append(aborted)

@@ -1,0 +1,718 @@
+"""A partition's log: segments in a row, their producers and leader epochs, and the offsets that bound it.
+
+One task owns a log: `append`, `truncate_to` and all that change it are called from there. `read` of a slice and `flush`
+may run in other threads meanwhile. Offsets: log start ≤ last stable ≤ high watermark ≤ log end.
+"""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from kcli.config.topic import LogConfig
+from kcli.errors import (
+    CorruptRecordError,
+    CorruptRecordException,
+    InvalidRecordException,
+    OffsetOutOfRangeException,
+    RecordBatchTooLargeException,
+    StorageError,
+)
+from kcli.protocol.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid, iter_batches
+from kcli.runtime.disk import Buffer, File
+from kcli.storage.directory import LogDirectory, on_disk
+from kcli.storage.files import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_name, offset_of
+from kcli.storage.index import TimestampOffset
+from kcli.storage.leader_epochs import LeaderEpochCache
+from kcli.storage.producer_state import ProducerEntry, ProducerState, read_marker, read_snapshot
+from kcli.storage.segment import Segment
+from kcli.storage.transaction_index import AbortedTransaction
+from kcli.storage.validation import LOG_APPEND_TIME, PlacedBatch, check_client_batch, place
+
+
+class AppendOrigin(Enum):
+    """Who appends, and so what is checked: a client's batch is, a coordinator's and the quorum's are trusted."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+    RAFT = "raft"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """`log_append_time_ms` is −1 on a CreateTime topic. A duplicate was not written: its offsets are the original's."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    size_bytes: int
+    duplicate: bool = False
+
+
+@dataclass(slots=True)
+class LogSlice:
+    """Whole batches in a segment's file. `file` stays readable while the slice lives, whatever becomes of the log."""
+
+    base_position: int
+    size_bytes: int
+    file: File
+    directory: LogDirectory
+
+    def read(self) -> bytes:
+        """The batches; may wait for the device."""
+        if not self.size_bytes:
+            return b""
+        try:
+            return self.file.read_at(self.base_position, self.size_bytes)
+        except OSError as error:
+            raise self.directory.failed(error) from error
+
+    def read_cached(self) -> bytes | None:
+        """The batches if the page cache has them, else None."""
+        if not self.size_bytes:
+            return b""
+        try:
+            return self.file.read_cached_at(self.base_position, self.size_bytes)
+        except OSError as error:
+            raise self.directory.failed(error) from error
+
+
+class PartitionLog:
+    """Made by `loader.load_log` or `loader.create_log`."""
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        path: str,
+        topic: str,
+        partition: int,
+        topic_id: uuid.UUID | None,
+        config: LogConfig,
+        *,
+        segments: list[Segment],
+        leader_epochs: LeaderEpochCache,
+        producers: ProducerState,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        now_ms: Callable[[], int],
+        random_below: Callable[[int], int],
+    ) -> None:
+        self.directory = directory
+        self.path = path
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.config = config
+        self.segments = segments
+        self.leader_epochs = leader_epochs
+        self.producers = producers
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+        self.high_watermark = log_start_offset
+        self.last_flush_ms = now_ms()
+        self._now_ms = now_ms
+        self._random_below = random_below
+        self._topic_partition = f"{topic}-{partition}"
+        segments[-1].roll_jitter_ms = self._jitter_ms()
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.path}, {self.log_start_offset}..{self.log_end_offset})"
+
+    # --- bounds
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to here every transaction is decided: where a read_committed consumer stops."""
+        unstable = self.producers.first_unstable_offset()
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    def set_high_watermark(self, offset: int) -> None:
+        """Never goes back; at most to the log end."""
+        offset = min(offset, self.log_end_offset)
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+            self.producers.on_high_watermark(offset)
+
+    def update_config(self, config: LogConfig) -> None:
+        self.config = config
+
+    # --- append
+
+    def append(
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: int,
+        origin: AppendOrigin,
+        now_ms: int,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """Writes batches at the end of the log. Raises KafkaError when they are refused, StorageError on a bad disk.
+
+        `records` may be patched in place when it is writable. A commit or abort marker comes from a COORDINATOR;
+        `transaction_version` says by which rules its epoch is checked.
+        """
+        self.directory.check()
+        if origin is AppendOrigin.CLIENT:
+            return self._append_client(records, leader_epoch, now_ms)
+        if origin is AppendOrigin.REPLICATION:
+            return self._append_replicated(records, now_ms)
+        batches = []
+        next_offset = self.log_end_offset
+        for header, batch in _split(records):
+            if header.is_control and header.has_producer_id and (marker := read_marker(batch)) is not None:
+                self.producers.check_marker(header, marker, transaction_version)
+            placed = place(batch, header, self.config, next_offset, leader_epoch, now_ms)
+            batches.append(placed)
+            next_offset += placed.header.last_offset_delta + 1
+        if not batches:
+            raise InvalidRecordException(f"Append to {self._topic_partition} holds no record batch")
+        return self._write(batches, leader_epoch, now_ms)
+
+    def _append_client(self, records: Buffer, leader_epoch: int, now_ms: int) -> AppendResult:
+        header = check_client_batch(records, self.config, now_ms, self._topic_partition)
+        if header.producer_id >= 0:
+            written = self.producers.duplicate_of(header)
+            if written is not None:
+                return AppendResult(
+                    written.first_offset,
+                    written.last_offset,
+                    written.timestamp_ms
+                    if self.config.message_timestamp_type == LOG_APPEND_TIME
+                    else NO_TIMESTAMP,
+                    self.log_start_offset,
+                    0,
+                    duplicate=True,
+                )
+            self.producers.check(header)
+        placed = place(records, header, self.config, self.log_end_offset, leader_epoch, now_ms)
+        return self._write((placed,), leader_epoch, now_ms)
+
+    def _append_replicated(self, records: Buffer, now_ms: int) -> AppendResult:
+        """Batches as the leader has them: offsets and epochs stay, order and checksums are checked."""
+        batches: list[PlacedBatch] = []
+        next_offset = self.log_end_offset
+        for header, batch in _split(records):
+            if header.base_offset < next_offset:
+                if self.size_bytes or batches or header.last_offset < next_offset:
+                    raise InvalidRecordException(
+                        f"Append to {self._topic_partition} at offset {header.base_offset}, expected {next_offset} "
+                        f"or more"
+                    )
+                # The leader's log begins inside this batch: so must ours.
+                self.truncate_fully_and_start_at(header.base_offset)
+            if not crc_is_valid(batch, 0, header):
+                raise CorruptRecordException(
+                    f"Record is corrupt (stored crc = {header.crc}) in topic partition {self._topic_partition}."
+                )
+            batches.append(PlacedBatch(header, header.base_offset, len(batch), (batch,), NO_TIMESTAMP))
+            next_offset = header.next_offset
+        if not batches:
+            return AppendResult(-1, -1, NO_TIMESTAMP, self.log_start_offset, 0)
+        if len(records) <= self.config.segment_size_bytes:
+            return self._write(batches, None, now_ms)
+        # More than a segment may hold: batch by batch, so that it can roll in between.
+        results = [self._write((batch,), None, now_ms) for batch in batches]
+        return AppendResult(
+            results[0].base_offset, results[-1].last_offset, NO_TIMESTAMP, self.log_start_offset, len(records)
+        )
+
+    def _write(self, batches: Sequence[PlacedBatch], leader_epoch: int | None, now_ms: int) -> AppendResult:
+        """The one place where a log grows. `leader_epoch` None: each batch has its own."""
+        if len(batches) == 1:
+            first = last = batches[0]
+            size, buffers = first.size_bytes, first.buffers
+            newest_ms = first.header.max_timestamp_ms
+        else:
+            first, last = batches[0], batches[-1]
+            size = sum(batch.size_bytes for batch in batches)
+            buffers = tuple(buffer for batch in batches for buffer in batch.buffers)
+            newest_ms = max(batch.header.max_timestamp_ms for batch in batches)
+        if size > self.config.segment_size_bytes:
+            raise RecordBatchTooLargeException(
+                f"The append to {self._topic_partition} of {size} bytes exceeds the segment size of "
+                f"{self.config.segment_size_bytes} bytes"
+            )
+        last_offset = last.base_offset + last.header.last_offset_delta
+        assert last_offset >= self.log_end_offset, "offsets never go back"
+        try:
+            if leader_epoch is None:
+                self._assign_own_epochs(batches)
+            elif leader_epoch != self.leader_epochs.latest_epoch:
+                self.leader_epochs.assign(leader_epoch, first.base_offset)
+            segment = self._segment_for(first.base_offset, last_offset, size, newest_ms, now_ms)
+            segment.append(
+                [
+                    (
+                        batch.base_offset + batch.header.last_offset_delta,
+                        batch.header.max_timestamp_ms,
+                        batch.size_bytes,
+                    )
+                    for batch in batches
+                ],
+                buffers,
+                self.config.index_interval_bytes,
+            )
+            for batch in batches:
+                if batch.header.producer_id >= 0:
+                    self._note_producer(batch.header, batch.base_offset, batch.buffers, segment)
+        except OSError as error:
+            raise self.directory.failed(error) from error
+        self.log_end_offset = self.producers.end_offset = last_offset + 1
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+        return AppendResult(
+            first.base_offset, last_offset, first.log_append_time_ms, self.log_start_offset, size
+        )
+
+    def _assign_own_epochs(self, batches: Sequence[PlacedBatch]) -> None:
+        for batch in batches:
+            epoch = batch.header.partition_leader_epoch
+            if batch.header.magic < 2:
+                self.leader_epochs.clear()  # messages of the old formats say nothing of epochs
+            elif epoch >= 0 and epoch != self.leader_epochs.latest_epoch:
+                self.leader_epochs.assign(epoch, batch.base_offset)
+
+    def _note_producer(
+        self, header: BatchHeader, base_offset: int, buffers: Sequence[Buffer], segment: Segment
+    ) -> None:
+        if header.is_control:
+            marker = read_marker(b"".join(buffers))
+            if marker is not None:
+                aborted = self.producers.update_marker(header, base_offset, marker)
+                if aborted is not None:
+                    segment.txn_index.append(aborted)
+        else:
+            self.producers.update(header, base_offset)
+
+    # --- rolling
+
+    def _segment_for(
+        self, first_offset: int, last_offset: int, size: int, newest_ms: int, now_ms: int
+    ) -> Segment:
+        """The active segment, or a new one when the append must not go there any more."""
+        segment, config = self.segments[-1], self.config
+        if (
+            segment.size_bytes > config.segment_size_bytes - size
+            or (segment.size_bytes and segment.waited_ms(newest_ms, now_ms) > self._segment_ms(segment))
+            or segment.indexes_are_full(config.segment_index_bytes)
+            or not segment.fits(last_offset)
+        ):
+            self._roll(first_offset, now_ms)
+            return self.segments[-1]
+        return segment
+
+    def _segment_ms(self, segment: Segment) -> int:
+        config = self.config
+        segment_ms = (
+            min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
+        )
+        return segment_ms - segment.roll_jitter_ms
+
+    def _jitter_ms(self) -> int:
+        limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return self._random_below(limit) if limit > 0 else 0
+
+    @on_disk
+    def maybe_roll(self, now_ms: int) -> bool:
+        """Rolls when the active segment is older than `segment.ms`, no append needed (the raft log asks for it)."""
+        segment = self.segments[-1]
+        if segment.size_bytes and segment.waited_ms(now_ms, now_ms) > self._segment_ms(segment):
+            self._roll(self.log_end_offset, now_ms)
+            return True
+        return False
+
+    @on_disk
+    def roll(self) -> Segment:
+        """Begins a new segment at the log end."""
+        self._roll(self.log_end_offset, self._now_ms())
+        return self.segments[-1]
+
+    def _roll(self, base_offset: int, now_ms: int) -> None:
+        active = self.segments[-1]
+        assert base_offset >= self.log_end_offset, "a segment begins at or past the log end"
+        if active.base_offset == base_offset:
+            assert not active.size_bytes, "two segments cannot begin at one offset"
+            active.close()
+            self.segments.pop()
+        else:
+            active.seal()
+            self.producers.end_offset = base_offset
+            self.take_snapshot()
+        self._add_segment(base_offset, now_ms)
+        if self.recovery_point < base_offset:
+            self.directory.background(lambda: self._flush_in_background(base_offset))
+
+    def _add_segment(self, base_offset: int, now_ms: int) -> Segment:
+        segment = Segment(self.directory.pool, self.path, base_offset, created_ms=now_ms, sizes={})
+        segment.create_files(self.config.segment_size_bytes if self.config.preallocate else 0)
+        segment.roll_jitter_ms = self._jitter_ms()
+        self.segments.append(segment)
+        return segment
+
+    # --- read
+
+    def read(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> LogSlice:
+        """Whole batches from the one that holds `offset`, of one segment, before `end_offset`, up to `max_bytes`.
+
+        `at_least_one`: the first batch comes even if it alone is larger than `max_bytes`.
+        """
+        directory = self.directory
+        directory.check()
+        log_end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= log_end_offset:
+            raise OffsetOutOfRangeException(
+                f"Received request for offset {offset} for partition {self._topic_partition}, but we only have log "
+                f"segments from offset {self.log_start_offset} up to {log_end_offset}."
+            )
+        try:
+            for segment in self._segments_from(offset):
+                if offset >= end_offset:
+                    break
+                found = segment.locate(offset)
+                if found is None:
+                    continue
+                start, first_size = found
+                end = segment.size_bytes
+                if end_offset < log_end_offset:
+                    limit = segment.locate(end_offset)
+                    end = end if limit is None else limit[0]
+                if end - start > max_bytes:
+                    end = segment.boundary_at_or_below(start, start + max_bytes)
+                    if end == start and at_least_one:
+                        end = start + first_size
+                return LogSlice(start, max(end - start, 0), segment.log.file(), directory)
+            return LogSlice(0, 0, self.segments[-1].log.file(), directory)
+        except OSError as error:
+            raise directory.failed(error) from error
+
+    def _segments_from(self, offset: int) -> Sequence[Segment]:
+        segments = self.segments
+        if offset >= segments[-1].base_offset:
+            return segments[-1:]
+        found = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
+        return segments[max(found - 1, 0) :]
+
+    @on_disk
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """The first record at or past the timestamp; None when all are older."""
+        for segment in self.segments:
+            if segment.largest_timestamp_ms() >= timestamp_ms:
+                found = segment.offset_for_timestamp(timestamp_ms, self.log_start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    @on_disk
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """The first record that has the largest timestamp; None in a log without timestamps."""
+        segment = max(self.segments, key=lambda segment: segment.max_timestamp().timestamp_ms)
+        newest = segment.max_timestamp().timestamp_ms
+        return None if newest < 0 else segment.offset_for_timestamp(newest, self.log_start_offset)
+
+    def epoch_for_offset(self, offset: int) -> int:
+        return self.leader_epochs.epoch_for_offset(offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(largest known epoch ≤ `epoch`, its end offset), (−1, −1) when it cannot be told."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    @on_disk
+    def append_leader_epoch(self, epoch: int) -> None:
+        """A replica becomes leader: its epoch begins at the log end (called before any append)."""
+        self.leader_epochs.assign(epoch, self.log_end_offset)
+
+    @on_disk
+    def aborted_transactions(self, from_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        """Those with data in [from_offset, upper_offset), for read_committed consumers to drop."""
+        aborted = []
+        for segment in self._segments_from(from_offset):
+            for entry in segment.txn_index.entries():
+                if entry.last_offset >= from_offset and entry.first_offset < upper_offset:
+                    aborted.append(entry)
+                if entry.last_stable_offset >= upper_offset:
+                    return aborted
+        return aborted
+
+    @on_disk
+    def upper_bound_offset(self, offset: int, size_bytes: int) -> int:
+        """An offset past everything in the first `size_bytes` bytes from `offset`: how far to look for aborts."""
+        segments = self._segments_from(offset)
+        found = segments[0].locate(offset)
+        bound = None if found is None else segments[0].upper_bound_offset(found[0] + size_bytes)
+        if bound is not None:
+            return bound
+        return segments[1].base_offset if len(segments) > 1 else self.log_end_offset
+
+    def active_producers(self) -> tuple[ProducerEntry, ...]:
+        return tuple(self.producers.producers.values())
+
+    def remove_expired_producers(self, now_ms: int) -> int:
+        return self.producers.remove_expired(now_ms)
+
+    # --- cutting
+
+    @on_disk
+    def delete_records_before(self, offset: int) -> int:
+        """Moves the log start up to `offset` (−1: the high watermark); whole segments go at the next retention."""
+        if offset == -1:
+            offset = self.high_watermark
+        if not 0 <= offset <= self.high_watermark:
+            raise OffsetOutOfRangeException(
+                f"Cannot delete records of {self._topic_partition} before offset {offset}: "
+                f"the high watermark is {self.high_watermark}"
+            )
+        if offset > self.log_start_offset:
+            self._move_log_start(offset)
+        return self.log_start_offset
+
+    def _move_log_start(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_start(offset)
+
+    @on_disk
+    def truncate_to(self, offset: int) -> None:
+        """Drops everything from `offset` on; nothing when the log ends before it."""
+        if offset >= self.log_end_offset:
+            return
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        self.drop_segments([segment for segment in self.segments if segment.base_offset > offset])
+        self.segments[-1].truncate_to(offset)
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self._after_cut()
+
+    @on_disk
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Empties the log; the next record will have this offset."""
+        self.drop_segments(list(self.segments))
+        self._add_segment(offset, self._now_ms())
+        self.log_start_offset = self.log_end_offset = offset
+        self._after_cut()
+
+    def _after_cut(self) -> None:
+        end = self.log_end_offset
+        self.leader_epochs.truncate_end(end)
+        self.high_watermark = min(max(self.high_watermark, self.log_start_offset), end)
+        self.recovery_point = min(self.recovery_point, end)
+        self.rebuild_producers(self._now_ms())
+        self.producers.on_high_watermark(self.high_watermark)
+
+    @on_disk
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Retention: returns how many segments it removed. Log start first, then size, then time."""
+        deletable = self._past_log_start()
+        config = self.config
+        if config.delete:
+            deletable = max(deletable, self._past_size(config.retention_bytes, deletable))
+            deletable = max(deletable, self._past_time(config.retention_ms, now_ms))
+        if not deletable:
+            return 0
+        if deletable == len(self.segments):
+            self._roll(self.log_end_offset, now_ms)
+        next_base = self.segments[deletable].base_offset
+        self.drop_segments(self.segments[:deletable])
+        if self.log_start_offset < next_base:
+            self._move_log_start(next_base)
+        return deletable
+
+    def _bases_after(self) -> list[int]:
+        """Where each segment ends: the next one's base offset, the log end for the last."""
+        return [*(segment.base_offset for segment in self.segments[1:]), self.log_end_offset]
+
+    def _past_log_start(self) -> int:
+        ends = self._bases_after()[:-1]
+        return sum(1 for end in ends if end <= self.log_start_offset)
+
+    def _past_size(self, retention_bytes: int, already: int) -> int:
+        if retention_bytes < 0:
+            return 0
+        excess = sum(segment.size_bytes for segment in self.segments[already:]) - retention_bytes
+        count = already
+        for segment, end in zip(self.segments[already:], self._bases_after()[already:], strict=True):
+            if not segment.size_bytes and segment is self.segments[-1]:
+                break
+            if excess - segment.size_bytes < 0 or end > self.high_watermark:
+                break
+            excess -= segment.size_bytes
+            count += 1
+        return count
+
+    def _past_time(self, retention_ms: int, now_ms: int) -> int:
+        if retention_ms < 0:
+            return 0
+        count = 0
+        for segment, end in zip(self.segments, self._bases_after(), strict=True):
+            if not segment.size_bytes and segment is self.segments[-1]:
+                break
+            if now_ms - segment.largest_timestamp_ms() <= retention_ms or end > self.high_watermark:
+                break
+            count += 1
+        return count
+
+    def drop_segments(self, segments: Sequence[Segment]) -> None:
+        """Takes segments and their snapshots out of the log; the files go when no reader can want them."""
+        due_ms = self._now_ms() + self.config.file_delete_delay_ms
+        for segment in segments:
+            self.segments.remove(segment)
+            paths = segment.rename_deleted()
+            segment.close()
+            snapshot = self._snapshot_path(segment.base_offset)
+            if self.directory.disk.exists(snapshot):
+                self.directory.disk.rename(snapshot, snapshot + DELETED_SUFFIX)
+                paths.append(snapshot + DELETED_SUFFIX)
+            self.directory.deletions.add(paths, due_ms)
+
+    # --- durability
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Returns when everything before `up_to` (the log end) would survive a power failure. May block."""
+        end = self.log_end_offset if up_to is None else up_to
+        if end > self.recovery_point:
+            self._flush(end)
+
+    @on_disk
+    def _flush(self, end: int) -> None:
+        recovery_point = self.recovery_point
+        segments = [segment for segment in self._segments_from(recovery_point) if segment.base_offset < end]
+        for segment in segments:
+            try:
+                segment.flush()
+            except FileNotFoundError:
+                if not segment.deleted:
+                    raise
+        if not segments or segments[-1].base_offset >= recovery_point:
+            self.directory.disk.sync_dir(self.path)  # a new segment's names
+        self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
+        self.last_flush_ms = self._now_ms()
+
+    def _flush_in_background(self, base_offset: int) -> None:
+        try:
+            snapshot = self._snapshot_path(base_offset)
+            if self.directory.disk.exists(snapshot):
+                self._sync_file(snapshot)
+            self.flush(base_offset)
+        except (OSError, StorageError) as error:
+            self.directory.failed(error)
+
+    def _sync_file(self, path: str) -> None:
+        file = self.directory.disk.open(path)
+        try:
+            file.sync()
+        finally:
+            file.close()
+
+    @on_disk
+    def close(self, *, clean: bool) -> None:
+        """`clean`: leaves the files as Kafka would, and everything on the device."""
+        if clean:
+            self.take_snapshot()
+            self.segments[-1].seal()
+            self.flush()
+        for segment in self.segments:
+            segment.close()
+
+    # --- producer state
+
+    def _snapshot_path(self, offset: int) -> str:
+        return f"{self.path}/{offset_name(offset, SNAPSHOT_SUFFIX)}"
+
+    def take_snapshot(self) -> None:
+        """Writes the producers' state at `producers.end_offset`, unless it is there already."""
+        producers = self.producers
+        if producers.end_offset > producers.last_snapshot_offset:
+            file = self.directory.disk.open(self._snapshot_path(producers.end_offset), create=True)
+            try:
+                file.truncate(0)
+                file.write_at(0, producers.encode())
+            finally:
+                file.close()
+            producers.last_snapshot_offset = producers.end_offset
+
+    def snapshot_offsets(self) -> list[int]:
+        names = (entry.name for entry in self.directory.disk.list_dir(self.path))
+        offsets = (offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
+        return [offset for offset in offsets if offset is not None]
+
+    def remove_snapshot(self, offset: int) -> None:
+        self.directory.disk.remove(self._snapshot_path(offset))
+
+    def rebuild_producers(self, now_ms: int) -> None:
+        """Brings the producers to the log end: the newest snapshot that can serve, then the batches after it."""
+        end = self.log_end_offset
+        for offset in self.snapshot_offsets():
+            if offset > end or offset <= self.log_start_offset:
+                self.remove_snapshot(offset)
+        self.load_snapshot(end, now_ms)
+        to_snapshot = {segment.base_offset for segment in self.segments[-2:]}
+        for segment in list(self._segments_from(self.producers.end_offset)):
+            if segment.base_offset >= end:
+                break
+            start = max(segment.base_offset, self.producers.end_offset, self.log_start_offset)
+            self.producers.end_offset = start
+            if segment.base_offset in to_snapshot:
+                self.take_snapshot()
+            self._replay(segment, start)
+        self.producers.end_offset = end
+        self.take_snapshot()
+
+    def load_snapshot(self, end: int, now_ms: int) -> None:
+        """Starts the producers from the newest readable snapshot at or below `end`; corrupt ones are removed."""
+        self.producers.clear()
+        for offset in reversed(self.snapshot_offsets()):
+            if offset > end:
+                continue
+            try:
+                entries = read_snapshot(self.directory.disk, self._snapshot_path(offset))
+            except CorruptRecordError:
+                self.remove_snapshot(offset)
+                continue
+            self.producers.load(entries, offset, now_ms)
+            return
+
+    def _replay(self, segment: Segment, start_offset: int) -> None:
+        """Feeds the batches of a segment from `start_offset` on to the producers, with no checks."""
+        file = segment.log.file()
+        for position, header in segment.headers(segment.offset_index.lookup(start_offset).position):
+            if header.last_offset < start_offset or header.producer_id < 0:
+                continue
+            if header.is_control:
+                marker = read_marker(file.read_at(position, header.size_bytes))
+                if marker is not None:
+                    self.producers.update_marker(header, header.base_offset, marker)
+            else:
+                self.producers.update(header, header.base_offset)
+
+
+def _split(records: Buffer) -> list[tuple[BatchHeader, Buffer]]:
+    """The batches in `records`, each with its own piece of the buffer. All of it must be batches."""
+    try:
+        found = list(iter_batches(records))
+    except CorruptRecordError as error:
+        raise CorruptRecordException(str(error)) from None
+    if len(found) == 1 and found[0][1].size_bytes == len(records):
+        return [(found[0][1], records)]
+    view = memoryview(records)
+    pieces: list[tuple[BatchHeader, Buffer]] = []
+    end = 0
+    for position, header in found:
+        end = position + header.size_bytes
+        pieces.append((header, view[position:end]))
+    if end != len(records):
+        raise CorruptRecordException(f"{len(records) - end} bytes after the last whole batch of an append")
+    return pieces

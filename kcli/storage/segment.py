@@ -1,0 +1,341 @@
+"""One segment of a partition's log: a `.log` file of batches back to back, and its indexes.
+
+The active segment remembers where its newest batches begin, so that a consumer at the tail is answered without
+looking at an index or at the file.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+from kcli.protocol.batch import (
+    HEADER_SIZE,
+    PREFIX_SIZE,
+    BatchHeader,
+    read_header,
+    read_records,
+)
+from kcli.runtime.disk import Buffer, Disk
+from kcli.storage.files import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    Handle,
+    HandlePool,
+    offset_name,
+)
+from kcli.storage.index import (
+    MAX_RELATIVE_OFFSET,
+    NO_TIMESTAMP,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    OffsetIndex,
+    TimeIndex,
+    TimestampOffset,
+)
+from kcli.storage.transaction_index import TransactionIndex
+
+SCAN_BYTES = 16_384
+"""Read at once while walking headers: what lies between two index entries, and some more."""
+
+MAX_RECENT_BATCHES = 512
+"""Positions remembered of the newest batches (8 kB at most); a quarter goes when it is full."""
+
+
+Placed = tuple[int, int, int]
+"""A batch about to be written: last offset, max timestamp, size in bytes."""
+
+
+class Segment:
+    """Batches with offsets from `base_offset` up to the next segment's."""
+
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_first_timestamp_ms",
+        "_max_timestamp",
+        "_recent_last_offsets",
+        "_recent_positions",
+        "base_offset",
+        "created_ms",
+        "deleted",
+        "directory",
+        "disk",
+        "log",
+        "offset_index",
+        "roll_jitter_ms",
+        "size_bytes",
+        "time_index",
+        "txn_index",
+    )
+
+    def __init__(
+        self,
+        pool: HandlePool,
+        directory: str,
+        base_offset: int,
+        *,
+        created_ms: int,
+        sizes: dict[str, int],
+        name_suffix: str = "",
+    ) -> None:
+        """`sizes`: suffix -> bytes of the files that exist; `name_suffix`: `.swap` and the like."""
+
+        def handle(suffix: str) -> Handle:
+            return Handle(pool, f"{directory}/{offset_name(base_offset, suffix)}{name_suffix}")
+
+        self.disk: Disk = pool.disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.roll_jitter_ms = 0
+        self.deleted = False
+        self.log = handle(LOG_SUFFIX)
+        self.size_bytes = sizes.get(LOG_SUFFIX, 0)
+        self.offset_index = OffsetIndex(handle(INDEX_SUFFIX), base_offset, sizes.get(INDEX_SUFFIX, 0))
+        self.time_index = TimeIndex(handle(TIME_INDEX_SUFFIX), base_offset, sizes.get(TIME_INDEX_SUFFIX, 0))
+        self.txn_index = TransactionIndex(
+            self.disk, handle(TXN_INDEX_SUFFIX), exists=TXN_INDEX_SUFFIX in sizes
+        )
+        self._bytes_since_index_entry = 0
+        self._max_timestamp: TimestampOffset | None = None
+        self._first_timestamp_ms: int | None = None
+        self._recent_last_offsets = array("q")
+        self._recent_positions = array("q")
+
+    def create_files(self, preallocate_bytes: int) -> None:
+        """Makes empty files, over whatever a crash left under these names."""
+        for handle in (self.log, self.offset_index.entries.handle, self.time_index.entries.handle):
+            handle.create().truncate(0)
+        self.txn_index.reset()
+        if preallocate_bytes:
+            self.log.create().truncate(preallocate_bytes)
+
+    # --- writing
+
+    def append(self, batches: Sequence[Placed], buffers: Sequence[Buffer], index_interval_bytes: int) -> None:
+        """Writes batches at the end, in one write. If it raises, the segment is as before."""
+        position = self.size_bytes
+        self.log.file().write_at(position, *buffers)
+        for last_offset, max_timestamp_ms, size_bytes in batches:
+            self.note(position, last_offset, max_timestamp_ms, size_bytes, index_interval_bytes)
+            self._recent_last_offsets.append(last_offset)
+            self._recent_positions.append(position)
+            position += size_bytes
+        self.size_bytes = position
+        if len(self._recent_positions) > MAX_RECENT_BATCHES:
+            surplus = len(self._recent_positions) - MAX_RECENT_BATCHES * 3 // 4
+            del self._recent_last_offsets[:surplus]
+            del self._recent_positions[:surplus]
+
+    def note(
+        self,
+        position: int,
+        last_offset: int,
+        max_timestamp_ms: int,
+        size_bytes: int,
+        index_interval_bytes: int,
+    ) -> None:
+        """Indexes the batch at `position`. The first batch of a segment never gets an entry (as in Kafka)."""
+        newest = self._max_timestamp or self.max_timestamp()
+        if max_timestamp_ms > newest.timestamp_ms:
+            self._max_timestamp = newest = TimestampOffset(max_timestamp_ms, last_offset)
+        if self._bytes_since_index_entry > index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.append_if_newer(newest.timestamp_ms, newest.offset)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += size_bytes
+
+    def seal(self) -> None:
+        """The end of its time as the active segment: a last time entry, every file at its real size."""
+        newest = self.max_timestamp()
+        self.time_index.append_if_newer(newest.timestamp_ms, newest.offset)
+        self.offset_index.entries.write_out()
+        self.time_index.entries.write_out()
+        file = self.log.file()
+        if file.size() != self.size_bytes:  # preallocated, or a failed append left bytes behind
+            file.truncate(self.size_bytes)
+
+    def flush(self) -> None:
+        """Blocks until everything is on the device."""
+        self.log.file().sync()
+        self.offset_index.entries.sync()
+        self.time_index.entries.sync()
+        self.txn_index.sync()
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops every batch that ends at or past `offset`."""
+        found = self.locate(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        if found is not None:
+            self.size_bytes = found[0]
+            self.log.file().truncate(self.size_bytes)
+        self.forget()
+        if not self.size_bytes:
+            self._first_timestamp_ms = None
+
+    def reset_indexes(self) -> None:
+        """Empties the indexes, for recovery to fill them again."""
+        self.offset_index.entries.truncate(0)
+        self.time_index.entries.truncate(0)
+        self.txn_index.reset()
+        self.forget()
+        self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    def finish_recovery(self) -> None:
+        """The indexes hold the whole segment again; `size_bytes` has been set."""
+        self.seal()
+        self._bytes_since_index_entry = 0
+        self._first_timestamp_ms = None
+
+    def forget(self) -> None:
+        """Drops what was remembered of batches; it is found again in the files."""
+        self._recent_last_offsets = array("q")
+        self._recent_positions = array("q")
+        self._max_timestamp = None
+        self._bytes_since_index_entry = 0
+
+    def close(self) -> None:
+        for handle in self.handles():
+            handle.close()
+
+    def handles(self) -> tuple[Handle, ...]:
+        return (
+            self.log,
+            self.offset_index.entries.handle,
+            self.time_index.entries.handle,
+            self.txn_index.handle,
+        )
+
+    def rename_deleted(self) -> list[str]:
+        """Puts `.deleted` after the names; returns the paths to remove when no reader can need them any more."""
+        self.deleted = True
+        self.offset_index.entries.write_out()
+        self.time_index.entries.write_out()
+        paths = []
+        for handle in self.handles():
+            if self.disk.exists(handle.path):
+                handle.rename(handle.path + DELETED_SUFFIX)
+                paths.append(handle.path)
+        return paths
+
+    # --- reading
+
+    def headers(self, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each whole batch in [position, end); CorruptRecordError where they are nonsense."""
+        end = self.size_bytes if end is None else end
+        file = self.log.file()
+        chunk, start = b"", position
+        while end - position > PREFIX_SIZE:
+            at = position - start
+            if at + HEADER_SIZE > len(chunk) and start + len(chunk) < end:
+                start, at = position, 0
+                chunk = file.read_at(position, min(SCAN_BYTES, end - position))
+                if len(chunk) <= PREFIX_SIZE:
+                    return  # truncated while we read
+            header = read_header(chunk, at)
+            if position + header.size_bytes > end:
+                return
+            yield position, header
+            position += header.size_bytes
+
+    def locate(self, offset: int) -> tuple[int, int] | None:
+        """(position, size) of the first batch that ends at or past `offset`; None when all end before it."""
+        last_offsets = self._recent_last_offsets
+        if last_offsets and offset > last_offsets[0]:
+            nth = bisect_left(last_offsets, offset)
+            if nth == len(last_offsets):
+                return None
+            position = self._recent_positions[nth]
+            following = nth + 1
+            end = self._recent_positions[following] if following < len(last_offsets) else self.size_bytes
+            return position, end - position
+        start = self.offset_index.lookup(offset).position
+        for position, header in self.headers(start):
+            if header.last_offset >= offset:
+                return position, header.size_bytes
+        return None
+
+    def boundary_at_or_below(self, start: int, limit: int) -> int:
+        """The greatest end of a batch in [start, limit], where `start` begins a batch."""
+        positions = self._recent_positions
+        if positions and limit >= positions[0]:
+            return max(start, positions[bisect_right(positions, limit) - 1])
+        boundary = max(start, self.offset_index.position_at_or_below(limit))
+        for position, header in self.headers(boundary):
+            if position + header.size_bytes > limit:
+                return position
+            boundary = position + header.size_bytes
+        return boundary
+
+    def tail(self) -> tuple[int, int]:
+        """The offset and the position after the last whole batch, found by walking from the last index entry."""
+        last = self.offset_index.last()
+        offset, end = self.base_offset, 0 if last is None else last.position
+        for position, header in self.headers(end):
+            offset, end = header.next_offset, position + header.size_bytes
+        return offset, end
+
+    def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
+        """The first record at or past both `timestamp_ms` and `start_offset`."""
+        start = max(self.time_index.lookup(timestamp_ms).offset, start_offset)
+        file = self.log.file()
+        for position, header in self.headers(self.offset_index.lookup(start).position):
+            if header.max_timestamp_ms < timestamp_ms or header.last_offset < start_offset:
+                continue
+            for record in read_records(file.read_at(position, header.size_bytes)):
+                if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+                    return TimestampOffset(record.timestamp_ms, record.offset)
+        return None
+
+    def max_timestamp(self) -> TimestampOffset:
+        """The largest timestamp and the last offset of the batch that has it; −1 when there is none."""
+        if self._max_timestamp is None:
+            self._max_timestamp = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        return self._max_timestamp
+
+    def largest_timestamp_ms(self) -> int:
+        """What retention by time looks at: the records' largest timestamp, else when the file was last written."""
+        newest = self.max_timestamp().timestamp_ms
+        return newest if newest >= 0 else self.disk.modified_ms(self.log.path)
+
+    def first_timestamp_ms(self) -> int:
+        """The max timestamp of the first batch, −1 without one."""
+        if self._first_timestamp_ms is None:
+            first = next(self.headers(0), None)
+            if first is None:
+                return NO_TIMESTAMP
+            self._first_timestamp_ms = first[1].max_timestamp_ms
+        return self._first_timestamp_ms
+
+    def upper_bound_offset(self, position: int) -> int | None:
+        """An offset at or past every batch that starts before `position`; None when the index knows none."""
+        return self.offset_index.upper_bound(position)
+
+    # --- rules
+
+    def fits(self, last_offset: int) -> bool:
+        return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+
+    def indexes_are_full(self, max_index_bytes: int) -> bool:
+        return self.offset_index.is_full(max_index_bytes) or self.time_index.is_full(max_index_bytes)
+
+    def waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
+        """How long the segment is in use: message time drives rolling, not the wall clock."""
+        first = self.first_timestamp_ms() if self.size_bytes else NO_TIMESTAMP
+        return max_timestamp_ms - first if first >= 0 else now_ms - self.created_ms
+
+    def has_sane_index_sizes(self, sizes: dict[str, int]) -> bool:
+        return (
+            sizes[INDEX_SUFFIX] % OFFSET_ENTRY.size == 0
+            and sizes.get(TIME_INDEX_SUFFIX, 0) % TIME_ENTRY.size == 0
+        )
+
+    def has_sane_tail(self) -> bool:
+        """False when a crash left indexes padded with zeros, or bytes after the last whole batch."""
+        return self.offset_index.is_sane() and self.time_index.is_sane() and self.tail()[1] == self.size_bytes

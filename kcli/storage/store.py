@@ -1,0 +1,503 @@
+"""Every partition log of every log directory of a node."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from kcli.config.topic import LogConfig
+from kcli.errors import CorruptRecordError, InconsistentTopicIdException, KafkaStorageException, StorageError
+from kcli.runtime.clock import Clock
+from kcli.runtime.disk import Disk, FileLock
+from kcli.runtime.rng import Rng
+from kcli.storage.checkpoint import (
+    CLEAN_SHUTDOWN_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    UNKNOWN_BROKER_EPOCH,
+    read_clean_shutdown,
+    read_offsets,
+    write_clean_shutdown,
+    write_offsets,
+)
+from kcli.storage.directory import (
+    CLUSTER_METADATA_TOPIC,
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    Background,
+    LogDirectory,
+    parse_partition_dir_name,
+    partition_dir_name,
+    suffixed_dir_name,
+)
+from kcli.storage.files import HandlePool
+from kcli.storage.loader import LoadState, LogSettings, create_log, load_log
+from kcli.storage.log import PartitionLog
+from kcli.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+
+logger = logging.getLogger(__name__)
+
+LOCK_FILE = ".lock"
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+PRODUCER_EXPIRATION_MS = 86_400_000
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSize:
+    topic: str
+    partition: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirDescription:
+    """What DescribeLogDirs tells of one directory. Sizes are −1 while it is offline."""
+
+    path: str
+    directory_id: uuid.UUID | None
+    total_bytes: int
+    usable_bytes: int
+    partitions: tuple[PartitionSize, ...]
+    error: StorageError | None
+
+
+def run_inline(work: Callable[[], None]) -> None:
+    """Background work of a store without an executor: done at once, by the caller."""
+    work()
+
+
+class LogStore:
+    """Opened by `LogStore.open`; one per node."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        settings: LogSettings,
+        rng: Rng,
+        default_config: LogConfig,
+        threads: int,
+    ) -> None:
+        self.disk = disk
+        self.cluster_id: str | None = None
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.directories: list[LogDirectory] = []
+        self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.default_config = default_config
+        self._clock = clock
+        self._settings = settings
+        self._rng = rng
+        self._threads = threads
+        self._locks: dict[str, FileLock] = {}
+        self._written: dict[str, Mapping[TopicPartition, int]] = {}
+        self._metadata_directory = ""
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        clock: Clock,
+        log_dirs: Sequence[str],
+        *,
+        node_id: int,
+        rng: Rng,
+        default_config: LogConfig | None = None,
+        config_for: Callable[[str], LogConfig] | None = None,
+        recovery_threads: int = 2,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+        metadata_log_dir: str | None = None,
+        handle_capacity: int | None = None,
+        background: Background = run_inline,
+        on_failure: Callable[[LogDirectory, StorageError], None] | None = None,
+    ) -> LogStore:
+        """Locks the directories, checks whose they are, and loads every log.
+
+        `background` runs flushes after a roll (give it an executor); `on_failure` hears of directories that go
+        offline. Raises StorageError when the directories are not formatted, not this node's, locked, hold something
+        that is no partition, or when none of them works.
+        """
+        settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms)
+        store = cls(disk, clock, settings, rng, default_config or LogConfig(), recovery_threads)
+        store._metadata_directory = metadata_log_dir or log_dirs[0]
+        pool = HandlePool(disk, handle_capacity)
+        store.directories = [
+            LogDirectory(path, pool, background=background, on_failure=on_failure) for path in log_dirs
+        ]
+        try:
+            store._claim_directories(node_id)
+            for directory in store.directories:
+                if directory.error is None:
+                    store._load_directory(directory, config_for or (lambda _topic: store.default_config))
+        except BaseException:
+            store._release_locks()
+            raise
+        if all(directory.error is not None for directory in store.directories):
+            store._release_locks()
+            raise StorageError(f"None of the log directories works: {', '.join(log_dirs)}")
+        return store
+
+    # --- opening
+
+    def _claim_directories(self, node_id: int) -> None:
+        found: dict[str, MetaProperties] = {}
+        for directory in self.directories:
+            try:
+                self.disk.make_dir(directory.path)
+                self._locks[directory.path] = self._lock(directory.path)
+                properties = read_meta_properties(self.disk, directory.path)
+            except OSError as error:
+                directory.failed(error)
+                continue
+            if properties is not None:
+                found[directory.path] = properties
+        self._check_identity(found, node_id)
+        for directory in self.directories:
+            if directory.error is None:
+                self._identify(directory, found.get(directory.path), node_id)
+
+    def _lock(self, path: str) -> FileLock:
+        try:
+            return self.disk.lock(f"{path}/{LOCK_FILE}")
+        except BlockingIOError:
+            raise StorageError(
+                f"Failed to acquire lock on file {LOCK_FILE} in {path}. A Kafka instance in another process or "
+                f"thread is using this directory."
+            ) from None
+
+    def _check_identity(self, found: Mapping[str, MetaProperties], node_id: int) -> None:
+        if not found:
+            raise StorageError("No readable meta.properties files found.")
+        seen_directory_ids: dict[uuid.UUID, str] = {}
+        for path, properties in found.items():
+            if properties.node_id not in (None, node_id):
+                raise StorageError(
+                    f"{path} belongs to node {properties.node_id}, but this is node {node_id} (node.id)"
+                )
+            if self.cluster_id is not None and properties.cluster_id != self.cluster_id:
+                raise StorageError(
+                    f"{path} belongs to cluster {properties.cluster_id}, others to {self.cluster_id}: "
+                    f"all log.dirs must be of one cluster"
+                )
+            self.cluster_id = properties.cluster_id
+            if properties.directory_id is not None:
+                twin = seen_directory_ids.setdefault(properties.directory_id, path)
+                if twin != path:
+                    raise StorageError(
+                        f"{path} and {twin} have the same directory.id: one is a copy of the other"
+                    )
+
+    def _identify(self, directory: LogDirectory, properties: MetaProperties | None, node_id: int) -> None:
+        """A directory without an id gets one (a disk that was added, or one from before KIP-858)."""
+        if properties is None or properties.directory_id is None:
+            properties = MetaProperties(self.cluster_id, node_id, self._rng.uuid())
+            try:
+                write_meta_properties(self.disk, directory.path, properties, self._clock.now_ms())
+            except OSError as error:
+                directory.failed(error)
+        directory.id = properties.directory_id
+
+    def _load_directory(self, directory: LogDirectory, config_for: Callable[[str], LogConfig]) -> None:
+        try:
+            broker_epoch = self._take_clean_shutdown(directory.path)
+            recovery_points = self._read_forgivingly(directory.path, RECOVERY_POINT_FILE)
+            log_start_offsets = self._read_forgivingly(directory.path, LOG_START_OFFSET_FILE)
+            high_watermarks = read_offsets(self.disk, f"{directory.path}/{HIGH_WATERMARK_FILE}")
+            names = self._partition_dirs(directory)
+        except OSError as error:
+            directory.failed(error)
+            return
+        except CorruptRecordError as error:
+            directory.failed(error)
+            return
+        clean = broker_epoch is not None
+        if broker_epoch is not None:
+            self.previous_broker_epoch = max(self.previous_broker_epoch, broker_epoch)
+
+        def load(name: str) -> None:
+            topic, partition, _suffix = _parsed(name)
+            key = (topic, partition)
+            state = LoadState(
+                clean, recovery_points.get(key, 0), log_start_offsets.get(key, 0), high_watermarks.get(key, 0)
+            )
+            if directory.error is not None:
+                return
+            try:
+                log = load_log(directory, name, topic, partition, config_for(topic), self._settings, state)
+            except (OSError, CorruptRecordError) as error:
+                directory.failed(error)
+                return
+            twin = self.logs.setdefault(key, log)
+            if twin is not log:
+                raise StorageError(f"Duplicate log directories found: {log.path}, {twin.path}")
+
+        # Recovery reads and checks much, which threads can share; a clean start is Python all through.
+        self._each(load, names, parallel=not clean)
+
+    def _each(self, work: Callable[[str], None], names: Sequence[str], *, parallel: bool) -> None:
+        if parallel and self._threads > 1 and len(names) > 1:
+            with ThreadPoolExecutor(self._threads, "log-recovery") as threads:
+                for _ in threads.map(work, names):
+                    pass
+        else:
+            for name in names:
+                work(name)
+
+    def _take_clean_shutdown(self, path: str) -> int | None:
+        marker = f"{path}/{CLEAN_SHUTDOWN_FILE}"
+        broker_epoch = read_clean_shutdown(self.disk, marker)
+        if broker_epoch is not None:
+            self.disk.remove(marker)
+            self.disk.sync_dir(path)
+        return broker_epoch
+
+    def _read_forgivingly(self, path: str, name: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self.disk, f"{path}/{name}")
+        except CorruptRecordError as error:
+            logger.warning("%s: every log is taken to begin at 0 in it", error)
+            return {}
+
+    def _partition_dirs(self, directory: LogDirectory) -> list[str]:
+        """Names of the directories to load; those under `-delete` are put in the queue."""
+        names = []
+        due_ms = self._clock.now_ms() + self.default_config.file_delete_delay_ms
+        for entry in self.disk.list_dir(directory.path):
+            if not entry.is_dir or entry.name == REMOTE_INDEX_CACHE:
+                continue
+            parsed = parse_partition_dir_name(entry.name)
+            if parsed is None:
+                raise StorageError(
+                    f"Found directory {directory.path}/{entry.name}, '{entry.name}' is not in the form of "
+                    f"topic-partition or topic-partition.uniqueId-delete (if marked for deletion). Kafka's log "
+                    f"directories (and children) should only contain Kafka topic data."
+                )
+            match parsed[2]:
+                case "":
+                    names.append(entry.name)
+                case suffix if suffix == DELETE_SUFFIX:
+                    directory.deletions.add([f"{directory.path}/{entry.name}"], due_ms)
+                case suffix:
+                    logger.warning("%s/%s is kept and not served (%s)", directory.path, entry.name, suffix)
+        return names
+
+    # --- logs
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        return self.logs.get((topic, partition))
+
+    def create(
+        self, topic: str, partition: int, topic_id: uuid.UUID | None, config: LogConfig | None = None
+    ) -> PartitionLog:
+        """The partition's log, made in the directory with the fewest partitions unless it exists."""
+        log = self.logs.get((topic, partition))
+        if log is None:
+            directory = self._directory_for(topic)
+            name = partition_dir_name(topic, partition)
+            config = config or self.default_config
+            try:
+                log = create_log(directory, name, topic, partition, topic_id, config, self._settings)
+            except OSError as error:
+                raise directory.failed(error) from error
+            self.logs[(topic, partition)] = log
+        elif topic_id is not None and log.topic_id not in (None, topic_id):
+            raise InconsistentTopicIdException(
+                f"{log.path} belongs to topic id {log.topic_id}, but {topic} has topic id {topic_id}"
+            )
+        return log
+
+    def _directory_for(self, topic: str) -> LogDirectory:
+        online = [directory for directory in self.directories if directory.error is None]
+        if topic == CLUSTER_METADATA_TOPIC:
+            online = [directory for directory in online if directory.path == self._metadata_directory]
+        if not online:
+            raise KafkaStorageException(f"No log directory is online for a log of {topic}")
+        counts = {id(directory): 0 for directory in online}
+        for log in self.logs.values():
+            if id(log.directory) in counts:
+                counts[id(log.directory)] += 1
+        return min(online, key=lambda directory: counts[id(directory)])
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Takes the log out of service at once; its files go after `file.delete.delay.ms`."""
+        log = self.logs.get((topic, partition))
+        if log is not None:
+            path = self._set_aside(log, DELETE_SUFFIX)
+            due_ms = self._clock.now_ms() + log.config.file_delete_delay_ms
+            log.directory.deletions.add([path], due_ms)
+
+    def make_stray(self, topic: str, partition: int) -> None:
+        """Sets a log aside that the cluster no longer knows: kept under `-stray`, never served, never deleted."""
+        log = self.logs.get((topic, partition))
+        if log is not None:
+            logger.warning("%s is stray: no topic of this cluster, or no replica of this node", log.path)
+            self._set_aside(log, STRAY_SUFFIX)
+
+    def _set_aside(self, log: PartitionLog, suffix: str) -> str:
+        directory = log.directory
+        directory.check()
+        name = suffixed_dir_name(log.topic, log.partition, self._rng.uuid(), suffix)
+        path = f"{directory.path}/{name}"
+        try:
+            log.close(clean=False)
+            self.disk.rename(log.path, path)
+            self.disk.sync_dir(directory.path)
+        except OSError as error:
+            raise directory.failed(error) from error
+        del self.logs[(log.topic, log.partition)]
+        # A new log of the same name must not inherit where this one was cut.
+        self._checkpoint(directory, LOG_START_OFFSET_FILE, _log_start_to_note)
+        self._checkpoint(directory, RECOVERY_POINT_FILE, _recovery_point)
+        return path
+
+    # --- housekeeping
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Retention over every log; a broken disk stops its own logs only."""
+        return sum(self._safely(lambda log: log.delete_old_segments(now_ms)))
+
+    def delete_due_files(self, now_ms: int) -> int:
+        """Removes files and directories whose deletion delay has passed. May block."""
+        return sum(directory.deletions.run(now_ms) for directory in self.directories)
+
+    def remove_expired_producers(self, now_ms: int) -> int:
+        return sum(log.remove_expired_producers(now_ms) for log in list(self.logs.values()))
+
+    def flush_due(self, now_ms: int) -> None:
+        """Flushes the logs whose `flush.ms` has passed. May block."""
+        self._safely(lambda log: log.flush() if now_ms - log.last_flush_ms >= log.config.flush_ms else None)
+
+    def flush_all(self) -> None:
+        """May block."""
+        self._safely(lambda log: log.flush())
+
+    def _safely(self, work: Callable[[PartitionLog], int | None]) -> list[int]:
+        results = []
+        for log in list(self.logs.values()):
+            if log.directory.error is None:
+                try:
+                    results.append(work(log) or 0)
+                except StorageError as error:
+                    logger.error("%s: %s", log.path, error)
+        return results
+
+    def describe(self) -> list[LogDirDescription]:
+        return [self._describe(directory) for directory in self.directories]
+
+    def _describe(self, directory: LogDirectory) -> LogDirDescription:
+        total_bytes, usable_bytes = -1, -1
+        partitions: tuple[PartitionSize, ...] = ()
+        if directory.error is None:
+            try:
+                total_bytes, usable_bytes = self.disk.space(directory.path)
+            except OSError as error:
+                directory.failed(error)
+            partitions = tuple(
+                PartitionSize(log.topic, log.partition, log.size_bytes) for log in self._served(directory)
+            )
+        return LogDirDescription(
+            directory.path, directory.id, total_bytes, usable_bytes, partitions, directory.error
+        )
+
+    def _served(self, directory: LogDirectory) -> Iterable[PartitionLog]:
+        """The directory's logs but for the metadata log, which checkpoints do not list."""
+        for log in list(self.logs.values()):
+            if log.directory is directory and log.topic != CLUSTER_METADATA_TOPIC:
+                yield log
+
+    # --- checkpoints
+
+    def checkpoint_recovery_points(self) -> None:
+        self._checkpoint_all(RECOVERY_POINT_FILE, _recovery_point)
+
+    def checkpoint_high_watermarks(self) -> None:
+        self._checkpoint_all(HIGH_WATERMARK_FILE, lambda log: log.high_watermark)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        self._checkpoint_all(LOG_START_OFFSET_FILE, _log_start_to_note)
+
+    def _checkpoint_all(self, name: str, offset_of_log: Callable[[PartitionLog], int | None]) -> None:
+        for directory in self.directories:
+            if directory.error is None:
+                self._checkpoint(directory, name, offset_of_log)
+
+    def _checkpoint(
+        self, directory: LogDirectory, name: str, offset_of_log: Callable[[PartitionLog], int | None]
+    ) -> None:
+        path = f"{directory.path}/{name}"
+        offsets: dict[TopicPartition, int] = {}
+        for log in self._served(directory):
+            offset = offset_of_log(log)
+            if offset is not None:
+                offsets[(log.topic, log.partition)] = offset
+        if self._written.get(path) == offsets:
+            return  # an idle node writes nothing
+        try:
+            write_offsets(self.disk, path, offsets)
+        except OSError as error:
+            directory.failed(error)
+            return
+        self._written[path] = offsets
+
+    # --- closing
+
+    def close(self, clean: bool = True, *, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
+        """Clean: everything flushed, checkpoints and the clean-shutdown marker written. Releases the locks."""
+        for directory in self.directories:
+            logs = [log for log in self.logs.values() if log.directory is directory]
+            closed = directory.error is None and self._close_logs(logs, clean=clean)
+            if clean and closed and directory.error is None:
+                self._checkpoint(directory, RECOVERY_POINT_FILE, _recovery_point)
+                self._checkpoint(directory, LOG_START_OFFSET_FILE, _log_start_to_note)
+                self._checkpoint(directory, HIGH_WATERMARK_FILE, lambda log: log.high_watermark)
+            if clean and closed and directory.error is None:
+                try:
+                    write_clean_shutdown(self.disk, f"{directory.path}/{CLEAN_SHUTDOWN_FILE}", broker_epoch)
+                except OSError as error:
+                    directory.failed(error)
+        self.logs.clear()
+        self._release_locks()
+
+    def _close_logs(self, logs: Sequence[PartitionLog], *, clean: bool) -> bool:
+        """False when one could not be closed: the next start must not trust the files."""
+
+        def close(log: PartitionLog) -> bool:
+            try:
+                log.close(clean=clean)
+            except StorageError as error:
+                logger.error("%s: not closed cleanly: %s", log.path, error)
+                return False
+            return True
+
+        if clean and self._threads > 1:
+            with ThreadPoolExecutor(self._threads, "log-closing") as threads:  # each waits for the device
+                return all(list(threads.map(close, logs)))
+        return all([close(log) for log in logs])
+
+    def _release_locks(self) -> None:
+        for path, lock in list(self._locks.items()):
+            try:
+                lock.release()
+            except OSError as error:
+                logger.error("%s: the lock file cannot be removed: %s", path, error)
+        self._locks.clear()
+
+
+def _parsed(name: str) -> tuple[str, int, str]:
+    parsed = parse_partition_dir_name(name)
+    assert parsed is not None, "only partition directories are listed"
+    return parsed
+
+
+def _recovery_point(log: PartitionLog) -> int | None:
+    return log.recovery_point
+
+
+def _log_start_to_note(log: PartitionLog) -> int | None:
+    """Only where it cannot be seen from the first segment's name."""
+    return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None

@@ -1,0 +1,251 @@
+"""What a leader demands of a batch before it is written, and how the batch gets its place in the log.
+
+A batch is taken on its 61-byte header when that says enough. Records are read only where a rule needs them: keys for a
+compacted topic, timestamps for a lower bound, a codec to be changed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kcli.config.topic import MAX_LONG, LogConfig
+from kcli.errors import (
+    CorruptRecordError,
+    CorruptRecordException,
+    InvalidRecordException,
+    InvalidTimestampException,
+    KafkaError,
+    RecordTooLargeException,
+)
+from kcli.protocol.batch import (
+    HEADER_SIZE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    assign,
+    crc_is_valid,
+    encode_batch,
+    read_header,
+    read_records,
+    set_log_append_time,
+    set_max_timestamp,
+)
+from kcli.protocol.compression import Codec, codec_named
+from kcli.runtime.disk import Buffer
+
+LOG_APPEND_TIME = "LogAppendTime"
+KEEP_CODEC = "producer"
+
+COPIED_BYTES = 16_384
+"""Up to here copying a read-only batch is cheaper than writing its header and its body as two buffers."""
+
+CURRENT_MAGIC = 2
+
+
+class PlacedBatch(NamedTuple):
+    """A batch with its offset and epoch in it, ready to be written."""
+
+    header: BatchHeader
+    base_offset: int
+    size_bytes: int
+    buffers: tuple[Buffer, ...]
+    log_append_time_ms: int
+
+
+def check_client_batch(records: Buffer, config: LogConfig, now_ms: int, topic_partition: str) -> BatchHeader:
+    """The header of the one batch a client sent for a partition, all checks passed. Raises KafkaError."""
+    try:
+        header = read_header(records)
+    except CorruptRecordError as error:
+        raise CorruptRecordException(f"Batch for {topic_partition} is corrupt: {error}") from None
+    if header.magic != CURRENT_MAGIC:
+        raise InvalidRecordException(
+            f"Batch for {topic_partition} has magic {header.magic}; only magic 2 is written by Kafka 4"
+        )
+    if header.base_offset != 0:
+        raise InvalidRecordException(
+            f"The baseOffset of the record batch in the append to {topic_partition} should be 0, but it is "
+            f"{header.base_offset}"
+        )
+    size = header.batch_length + 12
+    if size > config.max_message_bytes:
+        raise RecordTooLargeException(
+            f"The record batch size in the append to {topic_partition} is {size} bytes which exceeds the maximum "
+            f"configured value of {config.max_message_bytes}."
+        )
+    if size != len(records):
+        _refuse_size(records, size, topic_partition)
+    if not crc_is_valid(records, 0, header):
+        raise CorruptRecordException(
+            f"Record is corrupt (stored crc = {header.crc}) in topic partition {topic_partition}."
+        )
+    if (
+        header.records_count != header.last_offset_delta + 1
+        or header.records_count <= 0
+        or header.attributes & 0x20
+    ):
+        _refuse_header(header, topic_partition)
+    if header.attributes & 0x07 > Codec.ZSTD:
+        _ = header.codec  # raises, with the reason
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidRecordException(
+            f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
+        )
+    _check_timestamps(records, header, config, now_ms, topic_partition)
+    return header
+
+
+def _refuse_size(records: Buffer, size: int, topic_partition: str) -> None:
+    if size > len(records):
+        raise CorruptRecordException(
+            f"Batch for {topic_partition} states {size} bytes, but {len(records)} were sent"
+        )
+    raise InvalidRecordException(
+        f"Produce request for {topic_partition} is only allowed to contain exactly one record batch"
+    )
+
+
+def _refuse_header(header: BatchHeader, topic_partition: str) -> None:
+    if header.is_control:
+        raise InvalidRecordException(f"Clients are not allowed to write control records to {topic_partition}")
+    if header.records_count <= 0:
+        raise InvalidRecordException(
+            f"Invalid reported count for record batch: {header.records_count} in {topic_partition}"
+        )
+    raise InvalidRecordException(
+        f"Inconsistent batch offset range: last offset delta {header.last_offset_delta} with "
+        f"{header.records_count} records in {topic_partition}"
+    )
+
+
+def _check_timestamps(
+    records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, topic_partition: str
+) -> None:
+    """The header alone answers unless the topic is compacted or bounds the past."""
+    log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
+    if header.is_log_append_time and (log_append_time or header.max_timestamp_ms == NO_TIMESTAMP):
+        raise _refused(
+            InvalidTimestampException,
+            [
+                (
+                    0,
+                    "Invalid timestamp type in message: producers should not set the timestamp type to LogAppendTime",
+                )
+            ],
+        )
+    latest_ms = now_ms + config.message_timestamp_after_max_ms
+    bounded = not log_append_time and (
+        config.message_timestamp_before_max_ms != MAX_LONG or header.max_timestamp_ms > latest_ms
+    )
+    if bounded or config.compact:
+        _check_records(records, config, now_ms, topic_partition, bounded=bounded)
+
+
+def _check_records(
+    records: Buffer, config: LogConfig, now_ms: int, topic_partition: str, *, bounded: bool
+) -> None:
+    latest_ms = now_ms + config.message_timestamp_after_max_ms
+    earliest_ms = now_ms - config.message_timestamp_before_max_ms
+    keyless = []
+    mistimed = []
+    for index, record in enumerate(read_records(records)):
+        time_ms = record.timestamp_ms
+        if config.compact and record.key is None:
+            keyless.append(
+                (
+                    index,
+                    f"Compacted topic cannot accept message without key in topic partition {topic_partition}.",
+                )
+            )
+        elif bounded and time_ms != NO_TIMESTAMP and not earliest_ms <= time_ms <= latest_ms:
+            reason = (
+                f"Timestamp {time_ms} of message with offset {index} is out of range. "
+                f"The timestamp should be within [{earliest_ms}, {latest_ms}]"
+            )
+            mistimed.append((index, reason))
+    if mistimed:
+        raise _refused(InvalidTimestampException, sorted(mistimed + keyless))
+    if keyless:
+        raise _refused(InvalidRecordException, keyless)
+
+
+def _refused(kind: type[KafkaError], errors: list[tuple[int, str]]) -> KafkaError:
+    if kind is InvalidTimestampException:
+        message = "One or more records have been rejected due to invalid timestamp"
+    else:
+        first = ", ".join(
+            f"RecordError(batchIndex={index}, message='{reason}')" for index, reason in errors[:3]
+        )
+        message = (
+            f"One or more records have been rejected due to {len(errors)} record errors in total, and only showing "
+            f"the first three errors at most: [{first}]"
+        )
+    error = kind(message)
+    error.record_errors = tuple(errors)
+    return error
+
+
+def place(
+    records: Buffer, header: BatchHeader, config: LogConfig, base_offset: int, leader_epoch: int, now_ms: int
+) -> PlacedBatch:
+    """Gives the batch its offset and epoch; in place where `records` can be written to."""
+    if config.compression_type != KEEP_CODEC:
+        codec = codec_named(config.compression_type)
+        if codec != header.codec:
+            records = _recompress(records, header, codec, config)
+            header = read_header(records)
+            if len(records) > config.max_message_bytes:
+                raise RecordTooLargeException(
+                    f"The batch is {len(records)} bytes when compressed with {codec.name.lower()}, which exceeds the "
+                    f"maximum configured value of {config.max_message_bytes}."
+                )
+    log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
+    if log_append_time or header.attributes & 0x08:
+        records = bytearray(records)
+        if log_append_time:
+            set_log_append_time(records, 0, now_ms)
+        else:
+            set_max_timestamp(records, 0, header.max_timestamp_ms)
+        header = read_header(records)
+    log_append_time_ms = now_ms if log_append_time else NO_TIMESTAMP
+    size = len(records)
+    writable: bytearray | memoryview
+    if isinstance(records, bytearray) or (isinstance(records, memoryview) and not records.readonly):
+        writable = records
+    elif size <= COPIED_BYTES:
+        writable = bytearray(records)
+    else:
+        head = bytearray(records[:HEADER_SIZE])
+        assign(head, 0, base_offset, leader_epoch)
+        return PlacedBatch(
+            header, base_offset, size, (head, memoryview(records)[HEADER_SIZE:]), log_append_time_ms
+        )
+    assign(writable, 0, base_offset, leader_epoch)
+    return PlacedBatch(header, base_offset, size, (writable,), log_append_time_ms)
+
+
+def _recompress(records: Buffer, header: BatchHeader, codec: Codec, config: LogConfig) -> bytearray:
+    """The same records under another codec, with offsets 0, 1, 2 … and the same producer."""
+    return bytearray(
+        encode_batch(
+            (record._replace(offset=-1) for record in read_records(records)),
+            codec=codec,
+            level=_level(codec, config),
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            transactional=header.is_transactional,
+            control=header.is_control,
+        )
+    )
+
+
+def _level(codec: Codec, config: LogConfig) -> int | None:
+    match codec:
+        case Codec.GZIP:
+            return config.compression_gzip_level
+        case Codec.LZ4:
+            return config.compression_lz4_level
+        case Codec.ZSTD:
+            return config.compression_zstd_level
+        case Codec.NONE | Codec.SNAPPY:
+            return None
