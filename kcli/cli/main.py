@@ -11,7 +11,6 @@ from collections.abc import Coroutine
 from typing import Any
 
 from kcli.cli import argparse4j, jopt
-from kcli.cli.app import Tool
 from kcli.cli.options import (
     Command,
     CommandError,
@@ -25,19 +24,28 @@ from kcli.cli.options import (
     VersionRequested,
 )
 from kcli.cli.output import Output, warn
+from kcli.cli.registry import TOOLS, Tool
 
+COMPLETION = "_KCLI_COMPLETE"  # how a shell asks Typer for completions
 INTERRUPTED = 130  # 128 + SIGINT, as the shell and the JVM have it
 
 
 def main() -> None:
     """The `kcli` program."""
-    from kcli.cli.app import app
-
-    app(prog_name="kcli")
+    # kio registers strategies with Hypothesis wherever that is installed; a command must not wait for a test library.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+    sys.exit(run(sys.argv[1:]))
 
 
 def run(argv: list[str]) -> int:
-    """`kcli ARGV...` inside this process; the exit code."""
+    """`kcli ARGV...` inside this process; the exit code.
+
+    A word that names a tool goes straight to it: importing Typer would double the time to the first answer. Typer does
+    the rest: help, version, typing errors, completion.
+    """
+    tool = TOOLS.get(argv[0]) if argv else None
+    if tool is not None and COMPLETION not in os.environ:
+        return run_tool(tool, argv[1:])
     from kcli.cli.app import app
 
     try:
