@@ -116,14 +116,13 @@ class Bench:
 
     def one_message_requests(self) -> None:
         topic, count = self.topic("one-by-one", 1), 100_000
-        more = ("-X", "batch.num.messages=1", "-X", "linger.ms=0")
+        self.load("one-message requests", count, ">= 15", "", lambda: self._one_by_one(topic, count))
+
+    def _one_by_one(self, topic: str, count: int) -> float:
         if shutil.which("rdkafka_performance"):
-            self.load(
-                "one-message requests", count, ">= 15", "", lambda: self._produce(topic, 100, count, *more)
-            )
-        else:
-            self.load("one-message requests", count, ">= 15", "",
-                      lambda: _python_produce(self.broker.bootstrap, topic, 100, count, {"batch.num.messages": 1, "linger.ms": 0}))  # fmt: skip
+            return self._produce(topic, 100, count, "-X", "batch.num.messages=1", "-X", "linger.ms=0")
+        more: dict[str, object] = {"batch.num.messages": 1, "linger.ms": 0}
+        return _python_produce(self.broker.bootstrap, topic, 100, count, more)
 
     def latency(self) -> None:
         for rate in (100, 5000):

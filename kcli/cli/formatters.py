@@ -209,19 +209,30 @@ def _escaped(data: bytes | None) -> bytes:
 
 
 def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatter:
-    """Keys and values of an internal topic as compact JSON; records of other types print nothing."""
+    """Keys and values of an internal topic as compact JSON, nothing between two; records of other types are left out."""
     import importlib
+
+    from kcli.errors import CorruptRecordError
+    from kcli.protocol.records.coordinator import UnknownRecordTypeError
 
     records = importlib.import_module(f"kcli.protocol.records.{module}")
 
     def show(message: Any) -> bytes:
-        raw_key = message.key()
+        raw_key, raw_value = message.key(), message.value()
         if raw_key is None:
             return b""
         try:
-            shown = records.message_json(raw_key, message.value(), wanted)
-        except ValueError as error:
+            key = records.decode_key(raw_key)
+            if wanted is not None and type(key).__name__ not in wanted:
+                return b""
+            value = (
+                None if raw_value is None else records.value_to_json(*records.decode_value(key, raw_value))
+            )
+        except UnknownRecordTypeError:
+            return b""
+        except CorruptRecordError as error:
             raise FormatError(f"Could not read record at offset {message.offset()} due to: {error}") from None
-        return b"" if shown is None else json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
+        shown = {"key": records.key_to_json(key), "value": value}
+        return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
 
     return show

@@ -117,3 +117,20 @@ def test_json_keeps_text_as_text_and_bytes_as_base64() -> None:
 
 def test_tsv_stays_on_one_line() -> None:
     assert tsv_line(Message(k=None, v=b"a\tb\nc\\")) == b"0\t7\t1795250262666\t\ta\\tb\\nc\\\\\n"
+
+
+def test_offsets_of_groups_as_json() -> None:
+    from kcli.protocol.records import consumer_offsets as records
+
+    show = formatter("org.apache.kafka.tools.consumer.OffsetsMessageFormatter", {})
+    key = records.encode_key(records.OffsetCommitKey(group="g", topic="t", partition=3))
+    value = records.encode_value(records.OffsetCommitValue(offset=11, leader_epoch=0, commit_timestamp=5))
+    assert show(Message(k=key, v=value)) == (
+        b'{"key":{"type":1,"data":{"group":"g","topic":"t","partition":3}},'
+        b'"value":{"version":4,"data":{"offset":11,"leaderEpoch":0,"metadata":"","commitTimestamp":5}}}'
+    )
+    assert show(Message(k=key, v=None)).endswith(b'"value":null}')
+    assert show(Message(k=records.encode_key(records.GroupMetadataKey(group="g")), v=None)) == b""
+    assert show(Message(k=b"\x00\x63new", v=b"")) == b"", "a record type of a newer Kafka"
+    with pytest.raises(FormatError, match="Could not read record at offset 7"):
+        show(Message(k=b"v", v=b"v"))
