@@ -209,7 +209,7 @@ def _escaped(data: bytes | None) -> bytes:
 
 
 def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatter:
-    """Keys and values of an internal topic as compact JSON, nothing between two; records of other types are left out."""
+    """Keys and values of an internal topic as compact JSON, nothing between two; other types print nothing."""
     import importlib
 
     from kcli.errors import CorruptRecordError

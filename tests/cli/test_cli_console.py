@@ -1,0 +1,163 @@
+"""The console tools as processes on a real broker: pipes, ends, and a broker that goes away."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from kcli.testing.broker_process import BrokerProcess
+
+KCLI = [sys.executable, "-m", "kcli"]
+
+
+def kcli(*words: str, stdin: bytes = b"", timeout: float = 60) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*KCLI, *words], input=stdin, capture_output=True, timeout=timeout)
+
+
+def _create(broker: BrokerProcess, topic: str, partitions: int = 1) -> str:
+    done = kcli("topics", "--bootstrap-server", broker.bootstrap, "--create", "--topic", topic,
+                "--partitions", str(partitions))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return topic
+
+
+def _produce(
+    broker: BrokerProcess, topic: str, text: bytes, *more: str
+) -> subprocess.CompletedProcess[bytes]:
+    return kcli(
+        "console-producer", "--bootstrap-server", broker.bootstrap, "--topic", topic, *more, stdin=text
+    )
+
+
+def _consume(broker: BrokerProcess, topic: str, count: int, *more: str) -> subprocess.CompletedProcess[bytes]:
+    return kcli("console-consumer", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--from-beginning",
+                "--max-messages", str(count), "--timeout-ms", "30000", *more)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["Apache_2k.log", "HDFS_2k.log", "OpenSSH_2k.log", "Zookeeper_2k.log"])
+def test_real_logs_come_back_line_by_line(broker: BrokerProcess, real_logs: Path, name: str) -> None:
+    text = (real_logs / name).read_bytes()
+    lines = text.splitlines()
+    topic = _create(broker, f"real-{name}")
+    sent = _produce(broker, topic, text)
+    assert (sent.returncode, sent.stdout, sent.stderr) == (0, b"", b"")
+    read = _consume(broker, topic, len(lines))
+    assert read.returncode == 0
+    assert hashlib.sha256(read.stdout).digest() == hashlib.sha256(b"\n".join(lines) + b"\n").digest()
+    assert read.stderr == b"Processed a total of %d messages\n" % len(lines)
+
+
+def test_bytes_that_are_not_utf8_arrive_as_they_are(broker: BrokerProcess) -> None:
+    topic = _create(broker, "binary")
+    assert _produce(broker, topic, b"\xff\xfe\x00\x80\nplain\n").returncode == 0
+    assert _consume(broker, topic, 2).stdout == b"\xff\xfe\x00\x80\nplain\n"
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_codecs(broker: BrokerProcess, codec: str) -> None:
+    topic = _create(broker, f"console-{codec}")
+    text = b"".join(b"%d of %s\n" % (number, codec.encode()) for number in range(500))
+    assert _produce(broker, topic, text, "--compression-codec", codec).returncode == 0
+    assert _consume(broker, topic, 500).stdout == text
+
+
+def test_keys_headers_and_json(broker: BrokerProcess) -> None:
+    topic = _create(broker, "parts")
+    sent = _produce(
+        broker, topic, b"a:1,b:2\tk\tv\n", "--property", "parse.key=true", "--property", "parse.headers=true"
+    )
+    assert sent.returncode == 0
+    read = _consume(broker, topic, 1, "--property", "print.key=true", "--property", "print.headers=true")
+    assert read.stdout == b"a:1,b:2\tk\tv\n"
+    assert b'"headers": [["a", "1"], ["b", "2"]]' in _consume(broker, topic, 1, "--output", "json").stdout
+
+
+def test_timeout_ends_with_0(broker: BrokerProcess) -> None:
+    topic = _create(broker, "silent")
+    begun = time.monotonic()
+    read = kcli(
+        "console-consumer", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--timeout-ms", "700"
+    )
+    assert (read.returncode, read.stdout) == (0, b"")
+    assert read.stderr.endswith(b"Processed a total of 0 messages\n")
+    assert time.monotonic() - begun < 20
+
+
+def test_interrupt_ends_cleanly_and_counts(broker: BrokerProcess) -> None:
+    topic = _create(broker, "interrupted")
+    _produce(broker, topic, b"one\ntwo\n")
+    process = subprocess.Popen(
+        [*KCLI, "console-consumer", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--from-beginning"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert [process.stdout.readline(), process.stdout.readline()] == [b"one\n", b"two\n"]
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert words == b"Processed a total of 2 messages\n"
+
+
+def test_a_reader_that_stops_reading(broker: BrokerProcess) -> None:
+    topic = _create(broker, "piped")
+    _produce(broker, topic, b"".join(b"%d\n" % number for number in range(5000)))
+    script = f"{' '.join(KCLI)} console-consumer --bootstrap-server {broker.bootstrap} --topic {topic} --from-beginning"
+    done = subprocess.run(["sh", "-c", f"{script} | head -n 3"], capture_output=True, timeout=60)
+    assert done.stdout == b"0\n1\n2\n"
+    assert b"Unable to write to standard out, closing consumer." in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_the_group_goes_on_after_the_last_printed_record(broker: BrokerProcess) -> None:
+    topic = _create(broker, "resumed")
+    _produce(broker, topic, b"".join(b"%d\n" % number for number in range(10)))
+    first = _consume(broker, topic, 3, "--group", "resumers")
+    second = _consume(broker, topic, 3, "--group", "resumers")
+    assert (first.stdout, second.stdout) == (b"0\n1\n2\n", b"3\n4\n5\n")
+
+
+def test_bad_lines_name_the_line(broker: BrokerProcess) -> None:
+    topic = _create(broker, "badlines")
+    sent = _produce(
+        broker, topic, b"k:v\nnokey\n", "--property", "parse.key=true", "--property", "key.separator=:"
+    )
+    assert sent.returncode == 1
+    assert b"KafkaException: No key separator found on line number 2: 'nokey'" in sent.stderr
+    assert _consume(broker, topic, 1).stdout == b"v\n", "what came before the bad line was sent"
+
+
+def test_a_broker_that_goes_away_is_told_with_a_count(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        _create(broker, "gone")
+        process = subprocess.Popen(
+            [*KCLI, "console-producer", "--bootstrap-server", broker.bootstrap, "--topic", "gone",
+             "--producer-property", "delivery.timeout.ms=3000", "--timeout", "0"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(b"arrives\n")
+        process.stdin.flush()
+        _consume(broker, "gone", 1)
+        broker.kill()
+        process.stdin.write(b"lost 1\nlost 2\n")
+        _, words = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert b"2 of 3 lines were not delivered to topic gone." in words
+
+
+def test_usage_errors_exit_1_with_the_table() -> None:
+    done = kcli("console-producer", "--bootstrap-server", "localhost:1")
+    assert done.returncode == 1
+    assert done.stderr.startswith(b'Missing required argument "[topic]"\n')
+    assert b"--compression-codec" in done.stderr
+    bad = kcli("console-producer", "--topic", "t", "--bootstrap-server", "localhost")
+    assert bad.stderr.startswith(b"Please provide valid host:port like host1:9091,host2:9092\n")
+    typo = kcli("console-consumer", "--topik", "t", "--bootstrap-server", "localhost:1")
+    assert b"topik is not a recognized option\nDid you mean --topic?" in typo.stderr
+    assert os.linesep.encode() in typo.stderr
