@@ -1,0 +1,5 @@
+"""`python -m kcli` is `kcli`."""
+
+from kcli.cli.main import main
+
+main()
