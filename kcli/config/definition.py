@@ -161,7 +161,7 @@ class NonNull:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """A value that a rule of its own accepts; `reason` (with `{key}`) is what a refusal says."""
+    """A value that a rule of its own accepts; `reason` (with `{key}` and `{value}`) is what a refusal says."""
 
     accepts: Callable[[ConfigValue], bool]
     reason: str
@@ -169,7 +169,8 @@ class Matching:
 
     def check(self, key: str, value: ConfigValue) -> None:
         if not self.accepts(value):
-            raise invalid_value(key, value, self.reason.replace("{key}", key))
+            reason = self.reason.replace("{key}", key).replace("{value}", java_string(value))
+            raise invalid_value(key, value, reason)
 
     def __str__(self) -> str:
         return self.text

@@ -1,0 +1,39 @@
+"""Client-metrics subscriptions (KIP-714, `kafka-client-metrics`)."""
+
+from __future__ import annotations
+
+from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, UpdateMode
+
+_MODE = UpdateMode.CLUSTER_WIDE
+
+CLIENT_METRICS = ConfigDef(
+    (
+        ConfigKey(
+            "interval.ms",
+            ConfigType.INT,
+            "300000",
+            None,
+            Importance.MEDIUM,
+            "Time between two pushes of a client's metrics.",
+            _MODE,
+        ),
+        ConfigKey(
+            "match",
+            ConfigType.LIST,
+            "",
+            None,
+            Importance.MEDIUM,
+            "Selectors key=regex that a client must meet, all of them; none meets every client.",
+            _MODE,
+        ),
+        ConfigKey(
+            "metrics",
+            ConfigType.LIST,
+            "",
+            None,
+            Importance.MEDIUM,
+            "Prefixes of the metrics to push; empty pushes none, * pushes all.",
+            _MODE,
+        ),
+    )
+)
