@@ -14,7 +14,8 @@ from enum import Enum, auto
 
 from kcli.controller.delta import merge_partition_change
 from kcli.controller.image import (
-    LOST_DIRECTORY,
+    MIGRATING_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
     BrokerRegistration,
     LeaderRecoveryState,
     PartitionImage,
@@ -196,10 +197,17 @@ def _changed(new: tuple, old: tuple) -> tuple | None:  # type: ignore[type-arg] 
 
 
 def may_lead(brokers: Mapping[int, BrokerRegistration]) -> Callable[[int, uuid.UUID], bool]:
-    """Active brokers may lead, unless the replica's directory is known to be lost."""
+    """Active brokers may lead, unless the replica's directory is known to be offline (KIP-858)."""
 
     def acceptable(broker_id: int, directory: uuid.UUID) -> bool:
         broker = brokers.get(broker_id)
-        return broker is not None and broker.active and directory != LOST_DIRECTORY
+        return broker is not None and broker.active and directory_online(broker, directory)
 
     return acceptable
+
+
+def directory_online(broker: BrokerRegistration, directory: uuid.UUID) -> bool:
+    """A directory not chosen yet counts as online, and so does any where the broker does not tell its directories."""
+    if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY) or not broker.directories:
+        return True
+    return directory in broker.directories

@@ -12,6 +12,7 @@ from enum import IntEnum
 
 from kcli.config.broker import BROKER
 from kcli.config.definition import ConfigError, ConfigType, ConfigValue, value_text
+from kcli.config.java_order import hash_order
 from kcli.config.topic import SERVER_SYNONYMS, TOPIC, server_default
 from kcli.errors import InvalidConfigurationException
 
@@ -63,11 +64,11 @@ class ConfigEntry:
 
 
 def topic_config_entries(overrides: Mapping[str, str], layers: BrokerLayers) -> tuple[ConfigEntry, ...]:
-    """Every public topic key, in the order in which Kafka's brokers list them."""
+    """Every public topic key, in the order in which Kafka's brokers list them and its tools print them."""
     broker = layers.effective()
     return tuple(
         _entry(name, overrides, layers, broker)
-        for name in java_hash_order(name for name, key in TOPIC.items() if not key.internal)
+        for name in hash_order(name for name, key in TOPIC.items() if not key.internal)
     )
 
 
@@ -137,22 +138,3 @@ def validate_topic_config(config: Mapping[str, str | None], *, remote_storage: b
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
-
-
-def java_hash_order(names: Iterable[str]) -> list[str]:
-    """The order in which Java's HashMap walks these keys: by bucket, in a table that is at most 3/4 full.
-
-    Kafka's brokers answer in it and its tools print what they are answered, so it is part of the interface.
-    """
-    keys = list(names)
-    buckets = 16
-    while len(keys) > buckets * 3 // 4:
-        buckets *= 2
-    return sorted(keys, key=lambda name: _bucket(name, buckets))
-
-
-def _bucket(name: str, buckets: int) -> int:
-    hashed = 0
-    for character in name:
-        hashed = (31 * hashed + ord(character)) & 0xFFFF_FFFF
-    return (hashed ^ (hashed >> 16)) & (buckets - 1)

@@ -56,3 +56,8 @@ def broker_registration(record: RegisterBrokerRecord) -> BrokerRegistration:
         directories=record.log_dirs,
         is_migrating_zk_broker=record.is_migrating_zk_broker,
     )
+
+
+def known_id(value: uuid.UUID | None) -> uuid.UUID:
+    """Messages carry the zero id as None; records carry it as it is."""
+    return MIGRATING_DIRECTORY if value is None else value

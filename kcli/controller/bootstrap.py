@@ -1,0 +1,106 @@
+"""The first records of a cluster: what `format` writes down and the first controller puts into the log.
+
+`format` leaves two snapshot-shaped files: `bootstrap.checkpoint` with the feature levels (and SCRAM credentials), and,
+for a quorum that keeps its voters in the log, the snapshot 0-0 with the first voters (KIP-853).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kcli.config.features import KRAFT_VERSION
+from kcli.controller.configs import MIN_INSYNC_REPLICAS, elr_enabled
+from kcli.controller.image import CLUSTER_DEFAULT, METADATA_VERSION, MetadataImage
+from kcli.protocol.records.metadata import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    UserScramCredentialRecord,
+    decode_metadata_record,
+    encode_metadata_record,
+    write_version_for,
+)
+from kcli.raft.snapshot import decode_snapshot, encode_snapshot
+from kcli.raft.voters import VoterSet
+
+BOOTSTRAP_FILE = "bootstrap.checkpoint"
+# Metadata transactions exist from here on (3.6-IV1, KIP-868).
+METADATA_TRANSACTIONS_SINCE = 13
+DEFAULT_MIN_INSYNC_REPLICAS = "1"
+
+
+def bootstrap_records(
+    features: Mapping[str, int], scram: Iterable[UserScramCredentialRecord] = ()
+) -> list[MetadataRecord]:
+    """metadata.version first, then every feature above 0 by name, then the credentials.
+
+    kraft.version is not among them: it lives in control records.
+    """
+    names = [name for name in sorted(features) if name not in (METADATA_VERSION, KRAFT_VERSION)]
+    return [
+        FeatureLevelRecord(name=METADATA_VERSION, feature_level=features[METADATA_VERSION]),
+        *(
+            FeatureLevelRecord(name=name, feature_level=features[name])
+            for name in names
+            if features[name] > 0
+        ),
+        *scram,
+    ]
+
+
+def encode_bootstrap(records: Iterable[MetadataRecord], now_ms: int) -> bytes:
+    """The content of bootstrap.checkpoint."""
+    values = [encode_metadata_record(record, 0) for record in records]
+    return b"".join(encode_snapshot(values, epoch=0, last_contained_log_timestamp_ms=0, now_ms=now_ms))
+
+
+def decode_bootstrap(content: bytes, name: str = BOOTSTRAP_FILE) -> list[MetadataRecord]:
+    """Raises CorruptRecordError when the file is not whole."""
+    snapshot = decode_snapshot(content, name)
+    return [decode_metadata_record(value)[0] for values in snapshot.batches for value in values]
+
+
+def encode_voters_snapshot(voters: VoterSet, kraft_version: int, now_ms: int) -> bytes:
+    """The content of the snapshot 0-0 that `format --standalone` leaves in `__cluster_metadata-0`."""
+    batches = encode_snapshot(
+        (),
+        epoch=0,
+        last_contained_log_timestamp_ms=now_ms,
+        now_ms=now_ms,
+        kraft_version=kraft_version,
+        voters=voters,
+    )
+    return b"".join(batches)
+
+
+def first_log_records(
+    bootstrap: Sequence[MetadataRecord], static_config: Mapping[str, str]
+) -> list[MetadataRecord]:
+    """What the first controller appends, as one batch: the bootstrap records in a metadata transaction.
+
+    With ELR the cluster gets one min.insync.replicas for all brokers, the controller's own (KIP-966).
+    """
+    levels = {
+        record.name: record.feature_level for record in bootstrap if isinstance(record, FeatureLevelRecord)
+    }
+    records = [*bootstrap]
+    image = MetadataImage(features=levels)
+    if elr_enabled(image):
+        records.append(
+            ConfigRecord(
+                resource_type=int(CLUSTER_DEFAULT.type),
+                resource_name=CLUSTER_DEFAULT.name,
+                name=MIN_INSYNC_REPLICAS,
+                value=static_config.get(MIN_INSYNC_REPLICAS, DEFAULT_MIN_INSYNC_REPLICAS),
+            )
+        )
+    if image.metadata_version < METADATA_TRANSACTIONS_SINCE:
+        return records
+    return [BeginTransactionRecord(name="Bootstrap records"), *records, EndTransactionRecord()]
+
+
+def encode_records(records: Iterable[MetadataRecord], metadata_version: int) -> list[bytes]:
+    """Record values, each in the version that a cluster at this metadata.version writes."""
+    return [encode_metadata_record(record, write_version_for(record, metadata_version)) for record in records]

@@ -1,0 +1,77 @@
+"""Who has been heard of lately: the controller's memory of heartbeats. Not in the log; it starts empty.
+
+A broker whose session has run out is fenced. After a restart of the controller no session is valid until the first
+heartbeat, but an unfenced broker is given the whole time-out to send one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kcli.controller.image import BrokerRegistration
+
+
+@dataclass(slots=True)
+class _Session:
+    epoch: int
+    last_contact_ms: int | None
+    metadata_offset: int = -1
+    # While in controlled shutdown: the offset that the active brokers must have reached before it may go.
+    controlled_shutdown_offset: int | None = None
+
+
+class BrokerSessions:
+    def __init__(self, timeout_ms: int, now_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._started_ms = now_ms
+        self._sessions: dict[int, _Session] = {}
+
+    def is_valid(self, broker_id: int, epoch: int, now_ms: int) -> bool:
+        session = self._sessions.get(broker_id)
+        return (
+            session is not None
+            and session.epoch == epoch
+            and session.last_contact_ms is not None
+            and now_ms < session.last_contact_ms + self._timeout_ms
+        )
+
+    def touch(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int) -> None:
+        session = self._sessions.get(broker_id)
+        if session is None or session.epoch != epoch:
+            session = self._sessions[broker_id] = _Session(epoch, now_ms)
+        session.last_contact_ms = now_ms
+        session.metadata_offset = metadata_offset
+
+    def forget(self, broker_id: int) -> None:
+        self._sessions.pop(broker_id, None)
+
+    def begin_controlled_shutdown(self, broker_id: int, offset: int) -> None:
+        """`offset`: where the log ends once the broker's leaderships have been moved."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.controlled_shutdown_offset = offset
+
+    def may_shut_down(self, broker_id: int, brokers: Mapping[int, BrokerRegistration]) -> bool:
+        """Whether every active broker has seen that the leaderships moved."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.controlled_shutdown_offset is None:
+            return True
+        seen = [
+            self._sessions[other.id].metadata_offset
+            for other in brokers.values()
+            if other.active and other.id in self._sessions
+        ]
+        return not seen or min(seen) >= session.controlled_shutdown_offset
+
+    def expired(self, brokers: Mapping[int, BrokerRegistration], now_ms: int) -> Iterator[BrokerRegistration]:
+        """The unfenced brokers that have been silent for too long."""
+        for broker in brokers.values():
+            if broker.fenced:
+                continue
+            session = self._sessions.get(broker.id)
+            contact_ms = self._started_ms
+            if session is not None and session.epoch == broker.epoch and session.last_contact_ms is not None:
+                contact_ms = session.last_contact_ms
+            if now_ms >= contact_ms + self._timeout_ms:
+                yield broker

@@ -1,0 +1,437 @@
+"""Creating, growing and deleting topics: Kafka's checks in Kafka's order, and the records that follow.
+
+Every function is pure: an image and a request in, records and a response out. What another topic of the same request
+is about to do is not seen, except that a name may be used only once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kcli.controller import placement, topic_names
+from kcli.controller.configs import topic_config_records
+from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
+from kcli.controller.image import (
+    MIGRATING_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    ConfigResource,
+    ConfigResourceType,
+    LeaderRecoveryState,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
+from kcli.controller.settings import ControllerSettings
+from kcli.controller.snapshot import partition_record
+from kcli.controller.topic_configs import BrokerLayers, topic_config_entries
+from kcli.errors import (
+    ErrorCode,
+    InvalidPartitionsException,
+    InvalidReplicaAssignmentException,
+    InvalidReplicationFactorException,
+    InvalidRequestException,
+    InvalidTopicException,
+    KafkaError,
+    PolicyViolationException,
+    TopicDeletionDisabledException,
+    TopicExistsException,
+    UnknownTopicOrPartitionException,
+)
+from kcli.protocol.messages import create_partitions as cp
+from kcli.protocol.messages import create_topics as ct
+from kcli.protocol.messages import delete_topics as dt
+from kcli.protocol.records.metadata import MetadataRecord, RemoveTopicRecord, TopicRecord
+from kcli.runtime.rng import Rng
+
+# Kafka's bound on the partitions of one CreateTopics, and so on the size of the batch they become.
+MAX_PARTITIONS_PER_REQUEST = 10_000
+# "Use the default", in requests.
+DEFAULT = -1
+
+# The oldest DeleteTopics that can say TOPIC_DELETION_DISABLED, and the oldest that names topics by id.
+TOPIC_DELETION_DISABLED_SINCE = 3
+DELETE_BY_ID_SINCE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class TopicContext:
+    """What the topic functions need besides the request."""
+
+    image: MetadataImage
+    settings: ControllerSettings
+    rng: Rng
+
+
+@dataclass(frozen=True, slots=True)
+class _NewTopic:
+    topic: TopicImage
+    records: tuple[MetadataRecord, ...]
+    result: ct.CreatableTopicResult
+
+
+def create_topics(
+    context: TopicContext, request: ct.CreateTopicsRequest, *, describable: Callable[[str], bool]
+) -> Decision[ct.CreateTopicsResponse]:
+    """`describable` tells for which topics the client may see the configuration.
+
+    Raises PolicyViolationException when the request is too large as a whole.
+    """
+    _check_total_partitions(context, request.topics)
+    records: list[MetadataRecord] = []
+    results: list[ct.CreatableTopicResult] = []
+    counts = Counter(topic.name for topic in request.topics)
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        try:
+            if counts[topic.name] > 1:
+                raise InvalidRequestException("Duplicate topic name.")
+            created = _create_topic(context, topic, describable(topic.name))
+        except KafkaError as error:
+            results.append(
+                ct.CreatableTopicResult(
+                    name=topic.name, error_code=error.code, error_message=ApiError.of(error).message
+                )
+            )
+        else:
+            records += created.records
+            results.append(created.result)
+    decision = decide(records, ct.CreateTopicsResponse(topics=tuple(results)))
+    return replace(decision, records=()) if request.validate_only else decision
+
+
+def _check_total_partitions(context: TopicContext, topics: Iterable[ct.CreatableTopic]) -> None:
+    total = 0
+    for topic in topics:
+        if topic.assignments:
+            total += len(topic.assignments)
+        elif topic.num_partitions > 0:
+            total += topic.num_partitions
+        else:
+            total += context.settings.num_partitions
+    if total > MAX_PARTITIONS_PER_REQUEST:
+        raise PolicyViolationException("Excessively large number of partitions per request.")
+
+
+def _create_topic(context: TopicContext, topic: ct.CreatableTopic, describable: bool) -> _NewTopic:
+    _check_new_name(context.image, topic.name)
+    configs = {config.name: config.value for config in topic.configs}
+    config_records = topic_config_records(context.image, topic.name, configs, context.settings)
+    _check_counts(topic)
+    if topic.assignments:
+        partitions = _assigned_partitions(context.image, topic)
+    else:
+        partitions = _placed_partitions(context, topic)
+    image = TopicImage(topic.name, context.rng.uuid(), partitions)
+    records = (
+        TopicRecord(name=image.name, topic_id=image.topic_id),
+        *config_records,
+        *(partition_record(image, number, partition) for number, partition in partitions.items()),
+    )
+    return _NewTopic(image, records, _result(context, image, configs, describable))
+
+
+def _check_new_name(image: MetadataImage, name: str) -> None:
+    if name == topic_names.CLUSTER_METADATA_TOPIC:
+        raise InvalidRequestException(
+            f"Creation of internal topic {topic_names.CLUSTER_METADATA_TOPIC} is prohibited."
+        )
+    if name in image.topics:
+        raise TopicExistsException(f"Topic '{name}' already exists.")
+    topic_names.validate(name)
+    if topic_names.has_collision_characters(name):
+        other = _colliding_topic(image, topic_names.unify_collision_characters(name))
+        if other is not None:
+            raise InvalidTopicException(f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _colliding_topic(image: MetadataImage, unified: str) -> str | None:
+    for other in image.topics.names:
+        if (
+            topic_names.has_collision_characters(other)
+            and topic_names.unify_collision_characters(other) == unified
+        ):
+            return other
+    return None
+
+
+def _check_counts(topic: ct.CreatableTopic) -> None:
+    if topic.assignments:
+        if topic.replication_factor != DEFAULT:
+            raise InvalidRequestException(
+                "A manual partition assignment was specified, but replication factor was not set to -1."
+            )
+        if topic.num_partitions != DEFAULT:
+            raise InvalidRequestException(
+                "A manual partition assignment was specified, but numPartitions was not set to -1."
+            )
+        return
+    if topic.replication_factor == 0 or topic.replication_factor < DEFAULT:
+        raise InvalidReplicationFactorException(
+            "Replication factor must be larger than 0, or -1 to use the default value."
+        )
+    if topic.num_partitions == 0 or topic.num_partitions < DEFAULT:
+        raise InvalidPartitionsException("Number of partitions was set to an invalid non-positive value.")
+
+
+def _assigned_partitions(image: MetadataImage, topic: ct.CreatableTopic) -> dict[int, PartitionImage]:
+    partitions: dict[int, PartitionImage] = {}
+    replication_factor: int | None = None
+    for assignment in topic.assignments:
+        number, replicas = assignment.partition_index, assignment.broker_ids
+        if number in partitions:
+            raise InvalidReplicaAssignmentException(
+                f"Found multiple manual partition assignments for partition {number}"
+            )
+        _check_assignment(image, replicas, replication_factor)
+        replication_factor = len(replicas)
+        partitions[number] = _assigned_partition(image, number, replicas)
+    if sorted(partitions) != list(range(len(partitions))):
+        raise InvalidReplicaAssignmentException("partitions should be a consecutive 0-based integer sequence")
+    return dict(sorted(partitions.items()))
+
+
+def _check_assignment(image: MetadataImage, replicas: Sequence[int], replication_factor: int | None) -> None:
+    if not replicas:
+        raise InvalidReplicaAssignmentException(
+            "The manual partition assignment includes an empty replica list."
+        )
+    previous: int | None = None
+    for broker_id in sorted(replicas):
+        if broker_id not in image.brokers:
+            raise InvalidReplicaAssignmentException(
+                f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+            )
+        if broker_id == previous:
+            raise InvalidReplicaAssignmentException(
+                f"The manual partition assignment includes the broker {broker_id} more than once."
+            )
+        previous = broker_id
+    if replication_factor is not None and len(replicas) != replication_factor:
+        raise InvalidReplicaAssignmentException(
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
+            f"consistent with previous partitions, which have {replication_factor} replica(s)."
+        )
+
+
+def _assigned_partition(image: MetadataImage, number: int, replicas: Sequence[int]) -> PartitionImage:
+    partition = _new_partition(image, replicas)
+    if not partition.isr:
+        raise InvalidReplicaAssignmentException(
+            f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
+            "controlled shutdown."
+        )
+    return partition
+
+
+def _placed_partitions(context: TopicContext, topic: ct.CreatableTopic) -> dict[int, PartitionImage]:
+    settings = context.settings
+    count = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
+    factor = (
+        settings.default_replication_factor
+        if topic.replication_factor == DEFAULT
+        else topic.replication_factor
+    )
+    return dict(enumerate(_place(context, count, factor)))
+
+
+def _place(context: TopicContext, count: int, replication_factor: int) -> list[PartitionImage]:
+    usable = tuple(
+        placement.UsableBroker(broker.id, broker.rack, broker.fenced)
+        for broker in context.image.brokers.values()
+        if not broker.in_controlled_shutdown
+    )
+    placed = placement.place(usable, count, replication_factor, context.rng)
+    partitions = [_new_partition(context.image, replicas) for replicas in placed]
+    if not all(partition.isr for partition in partitions):
+        raise InvalidReplicationFactorException(
+            f"Unable to replicate the partition {replication_factor} time(s): All brokers are currently fenced or "
+            "in controlled shutdown."
+        )
+    return partitions
+
+
+def _new_partition(image: MetadataImage, replicas: Sequence[int]) -> PartitionImage:
+    """Active brokers are in the ISR, the first of them leads. The ISR is empty when none is active."""
+    isr = tuple(replica for replica in replicas if image.brokers[replica].active)
+    return PartitionImage(
+        replicas=tuple(replicas),
+        isr=isr,
+        leader=isr[0] if isr else -1,
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=tuple(default_directory(image, replica) for replica in replicas),
+        recovery_state=LeaderRecoveryState.RECOVERED,
+    )
+
+
+def default_directory(image: MetadataImage, broker_id: int) -> uuid.UUID:
+    """Known at once where the broker has a single directory; otherwise the broker chooses and says so (KIP-858)."""
+    directories = image.brokers[broker_id].directories
+    if not directories:
+        return MIGRATING_DIRECTORY
+    return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
+
+
+def _result(
+    context: TopicContext, topic: TopicImage, configs: dict[str, str | None], describable: bool
+) -> ct.CreatableTopicResult:
+    if not describable:
+        return ct.CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
+    overrides = {name: value for name, value in configs.items() if value is not None}
+    entries = topic_config_entries(overrides, broker_layers(context.image, context.settings))
+    return ct.CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        configs=tuple(
+            ct.CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=int(entry.source))
+            for entry in sorted(entries, key=lambda entry: entry.name)
+        ),
+    )
+
+
+def broker_layers(image: MetadataImage, settings: ControllerSettings) -> BrokerLayers:
+    """What this node is configured with, by layer."""
+    return BrokerLayers(
+        dynamic=image.config(ConfigResource(ConfigResourceType.BROKER, str(settings.node_id))),
+        dynamic_default=image.config(ConfigResource(ConfigResourceType.BROKER, "")),
+        static=settings.static_config,
+    )
+
+
+def create_partitions(
+    context: TopicContext, request: cp.CreatePartitionsRequest
+) -> Decision[cp.CreatePartitionsResponse]:
+    records: list[MetadataRecord] = []
+    results: list[cp.CreatePartitionsTopicResult] = []
+    counts = Counter(topic.name for topic in request.topics)
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        error = NO_ERROR
+        try:
+            if counts[topic.name] > 1:
+                raise InvalidRequestException("Duplicate topic name.")
+            records += _create_partitions(context, topic)
+        except KafkaError as refused:
+            error = ApiError.of(refused)
+        results.append(
+            cp.CreatePartitionsTopicResult(
+                name=topic.name, error_code=error.code, error_message=error.message
+            )
+        )
+    decision = decide(records, cp.CreatePartitionsResponse(results=tuple(results)))
+    return replace(decision, records=()) if request.validate_only else decision
+
+
+def _create_partitions(context: TopicContext, request: cp.CreatePartitionsTopic) -> list[MetadataRecord]:
+    topic = context.image.topics.topic(request.name)
+    if topic is None:
+        raise UnknownTopicOrPartitionException
+    current = len(topic.partitions)
+    if request.count == current:
+        raise InvalidPartitionsException(f"Topic already has {current} partition(s).")
+    if request.count < current:
+        raise InvalidPartitionsException(
+            f"The topic {request.name} currently has {current} partition(s); {request.count} would not be an "
+            "increase."
+        )
+    additional = request.count - current
+    if additional > MAX_PARTITIONS_PER_REQUEST:
+        raise PolicyViolationException("Unable to perform excessively large batch operation.")
+    factor = len(topic.partitions[0].replicas)
+    if request.assignments is None:
+        partitions = _place(context, additional, factor)
+    else:
+        partitions = _additional_assignments(context.image, request, current, additional, factor)
+    return [partition_record(topic, current + index, partition) for index, partition in enumerate(partitions)]
+
+
+def _additional_assignments(
+    image: MetadataImage, request: cp.CreatePartitionsTopic, current: int, additional: int, factor: int
+) -> list[PartitionImage]:
+    assert request.assignments is not None
+    if len(request.assignments) != additional:
+        raise InvalidReplicaAssignmentException(
+            f"Attempted to add {additional} additional partition(s), but only {len(request.assignments)} "
+            "assignment(s) were specified."
+        )
+    partitions = []
+    for index, assignment in enumerate(request.assignments):
+        _check_assignment(image, assignment.broker_ids, factor)
+        partitions.append(_assigned_partition(image, current + index, assignment.broker_ids))
+    return partitions
+
+
+def delete_topics(
+    image: MetadataImage, settings: ControllerSettings, request: dt.DeleteTopicsRequest, api_version: int
+) -> Decision[dt.DeleteTopicsResponse]:
+    """By name, or (v6) by id. Raises when topics cannot be deleted at all here."""
+    if not settings.delete_topic_enable:
+        if api_version < TOPIC_DELETION_DISABLED_SINCE:
+            raise InvalidRequestException("Topic deletion is disabled.")
+        raise TopicDeletionDisabledException
+    if api_version < DELETE_BY_ID_SINCE:
+        states: Sequence[dt.DeleteTopicState] = [
+            dt.DeleteTopicState(name=name) for name in request.topic_names
+        ]
+    else:
+        states = request.topics
+    names = Counter(state.name for state in states if state.name is not None)
+    ids = Counter(state.topic_id for state in states if state.topic_id is not None)
+    records: list[MetadataRecord] = []
+    results: list[dt.DeletableTopicResult] = []
+    for state in dict.fromkeys(states):
+        topic: TopicImage | None = None
+        error = _unclear_target(state, names, ids)
+        if error is NO_ERROR:
+            topic = _target(image, state)
+            if topic is None:
+                error = ApiError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    if state.topic_id is None
+                    else ErrorCode.UNKNOWN_TOPIC_ID
+                )
+        if topic is not None:
+            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+        results.append(
+            dt.DeletableTopicResult(
+                name=state.name if topic is None else topic.name,
+                topic_id=state.topic_id if topic is None else topic.topic_id,
+                error_code=error.code,
+                error_message=error.message,
+            )
+        )
+    return decide(_once(records), dt.DeleteTopicsResponse(responses=tuple(results)))
+
+
+def _once(records: list[MetadataRecord]) -> list[MetadataRecord]:
+    """A topic named both by name and by id is removed once."""
+    return list(dict.fromkeys(records))
+
+
+def _unclear_target(state: dt.DeleteTopicState, names: Counter[str], ids: Counter[uuid.UUID]) -> ApiError:
+    match state.name, state.topic_id:
+        case None, None:
+            return ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        case None, topic_id if topic_id is not None and ids[topic_id] > 1:
+            return ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
+        case name, None if name is not None and names[name] > 1:
+            return ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        case name, topic_id if name is not None and topic_id is not None:
+            return ApiError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+        case _:
+            return NO_ERROR
+
+
+def _target(image: MetadataImage, state: dt.DeleteTopicState) -> TopicImage | None:
+    if state.name is not None:
+        return image.topics.topic(state.name)
+    return image.topics.topic_by_id(state.topic_id)

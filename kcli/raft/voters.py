@@ -1,0 +1,82 @@
+"""Who may vote: the voters of the metadata quorum, from the log (KIP-853) or from the configuration."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kcli.protocol.control import KRaftVersionFeature, VoterEndpoint, VoterRecord, VotersRecord
+
+ZERO_ID = uuid.UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaKey:
+    """A voter is a node *and* its directory: a node with a new disk is a new voter. The zero id matches any."""
+
+    id: int
+    directory_id: uuid.UUID = ZERO_ID
+
+    def matches(self, other: ReplicaKey) -> bool:
+        return self.id == other.id and (
+            ZERO_ID in (self.directory_id, other.directory_id) or self.directory_id == other.directory_id
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """`endpoints`: listener name to (host, port), in the order of the log."""
+
+    key: ReplicaKey
+    endpoints: Mapping[str, tuple[str, int]]
+    min_kraft_version: int = 0
+    max_kraft_version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    voters: tuple[Voter, ...] = ()
+
+    def voter(self, key: ReplicaKey) -> Voter | None:
+        return next((voter for voter in self.voters if voter.key.matches(key)), None)
+
+    def is_only_voter(self, key: ReplicaKey) -> bool:
+        return len(self.voters) == 1 and self.voters[0].key.matches(key)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(voter.key.id for voter in self.voters)
+
+    def record(self) -> VotersRecord:
+        return VotersRecord(
+            voters=tuple(
+                VoterRecord(
+                    voter_id=voter.key.id,
+                    voter_directory_id=voter.key.directory_id,
+                    endpoints=tuple(
+                        VoterEndpoint(name=name, host=host, port=port)
+                        for name, (host, port) in voter.endpoints.items()
+                    ),
+                    k_raft_version_feature=KRaftVersionFeature(
+                        min_supported_version=voter.min_kraft_version,
+                        max_supported_version=voter.max_kraft_version,
+                    ),
+                )
+                for voter in self.voters
+            )
+        )
+
+
+def voter_set(record: VotersRecord) -> VoterSet:
+    return VoterSet(
+        tuple(
+            Voter(
+                key=ReplicaKey(voter.voter_id, voter.voter_directory_id),
+                endpoints={endpoint.name: (endpoint.host, endpoint.port) for endpoint in voter.endpoints},
+                min_kraft_version=voter.k_raft_version_feature.min_supported_version,
+                max_kraft_version=voter.k_raft_version_feature.max_supported_version,
+            )
+            for voter in record.voters
+        )
+    )
