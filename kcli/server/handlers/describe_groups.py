@@ -1,0 +1,38 @@
+"""DescribeGroups (key 15, versions 0-6): the state and members of classic groups.
+
+A group that is missing or of another type is "Dead", and from version 6 on also GROUP_ID_NOT_FOUND (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from kcli.errors import KafkaError
+from kcli.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from kcli.server.context import RequestContext
+from kcli.server.group_ids import require_group_id
+
+
+def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=tuple(_described(context, group_id) for group_id in request.groups))
+
+
+def error_response(
+    _context: RequestContext, request: DescribeGroupsRequest, error: KafkaError
+) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=tuple(_failed(group_id, error) for group_id in request.groups))
+
+
+def _described(context: RequestContext, group_id: str) -> DescribedGroup:
+    try:
+        require_group_id(group_id)
+        shard = context.broker.groups.runner(group_id).shard
+    except KafkaError as error:
+        return _failed(group_id, error)
+    return shard.describe_group(group_id, context.api_version)
+
+
+def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)

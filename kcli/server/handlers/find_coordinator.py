@@ -1,0 +1,107 @@
+"""FindCoordinator (key 10, versions 0-6): which broker coordinates a group or a transactional id. KIP-98, 699, 932.
+
+Before version 4 one key is asked, since then several, each with its own error. Where the internal topic is missing it
+is created first. No leader, or a leader without the client's listener, is COORDINATOR_NOT_AVAILABLE. Share keys are
+INVALID_REQUEST: this broker does not keep share state.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from kcli.coordinator.hashing import partition_for
+from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from kcli.server.context import RequestContext
+from kcli.server.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic, create
+
+_BATCHED_FROM = 4
+_NO_NODE = -1
+_NO_PORT = -1
+
+
+class CoordinatorType(IntEnum):
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+_TOPICS = {CoordinatorType.GROUP: GROUP_TOPIC, CoordinatorType.TRANSACTION: TRANSACTION_TOPIC}
+
+
+def handle(context: RequestContext, request: FindCoordinatorRequest) -> object:
+    topic = _TOPICS.get(CoordinatorType(request.key_type)) if request.key_type in CoordinatorType else None
+    if topic is None:
+        return _failed(context.api_version, request, ErrorCode.INVALID_REQUEST)
+    if topic.name not in context.broker.metadata.topics:
+        return _create_and_find(context, request, topic)
+    return _find(context, request, topic)
+
+
+def error_response(
+    context: RequestContext, request: FindCoordinatorRequest, error: KafkaError
+) -> FindCoordinatorResponse:
+    return _failed(context.api_version, request, error.code)
+
+
+async def _create_and_find(
+    context: RequestContext, request: FindCoordinatorRequest, topic: InternalTopic
+) -> FindCoordinatorResponse:
+    if not await create(context, topic):
+        return _failed(context.api_version, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _find(context, request, topic)
+
+
+def _find(
+    context: RequestContext, request: FindCoordinatorRequest, topic: InternalTopic
+) -> FindCoordinatorResponse:
+    version = context.api_version
+    return _response(version, tuple(_locate(context, topic, key) for key in _keys(version, request)))
+
+
+def _locate(context: RequestContext, topic: InternalTopic, key: str) -> Coordinator:
+    image = context.broker.metadata
+    found = image.topics.topic(topic.name)
+    if found is None:
+        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    # The number of partitions is the topic's own: all brokers must agree, whatever is configured here.
+    partition = found.partitions.get(partition_for(key, len(found.partitions)))
+    broker = None if partition is None else image.brokers.get(partition.leader)
+    endpoint = None if broker is None or broker.fenced else broker.endpoints.get(context.listener)
+    if broker is None or endpoint is None:
+        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(key=key, node_id=broker.id, host=endpoint.host, port=endpoint.port)
+
+
+def _keys(version: int, request: FindCoordinatorRequest) -> tuple[str, ...]:
+    return request.coordinator_keys if version >= _BATCHED_FROM else (request.key,)
+
+
+def _failed(version: int, request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
+    return _response(version, tuple(_nowhere(key, code) for key in _keys(version, request)))
+
+
+def _nowhere(key: str, code: ErrorCode) -> Coordinator:
+    return Coordinator(key=key, node_id=_NO_NODE, port=_NO_PORT, error_code=code)
+
+
+def _response(version: int, found: tuple[Coordinator, ...]) -> FindCoordinatorResponse:
+    if version >= _BATCHED_FROM:
+        return FindCoordinatorResponse(coordinators=found)
+    (only,) = found
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=_message(only.error_code),
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )
+
+
+def _message(code: ErrorCode) -> str:
+    """What Kafka puts there, which for success is the name of the code."""
+    return code.name if code is ErrorCode.NONE else error_for(code).message

@@ -1,0 +1,27 @@
+"""Heartbeat (key 12, versions 0-4): a member is alive, and learns of a rebalance. KIP-345.
+
+While the group is being loaded every heartbeat is fine: its session begins anew afterwards.
+"""
+
+from __future__ import annotations
+
+from kcli.errors import CoordinatorLoadInProgressException, ErrorCode
+from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kcli.server.context import RequestContext
+from kcli.server.group_ids import require_group_id
+
+_FINE = HeartbeatResponse()
+
+
+def handle(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    require_group_id(request.group_id)
+    groups = context.broker.groups
+    try:
+        runner = groups.runner(request.group_id)
+    except CoordinatorLoadInProgressException:
+        return _FINE
+    code = runner.shard.heartbeat(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id, groups.now_ms()
+    )
+    runner.wake_in_time()
+    return _FINE if code is ErrorCode.NONE else HeartbeatResponse(error_code=code)

@@ -1,0 +1,28 @@
+"""JoinGroup (key 11, versions 0-9): a member enters a generation. KIP-62, 345, 389, 394, 559, 800, 814."""
+
+from __future__ import annotations
+
+from kcli.coordinator.group.failure import fail_join
+from kcli.coordinator.group.join import Caller
+from kcli.errors import KafkaError
+from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kcli.server.context import RequestContext
+from kcli.server.group_ids import client_host, require_group_id
+
+
+def handle(context: RequestContext, request: JoinGroupRequest) -> object:
+    require_group_id(request.group_id)
+    caller = Caller(
+        api_version=context.api_version,
+        client_id=context.client_id or "",
+        client_host=client_host(context),
+    )
+    return context.broker.groups.call(
+        request.group_id, lambda shard, token, now_ms: shard.join_group(request, caller, token, now_ms)
+    )
+
+
+def error_response(
+    _context: RequestContext, request: JoinGroupRequest, error: KafkaError
+) -> JoinGroupResponse:
+    return fail_join(request, error.code)

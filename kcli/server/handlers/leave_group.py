@@ -1,0 +1,15 @@
+"""LeaveGroup (key 13, versions 0-5): members go, one (v0-2) or many (v3+, also by instance id). KIP-345, 800."""
+
+from __future__ import annotations
+
+from kcli.protocol.messages.leave_group import LeaveGroupRequest
+from kcli.server.context import RequestContext
+from kcli.server.group_ids import require_group_id
+
+
+def handle(context: RequestContext, request: LeaveGroupRequest) -> object:
+    require_group_id(request.group_id)
+    version = context.api_version
+    return context.broker.groups.call(
+        request.group_id, lambda shard, token, now_ms: shard.leave_group(request, version, token, now_ms)
+    )

@@ -1,0 +1,21 @@
+"""ListGroups (key 16, versions 0-5): the groups this broker coordinates, by state (v4+, KIP-518) and type (v5+,
+KIP-848), both without regard to case."""
+
+from __future__ import annotations
+
+from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kcli.server.context import RequestContext
+
+
+def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    states = {state.lower() for state in request.states_filter}
+    types = {group_type.lower() for group_type in request.types_filter}
+    return ListGroupsResponse(
+        groups=tuple(
+            group
+            for runner in context.broker.groups.runners()
+            for group in runner.shard.list_groups()
+            if (not states or group.group_state.lower() in states)
+            and (not types or group.group_type.lower() in types)
+        )
+    )

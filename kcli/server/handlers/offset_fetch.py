@@ -1,0 +1,156 @@
+"""OffsetFetch (key 9, versions 1-9): how far groups got; one group before version 8, several since (KIP-709).
+
+Null topics (v2+) ask for every partition with an offset. A missing offset is -1 without an error. With require_stable
+(v7+, KIP-447) partitions in an open transaction are UNSTABLE_OFFSET_COMMIT, and the answer waits for the writes before
+it. An error of a group stands in the group (v8+), at the top (v2-7) or in each of its partitions (v1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kcli.errors import ErrorCode, KafkaError
+from kcli.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from kcli.server.context import RequestContext
+
+_BATCHED_FROM = 8
+_TOP_LEVEL_ERROR_FROM = 2
+_NO_OFFSET = -1
+
+
+def handle(context: RequestContext, request: OffsetFetchRequest) -> object:
+    groups = _groups(context.api_version, request)
+    if request.require_stable:
+        barriers = _barriers(context, groups)
+        if barriers:
+            return _answer_after(barriers, context, request, groups)
+    return _answer(context, request, groups)
+
+
+def error_response(
+    context: RequestContext, request: OffsetFetchRequest, error: KafkaError
+) -> OffsetFetchResponse:
+    groups = _groups(context.api_version, request)
+    failed = tuple(
+        OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code) for group in groups
+    )
+    return _lowered(context.api_version, groups, failed)
+
+
+def _groups(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchRequestGroup, ...]:
+    """Every version as version 8 says it."""
+    if version >= _BATCHED_FROM:
+        return request.groups
+    topics = None
+    if request.topics is not None:
+        topics = tuple(
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        )
+    return (OffsetFetchRequestGroup(group_id=request.group_id, topics=topics),)
+
+
+def _barriers(
+    context: RequestContext, groups: tuple[OffsetFetchRequestGroup, ...]
+) -> list[asyncio.Future[None]]:
+    barriers = []
+    for group in groups:
+        try:
+            barrier = context.broker.groups.runner(group.group_id).when_written()
+        except KafkaError:
+            continue  # the answer will say so
+        if barrier is not None:
+            barriers.append(barrier)
+    return barriers
+
+
+async def _answer_after(
+    barriers: list[asyncio.Future[None]],
+    context: RequestContext,
+    request: OffsetFetchRequest,
+    groups: tuple[OffsetFetchRequestGroup, ...],
+) -> OffsetFetchResponse:
+    await asyncio.wait(barriers)
+    return _answer(context, request, groups)
+
+
+def _answer(
+    context: RequestContext, request: OffsetFetchRequest, groups: tuple[OffsetFetchRequestGroup, ...]
+) -> OffsetFetchResponse:
+    fetched = tuple(_fetch(context, group, request.require_stable) for group in groups)
+    return _lowered(context.api_version, groups, fetched)
+
+
+def _fetch(
+    context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    topics = None
+    if group.topics is not None:
+        topics = tuple((topic.name, topic.partition_indexes) for topic in group.topics)
+    try:
+        shard = context.broker.groups.runner(group.group_id).shard
+    except KafkaError as error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
+    return shard.fetch_offsets(
+        group.group_id,
+        topics,
+        member_id=group.member_id,
+        member_epoch=group.member_epoch,
+        require_stable=require_stable,
+    )
+
+
+def _lowered(
+    version: int,
+    groups: tuple[OffsetFetchRequestGroup, ...],
+    fetched: tuple[OffsetFetchResponseGroup, ...],
+) -> OffsetFetchResponse:
+    if version >= _BATCHED_FROM:
+        return OffsetFetchResponse(groups=fetched)
+    (asked,), (found,) = groups, fetched
+    if found.error_code is not ErrorCode.NONE and version < _TOP_LEVEL_ERROR_FROM:
+        return OffsetFetchResponse(topics=_failed_partitions(asked, found.error_code))
+    return OffsetFetchResponse(
+        error_code=found.error_code,
+        topics=tuple(
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetFetchResponsePartition(
+                        partition_index=each.partition_index,
+                        committed_offset=each.committed_offset,
+                        committed_leader_epoch=each.committed_leader_epoch,
+                        metadata=each.metadata,
+                        error_code=each.error_code,
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in found.topics
+        ),
+    )
+
+
+def _failed_partitions(
+    asked: OffsetFetchRequestGroup, code: ErrorCode
+) -> tuple[OffsetFetchResponseTopic, ...]:
+    return tuple(
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=tuple(
+                OffsetFetchResponsePartition(
+                    partition_index=partition, committed_offset=_NO_OFFSET, error_code=code
+                )
+                for partition in topic.partition_indexes
+            ),
+        )
+        for topic in asked.topics or ()
+    )

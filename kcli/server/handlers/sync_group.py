@@ -1,0 +1,25 @@
+"""SyncGroup (key 14, versions 0-5): the leader hands in the assignment, everybody gets theirs. KIP-345, 559.
+
+From version 5 on the protocol type and name must be given, so that a member of another generation's protocol is found
+out.
+"""
+
+from __future__ import annotations
+
+from kcli.errors import InconsistentGroupProtocolException
+from kcli.protocol.messages.sync_group import SyncGroupRequest
+from kcli.server.context import RequestContext
+from kcli.server.group_ids import require_group_id
+
+_PROTOCOL_REQUIRED_FROM = 5
+
+
+def handle(context: RequestContext, request: SyncGroupRequest) -> object:
+    require_group_id(request.group_id)
+    if context.api_version >= _PROTOCOL_REQUIRED_FROM and (
+        request.protocol_type is None or request.protocol_name is None
+    ):
+        raise InconsistentGroupProtocolException
+    return context.broker.groups.call(
+        request.group_id, lambda shard, token, now_ms: shard.sync_group(request, token, now_ms)
+    )
