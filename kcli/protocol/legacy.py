@@ -8,6 +8,7 @@ inner offsets count from 0 (KIP-31).
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -73,14 +74,27 @@ def read_message_header(buffer: Buffer, position: int) -> MessageHeader:
     return MessageHeader(offset, size, crc, magic, attributes & _ATTRIBUTES_MASK[magic], timestamp_ms)
 
 
+class CheckedRecord(NamedTuple):
+    """A record with its own checksum: each message of these formats has one, also inside a wrapper."""
+
+    record: Record
+    crc: int
+    is_valid: bool
+
+
 def read_messages(entry: bytes, *, limit: int) -> Iterator[Record]:
     """The records of one whole entry: itself, or what its compressed value holds."""
-    header, record = _read_message(entry, 0, len(entry))
+    return (checked.record for checked in read_checked_messages(entry, limit=limit))
+
+
+def read_checked_messages(entry: bytes, *, limit: int) -> Iterator[CheckedRecord]:
+    """`read_messages` with checksums; a wrong one is told, not refused."""
+    header, outer = _read_message(entry, 0, len(entry))
     codec = header.attributes & _CODEC_MASK
     if not codec:
-        yield record
+        yield outer
         return
-    if record.value is None:
+    if outer.record.value is None:
         raise InvalidRecordException(
             f"Found invalid compressed record set with null value (magic = {header.magic}) "
             f"at offset {header.offset}"
@@ -89,14 +103,16 @@ def read_messages(entry: bytes, *, limit: int) -> Iterator[Record]:
         raise InvalidRecordException(
             f"Unknown compression type id: {codec} in a magic {header.magic} message"
         )
-    inner = _read_inner(decompress(Codec(codec), record.value, limit), header)
-    shift = header.offset - inner[-1].offset if header.magic == 1 else 0
-    for message in inner:
-        timestamp_ms = header.timestamp_ms if header.attributes & _LOG_APPEND_TIME else message.timestamp_ms
-        yield message._replace(offset=message.offset + shift, timestamp_ms=timestamp_ms)
+    inner = _read_inner(decompress(Codec(codec), outer.record.value, limit), header)
+    shift = header.offset - inner[-1].record.offset if header.magic == 1 else 0
+    for checked in inner:
+        record = checked.record
+        timestamp_ms = header.timestamp_ms if header.attributes & _LOG_APPEND_TIME else record.timestamp_ms
+        placed = record._replace(offset=record.offset + shift, timestamp_ms=timestamp_ms)
+        yield checked._replace(record=placed)
 
 
-def _read_inner(message_set: bytes, wrapper: MessageHeader) -> list[Record]:
+def _read_inner(message_set: bytes, wrapper: MessageHeader) -> list[CheckedRecord]:
     records = []
     position = 0
     while position < len(message_set):
@@ -117,7 +133,7 @@ def _read_inner(message_set: bytes, wrapper: MessageHeader) -> list[Record]:
     return records
 
 
-def _read_message(buffer: bytes, position: int, limit: int) -> tuple[MessageHeader, Record]:
+def _read_message(buffer: bytes, position: int, limit: int) -> tuple[MessageHeader, CheckedRecord]:
     header = read_message_header(buffer, position)
     end = position + header.message_size + _LOG_OVERHEAD
     if end > limit:
@@ -132,7 +148,9 @@ def _read_message(buffer: bytes, position: int, limit: int) -> tuple[MessageHead
         raise InvalidRecordException(
             f"{end - body} bytes are left after the message at offset {header.offset}"
         )
-    return header, Record(header.offset, header.timestamp_ms, key, value)
+    is_valid = zlib.crc32(memoryview(buffer)[position + CRC_END : end]) == header.crc
+    record = Record(header.offset, header.timestamp_ms, key, value)
+    return header, CheckedRecord(record, header.crc, is_valid)
 
 
 def _read_bytes(buffer: bytes, position: int, end: int) -> tuple[bytes | None, int]:

@@ -10,7 +10,7 @@ import re
 from typing import Annotated
 from uuid import UUID
 
-from kcli.errors import CorruptRecordError
+from kcli.protocol.records.framing import decode_framed, encode_framed
 from kcli.protocol.records.schema import (
     ZERO_UUID,
     Int8,
@@ -19,17 +19,13 @@ from kcli.protocol.records.schema import (
     Int64,
     Json,
     UInt16,
-    decode,
-    encode,
     record,
     schema_of,
     since,
     tag,
     to_json,
 )
-from kcli.protocol.varint import VarintError, encode_uvarint, read_uvarint
 
-FRAME_VERSION = 1
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
 # metadata.version levels at which record versions change (MetadataVersion in KIP-584's terms).
@@ -353,27 +349,12 @@ def _lowest_version(change: BrokerRegistrationChangeRecord) -> int:
 
 def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
     """The value of a record of the metadata log, framing included."""
-    frame = (FRAME_VERSION, schema_of(type(record)).key, version)
-    return b"".join(map(encode_uvarint, frame)) + encode(record, version)
+    return encode_framed(record, version)
 
 
 def decode_metadata_record(value: bytes) -> tuple[MetadataRecord, int]:
     """(record, its version). CorruptRecordError for broken bytes and for types this release does not know."""
-    try:
-        frame_version, position = read_uvarint(value, 0)
-        if frame_version != FRAME_VERSION:
-            raise CorruptRecordError(
-                f"Could not deserialize metadata record due to unknown frame version {frame_version}"
-                f"(only frame version {FRAME_VERSION} is supported)"
-            )
-        key, position = read_uvarint(value, position)
-        version, position = read_uvarint(value, position)
-    except (IndexError, VarintError) as error:
-        raise CorruptRecordError(f"Error while reading the frame of a metadata record: {error}") from None
-    cls = _TYPES.get(key)
-    if cls is None:
-        raise CorruptRecordError(f"Unknown metadata id {key}")
-    return decode(cls, version, value, position), version
+    return decode_framed(_TYPES, value)
 
 
 def metadata_record_type_name(record: MetadataRecord) -> str:

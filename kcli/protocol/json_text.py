@@ -1,0 +1,52 @@
+"""JSON as Jackson writes it, compact: what Kafka's tools print for records.
+
+It differs from Python's in two places: control characters are escaped in upper case, and numbers with a fraction are
+spelt by Java's `Double.toString` (`1.0E7`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+
+from kcli.protocol.records.schema import Json
+
+_ESCAPED = re.compile(r'[\x00-\x1f"\\]')
+_SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+# Java writes a plain decimal from 10^-3 up to, not including, 10^7.
+_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
+
+
+def dumps(value: Json) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return _double(value)
+        case str():
+            return '"' + _ESCAPED.sub(_escape, value) + '"'
+        case list():
+            return "[" + ",".join([dumps(item) for item in value]) + "]"
+        case dict():
+            return "{" + ",".join([f"{dumps(name)}:{dumps(item)}" for name, item in value.items()]) + "}"
+
+
+def _double(value: float) -> str:
+    if not math.isfinite(value):  # JSON has no such number; Jackson writes it as a string
+        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
+        return repr(value)
+    exact = Decimal(repr(value)).normalize()
+    sign, digits, _ = exact.as_tuple()
+    first, *rest = map(str, digits)
+    return f"{'-' if sign else ''}{first}.{''.join(rest) or '0'}E{exact.adjusted()}"
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    return _SHORT.get(character) or f"\\u{ord(character):04X}"
