@@ -146,7 +146,7 @@ def _settle(log: PartitionLog, state: LoadState, settings: LogSettings, *, trust
         # No snapshot after a clean stop: nobody wrote with a producer id (or Kafka was too old to know them).
         for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.log_end_offset]:
             log.producers.end_offset = offset
-            log.take_snapshot()
+            log.snapshots.take(log.producers)
     else:
         log.rebuild_producers(settings.now_ms())
     log.high_watermark = log.log_start_offset
@@ -273,11 +273,11 @@ def _new_segment(
 def _remove_stray_snapshots(log: PartitionLog) -> None:
     """Snapshots belong to segments; one alone may stand above the last segment, the newest."""
     bases = {segment.base_offset for segment in log.segments}
-    offsets = sorted(log.snapshot_offsets())
+    offsets = log.snapshots.offsets()
     for offset in offsets:
         newest = offset == offsets[-1] and offset > log.segments[-1].base_offset
         if offset not in bases and not newest:
-            log.remove_snapshot(offset)
+            log.snapshots.remove(offset)
 
 
 class Recovery:
@@ -299,10 +299,10 @@ class Recovery:
         end = unsure[0].base_offset
         for nth, segment in enumerate(unsure):
             log.producers.end_offset = max(log.producers.end_offset, segment.base_offset)
-            log.take_snapshot()
+            log.snapshots.take(log.producers)
             end, cut = self._recover(segment)
             log.producers.end_offset = end
-            log.take_snapshot()
+            log.snapshots.take(log.producers)
             if cut:
                 later = unsure[nth + 1 :]
                 logger.warning(
@@ -319,9 +319,9 @@ class Recovery:
     def _rewind_producers(self, first: Segment) -> None:
         """Producers as they were where recovery begins; snapshots of what is read again are not believed."""
         log = self._log
-        for offset in log.snapshot_offsets():
+        for offset in log.snapshots.offsets():
             if offset > first.base_offset:
-                log.remove_snapshot(offset)
+                log.snapshots.remove(offset)
         log.log_end_offset = first.base_offset
         log.rebuild_producers(self._now_ms)
 

@@ -22,13 +22,15 @@ from kcli.errors import (
     StorageError,
 )
 from kcli.protocol.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid, iter_batches
-from kcli.runtime.disk import Buffer, File
+from kcli.runtime.disk import Buffer
 from kcli.storage.directory import LogDirectory, on_disk
-from kcli.storage.files import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_name, offset_of
 from kcli.storage.index import TimestampOffset
 from kcli.storage.leader_epochs import LeaderEpochCache
-from kcli.storage.producer_state import ProducerEntry, ProducerState, read_marker, read_snapshot
+from kcli.storage.producer_state import ProducerEntry, ProducerState, read_marker
+from kcli.storage.retention import deletable_count
 from kcli.storage.segment import Segment
+from kcli.storage.slice import LogSlice
+from kcli.storage.snapshots import ProducerSnapshots
 from kcli.storage.transaction_index import AbortedTransaction
 from kcli.storage.validation import LOG_APPEND_TIME, PlacedBatch, check_client_batch, place
 
@@ -52,34 +54,6 @@ class AppendResult:
     log_start_offset: int
     size_bytes: int
     duplicate: bool = False
-
-
-@dataclass(slots=True)
-class LogSlice:
-    """Whole batches in a segment's file. `file` stays readable while the slice lives, whatever becomes of the log."""
-
-    base_position: int
-    size_bytes: int
-    file: File
-    directory: LogDirectory
-
-    def read(self) -> bytes:
-        """The batches; may wait for the device."""
-        if not self.size_bytes:
-            return b""
-        try:
-            return self.file.read_at(self.base_position, self.size_bytes)
-        except OSError as error:
-            raise self.directory.failed(error) from error
-
-    def read_cached(self) -> bytes | None:
-        """The batches if the page cache has them, else None."""
-        if not self.size_bytes:
-            return b""
-        try:
-            return self.file.read_cached_at(self.base_position, self.size_bytes)
-        except OSError as error:
-            raise self.directory.failed(error) from error
 
 
 class PartitionLog:
@@ -112,6 +86,7 @@ class PartitionLog:
         self.segments = segments
         self.leader_epochs = leader_epochs
         self.producers = producers
+        self.snapshots = ProducerSnapshots(directory.disk, path)
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
@@ -351,7 +326,7 @@ class PartitionLog:
         else:
             active.seal()
             self.producers.end_offset = base_offset
-            self.take_snapshot()
+            self.snapshots.take(self.producers)
         self._add_segment(base_offset, now_ms)
         if self.recovery_point < base_offset:
             self.directory.background(lambda: self._flush_in_background(base_offset))
@@ -516,11 +491,14 @@ class PartitionLog:
     @on_disk
     def delete_old_segments(self, now_ms: int) -> int:
         """Retention: returns how many segments it removed. Log start first, then size, then time."""
-        deletable = self._past_log_start()
-        config = self.config
-        if config.delete:
-            deletable = max(deletable, self._past_size(config.retention_bytes, deletable))
-            deletable = max(deletable, self._past_time(config.retention_ms, now_ms))
+        deletable = deletable_count(
+            self.segments,
+            self.config,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            high_watermark=self.high_watermark,
+            now_ms=now_ms,
+        )
         if not deletable:
             return 0
         if deletable == len(self.segments):
@@ -531,51 +509,13 @@ class PartitionLog:
             self._move_log_start(next_base)
         return deletable
 
-    def _bases_after(self) -> list[int]:
-        """Where each segment ends: the next one's base offset, the log end for the last."""
-        return [*(segment.base_offset for segment in self.segments[1:]), self.log_end_offset]
-
-    def _past_log_start(self) -> int:
-        ends = self._bases_after()[:-1]
-        return sum(1 for end in ends if end <= self.log_start_offset)
-
-    def _past_size(self, retention_bytes: int, already: int) -> int:
-        if retention_bytes < 0:
-            return 0
-        excess = sum(segment.size_bytes for segment in self.segments[already:]) - retention_bytes
-        count = already
-        for segment, end in zip(self.segments[already:], self._bases_after()[already:], strict=True):
-            if not segment.size_bytes and segment is self.segments[-1]:
-                break
-            if excess - segment.size_bytes < 0 or end > self.high_watermark:
-                break
-            excess -= segment.size_bytes
-            count += 1
-        return count
-
-    def _past_time(self, retention_ms: int, now_ms: int) -> int:
-        if retention_ms < 0:
-            return 0
-        count = 0
-        for segment, end in zip(self.segments, self._bases_after(), strict=True):
-            if not segment.size_bytes and segment is self.segments[-1]:
-                break
-            if now_ms - segment.largest_timestamp_ms() <= retention_ms or end > self.high_watermark:
-                break
-            count += 1
-        return count
-
     def drop_segments(self, segments: Sequence[Segment]) -> None:
         """Takes segments and their snapshots out of the log; the files go when no reader can want them."""
         due_ms = self._now_ms() + self.config.file_delete_delay_ms
         for segment in segments:
             self.segments.remove(segment)
-            paths = segment.rename_deleted()
+            paths = segment.rename_deleted() + self.snapshots.rename_deleted(segment.base_offset)
             segment.close()
-            snapshot = self._snapshot_path(segment.base_offset)
-            if self.directory.disk.exists(snapshot):
-                self.directory.disk.rename(snapshot, snapshot + DELETED_SUFFIX)
-                paths.append(snapshot + DELETED_SUFFIX)
             self.directory.deletions.add(paths, due_ms)
 
     # --- durability
@@ -603,25 +543,16 @@ class PartitionLog:
 
     def _flush_in_background(self, base_offset: int) -> None:
         try:
-            snapshot = self._snapshot_path(base_offset)
-            if self.directory.disk.exists(snapshot):
-                self._sync_file(snapshot)
+            self.snapshots.sync(base_offset)
             self.flush(base_offset)
         except (OSError, StorageError) as error:
             self.directory.failed(error)
-
-    def _sync_file(self, path: str) -> None:
-        file = self.directory.disk.open(path)
-        try:
-            file.sync()
-        finally:
-            file.close()
 
     @on_disk
     def close(self, *, clean: bool) -> None:
         """`clean`: leaves the files as Kafka would, and everything on the device."""
         if clean:
-            self.take_snapshot()
+            self.snapshots.take(self.producers)
             self.segments[-1].seal()
             self.flush()
         for segment in self.segments:
@@ -629,36 +560,11 @@ class PartitionLog:
 
     # --- producer state
 
-    def _snapshot_path(self, offset: int) -> str:
-        return f"{self.path}/{offset_name(offset, SNAPSHOT_SUFFIX)}"
-
-    def take_snapshot(self) -> None:
-        """Writes the producers' state at `producers.end_offset`, unless it is there already."""
-        producers = self.producers
-        if producers.end_offset > producers.last_snapshot_offset:
-            file = self.directory.disk.open(self._snapshot_path(producers.end_offset), create=True)
-            try:
-                file.truncate(0)
-                file.write_at(0, producers.encode())
-            finally:
-                file.close()
-            producers.last_snapshot_offset = producers.end_offset
-
-    def snapshot_offsets(self) -> list[int]:
-        names = (entry.name for entry in self.directory.disk.list_dir(self.path))
-        offsets = (offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
-        return [offset for offset in offsets if offset is not None]
-
-    def remove_snapshot(self, offset: int) -> None:
-        self.directory.disk.remove(self._snapshot_path(offset))
-
     def rebuild_producers(self, now_ms: int) -> None:
         """Brings the producers to the log end: the newest snapshot that can serve, then the batches after it."""
         end = self.log_end_offset
-        for offset in self.snapshot_offsets():
-            if offset > end or offset <= self.log_start_offset:
-                self.remove_snapshot(offset)
-        self.load_snapshot(end, now_ms)
+        self.snapshots.remove_outside(self.log_start_offset, end)
+        self.snapshots.load(self.producers, end, now_ms)
         to_snapshot = {segment.base_offset for segment in self.segments[-2:]}
         for segment in list(self._segments_from(self.producers.end_offset)):
             if segment.base_offset >= end:
@@ -666,24 +572,10 @@ class PartitionLog:
             start = max(segment.base_offset, self.producers.end_offset, self.log_start_offset)
             self.producers.end_offset = start
             if segment.base_offset in to_snapshot:
-                self.take_snapshot()
+                self.snapshots.take(self.producers)
             self._replay(segment, start)
         self.producers.end_offset = end
-        self.take_snapshot()
-
-    def load_snapshot(self, end: int, now_ms: int) -> None:
-        """Starts the producers from the newest readable snapshot at or below `end`; corrupt ones are removed."""
-        self.producers.clear()
-        for offset in reversed(self.snapshot_offsets()):
-            if offset > end:
-                continue
-            try:
-                entries = read_snapshot(self.directory.disk, self._snapshot_path(offset))
-            except CorruptRecordError:
-                self.remove_snapshot(offset)
-                continue
-            self.producers.load(entries, offset, now_ms)
-            return
+        self.snapshots.take(self.producers)
 
     def _replay(self, segment: Segment, start_offset: int) -> None:
         """Feeds the batches of a segment from `start_offset` on to the producers, with no checks."""

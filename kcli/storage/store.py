@@ -476,8 +476,10 @@ class LogStore:
 
         if clean and self._threads > 1:
             with ThreadPoolExecutor(self._threads, "log-closing") as threads:  # each waits for the device
-                return all(list(threads.map(close, logs)))
-        return all([close(log) for log in logs])
+                closed = list(threads.map(close, logs))
+        else:
+            closed = [close(log) for log in logs]
+        return all(closed)
 
     def _release_locks(self) -> None:
         for path, lock in list(self._locks.items()):

@@ -1,0 +1,36 @@
+"""What a read of a log returns: where the bytes are. They are fetched only when they can be had without waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcli.runtime.disk import File
+from kcli.storage.directory import LogDirectory
+
+
+@dataclass(slots=True)
+class LogSlice:
+    """Whole batches in a segment's file. `file` stays readable while the slice lives, whatever becomes of the log."""
+
+    base_position: int
+    size_bytes: int
+    file: File
+    directory: LogDirectory
+
+    def read(self) -> bytes:
+        """The batches; may wait for the device."""
+        if not self.size_bytes:
+            return b""
+        try:
+            return self.file.read_at(self.base_position, self.size_bytes)
+        except OSError as error:
+            raise self.directory.failed(error) from error
+
+    def read_cached(self) -> bytes | None:
+        """The batches if the page cache has them, else None."""
+        if not self.size_bytes:
+            return b""
+        try:
+            return self.file.read_cached_at(self.base_position, self.size_bytes)
+        except OSError as error:
+            raise self.directory.failed(error) from error
