@@ -1,0 +1,336 @@
+"""Fetch (key 1, versions 4-18): whole batches from the logs, waiting up to max_wait_ms for min_bytes of them.
+
+Consumers read up to the high watermark, or with read_committed up to the last stable offset and with the list of
+aborted transactions (KIP-98); followers read to the log end. Sessions are KIP-227, divergence by epoch KIP-595, topic
+ids (v13) KIP-516, leader hints (v16) KIP-951. What the page cache holds is read on the event loop without waiting;
+what it does not hold is read in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.errors import (
+    ErrorCode,
+    KafkaError,
+    KafkaStorageException,
+    NotLeaderOrFollowerException,
+    OffsetOutOfRangeException,
+    StorageError,
+    UnknownLeaderEpochException,
+    UnknownTopicIdException,
+    UnsupportedCompressionTypeException,
+)
+from kcli.protocol.fetch_codec import TOPIC_ID_FROM
+from kcli.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from kcli.replica.parked import ParkedFetch
+from kcli.server.context import RequestContext
+from kcli.server.fetch_sessions import FetchScope, Target
+from kcli.server.handlers.produce import leader_endpoints
+from kcli.server.replicas import LeaderPartition
+from kcli.storage.log import LogSlice
+
+READ_COMMITTED = 1
+_LEADER_HINT_FROM = 16
+_STORAGE_ERROR_FROM = 6
+_ZSTD_FROM = 10
+_NO_LEADER = LeaderIdAndEpoch()
+_LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+@dataclass(slots=True)
+class Read:
+    """What one partition has to give: a slice of its log, or an answer without records."""
+
+    target: Target
+    leader: LeaderPartition | None
+    slice: LogSlice | None = None
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    aborted: tuple[AbortedTransaction, ...] | None = None
+    answer: PartitionData | None = None
+
+
+def handle(context: RequestContext, request: FetchRequest) -> Any:
+    broker = context.broker
+    scope = broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
+    reads = _read_all(context, scope)
+    size = _size(reads)
+    if request.max_wait_ms <= 0 or size >= request.min_bytes or _is_decided(reads) or not scope.targets:
+        return _respond(context, scope, reads)
+    return _park(context, scope, reads, size)
+
+
+def error_response(_context: RequestContext, _request: FetchRequest, error: KafkaError) -> FetchResponse:
+    return FetchResponse(error_code=error.code)
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def _read_all(context: RequestContext, scope: FetchScope) -> list[Read]:
+    """Slices in the order of the request, within its limits; the first one with records has at least a batch."""
+    request = scope.request
+    left = min(request.max_bytes, context.broker.fetch_max_bytes)
+    replica_id = max(request.replica_id, request.replica_state.replica_id)
+    reads = []
+    at_least_one = True
+    for target in scope.targets:
+        read = _read(context, request, target, replica_id, left, at_least_one)
+        if read.slice is not None and read.slice.size_bytes:
+            left -= read.slice.size_bytes
+            at_least_one = False
+        reads.append(read)
+    return reads
+
+
+def _read(
+    context: RequestContext,
+    request: FetchRequest,
+    target: Target,
+    replica_id: int,
+    left: int,
+    at_least_one: bool,
+) -> Read:
+    wants = target.wants
+    topic = target.topic
+    try:
+        if context.api_version >= TOPIC_ID_FROM:
+            found = context.broker.metadata.topics.topic_by_id(target.topic_id)
+            if found is None:
+                raise UnknownTopicIdException
+            topic = found.name
+        leader = context.broker.replicas.get(topic, wants.partition)
+        leader.check_epoch(wants.current_leader_epoch)
+        log = leader.log
+        if log.config.compression_type == "zstd" and context.api_version < _ZSTD_FROM:
+            raise UnsupportedCompressionTypeException
+        if replica_id >= 0 and replica_id not in leader.state.followers:
+            raise _not_a_replica(leader, wants.current_leader_epoch)
+        if wants.last_fetched_epoch >= 0 and (diverged := _divergence(leader, target)) is not None:
+            return Read(target, leader, answer=diverged)
+        last_stable_offset = log.last_stable_offset
+        if replica_id >= 0:
+            limit = log.log_end_offset
+        elif request.isolation_level == READ_COMMITTED:
+            limit = last_stable_offset
+        else:
+            limit = log.high_watermark
+        size_max = max(min(left, wants.partition_max_bytes), 0)
+        part = log.read(wants.fetch_offset, size_max, end_offset=limit, at_least_one=at_least_one)
+        if replica_id >= 0:
+            leader.follower_fetched(
+                replica_id, log_start_offset=wants.log_start_offset, log_end_offset=wants.fetch_offset
+            )
+        aborted = None
+        if request.isolation_level == READ_COMMITTED and replica_id < 0:
+            aborted = _aborted(leader, wants.fetch_offset, part, limit)
+        return Read(target, leader, part, log.high_watermark, last_stable_offset, aborted)
+    except KafkaError as error:
+        return Read(target, None, answer=_failed(context, topic, wants.partition, error))
+    except StorageError as error:
+        return Read(
+            target, None, answer=_failed(context, topic, wants.partition, KafkaStorageException(str(error)))
+        )
+
+
+def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:
+    if epoch >= 0:
+        return UnknownLeaderEpochException(f"{leader} has no such replica in epoch {leader.leader_epoch}")
+    return NotLeaderOrFollowerException(f"{leader} has no such replica")
+
+
+def _divergence(leader: LeaderPartition, target: Target) -> PartitionData | None:
+    """Where the reader's log parted from ours, if it did (KIP-595)."""
+    wants, log = target.wants, leader.log
+    epoch, end_offset = log.end_offset_for_epoch(wants.last_fetched_epoch)
+    if epoch < 0 or wants.fetch_offset < log.log_start_offset:
+        raise OffsetOutOfRangeException
+    if epoch >= wants.last_fetched_epoch and end_offset >= wants.fetch_offset:
+        return None
+    return PartitionData(
+        partition_index=wants.partition,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end_offset),
+    )
+
+
+def _aborted(
+    leader: LeaderPartition, offset: int, part: LogSlice, limit: int
+) -> tuple[AbortedTransaction, ...]:
+    """Transactions in the slice that a read_committed consumer has to drop."""
+    log = leader.log
+    # Where the slice ends costs a look at the index; most logs have no aborted transaction at all.
+    if not part.size_bytes or not log.aborted_transactions(offset, limit):
+        return ()
+    upper = log.upper_bound_offset(offset, part.size_bytes)
+    return tuple(
+        AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+        for entry in log.aborted_transactions(offset, upper)
+    )
+
+
+def _failed(context: RequestContext, topic: str, index: int, error: KafkaError) -> PartitionData:
+    code, version = error.code, context.api_version
+    if code is ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_FROM:
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    leader = _NO_LEADER
+    if code in _LEADER_MOVED and version >= _LEADER_HINT_FROM:
+        image = context.broker.metadata.partition(topic, index)
+        if image is not None:
+            leader = LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
+    return PartitionData(
+        partition_index=index,
+        error_code=code,
+        high_watermark=-1,
+        aborted_transactions=None,
+        current_leader=leader,
+    )
+
+
+def _size(reads: list[Read]) -> int:
+    return sum(read.slice.size_bytes for read in reads if read.slice is not None)
+
+
+def _is_decided(reads: list[Read]) -> bool:
+    """An error or a divergence is told at once."""
+    return any(read.answer is not None for read in reads)
+
+
+# --- waiting ------------------------------------------------------------------------------------------------------
+
+
+def _park(
+    context: RequestContext, scope: FetchScope, reads: list[Read], size: int
+) -> asyncio.Future[FetchResponse]:
+    """Waits for appends; then reads again and answers, whatever there is by then."""
+    request = scope.request
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[FetchResponse] = loop.create_future()
+
+    def measure() -> int:
+        fresh = _read_all(context, scope)
+        return request.min_bytes if _is_decided(fresh) else _size(fresh)
+
+    def respond() -> None:
+        if answer.done():
+            return
+        try:
+            response = _respond(context, scope, _read_all(context, scope))
+        except Exception as error:  # the waiting future is the only one who can still be told
+            answer.set_exception(error)
+            return
+        if isinstance(response, asyncio.Future):
+            response.add_done_callback(lambda done: _hand_over(done, answer))
+        else:
+            answer.set_result(response)
+
+    def done() -> None:
+        timer.cancel()
+        # Not in the middle of somebody's append: other partitions of that request may follow.
+        loop.call_soon(respond)
+
+    parked = ParkedFetch(min_bytes=request.min_bytes, size_bytes=size, measure=measure, done=done)
+    timer = loop.call_later(request.max_wait_ms / 1000, parked.finish)
+    parked.park([read.leader.parked_fetches for read in reads if read.leader is not None])
+
+    def forget(settled: asyncio.Future[FetchResponse]) -> None:
+        if settled.cancelled():
+            timer.cancel()
+            parked.cancel()
+
+    answer.add_done_callback(forget)
+    return answer
+
+
+def _hand_over(done: asyncio.Future[FetchResponse], answer: asyncio.Future[FetchResponse]) -> None:
+    if answer.done():
+        return
+    error = done.exception()
+    if error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(done.result())
+
+
+# --- answering ----------------------------------------------------------------------------------------------------
+
+
+def _respond(context: RequestContext, scope: FetchScope, reads: list[Read]) -> Any:
+    """The response, or a future of it when the page cache does not hold all of the records."""
+    results = []
+    for read in reads:
+        if read.answer is None:
+            assert read.slice is not None
+            try:
+                records = read.slice.read_cached()
+            except StorageError as error:
+                _offline(context, read, error)
+            else:
+                if records is None:
+                    return asyncio.ensure_future(_respond_from_disk(context, scope, reads))
+                read.answer = _answer(read, records)
+        assert read.answer is not None
+        results.append((read.target, read.answer))
+    return _finish(context, scope, results)
+
+
+async def _respond_from_disk(context: RequestContext, scope: FetchScope, reads: list[Read]) -> FetchResponse:
+    loop = asyncio.get_running_loop()
+    results = []
+    for read in reads:
+        if read.answer is None:
+            assert read.slice is not None
+            try:
+                read.answer = _answer(read, await loop.run_in_executor(None, read.slice.read))
+            except StorageError as error:
+                _offline(context, read, error)
+        assert read.answer is not None
+        results.append((read.target, read.answer))
+    return _finish(context, scope, results)
+
+
+def _offline(context: RequestContext, read: Read, error: StorageError) -> None:
+    topic = read.target.topic if read.leader is None else read.leader.topic
+    read.answer = _failed(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
+
+
+def _answer(read: Read, records: bytes) -> PartitionData:
+    assert read.leader is not None
+    return PartitionData(
+        partition_index=read.target.wants.partition,
+        high_watermark=read.high_watermark,
+        last_stable_offset=read.last_stable_offset,
+        log_start_offset=read.leader.log.log_start_offset,
+        aborted_transactions=read.aborted,
+        records=records,
+    )
+
+
+def _finish(
+    context: RequestContext, scope: FetchScope, results: list[tuple[Target, PartitionData]]
+) -> FetchResponse:
+    leaders = {
+        read.current_leader.leader_id
+        for _target, read in results
+        if read.current_leader is not _NO_LEADER and read.current_leader.leader_id >= 0
+    }
+    endpoints: tuple[NodeEndpoint, ...] = ()
+    if leaders:
+        endpoints = tuple(
+            NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
+            for node, host, port, rack in leader_endpoints(context.broker.metadata, leaders, context.listener)
+        )
+    return scope.response(results, endpoints, context.broker.clock.now_ms())

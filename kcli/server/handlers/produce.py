@@ -1,0 +1,292 @@
+"""Produce (key 0, versions 3-13): append each partition's batch to the log of its leader.
+
+acks=1 is answered after the append, acks=all once the in-sync replicas have it, acks=0 not at all (an error then closes
+the connection). Partitions succeed and fail each on its own: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE,
+NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951) and so on. KIP-98 idempotence is the log's; record errors are KIP-467;
+topic ids from version 13 are KIP-516.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kcli.controller.image import MetadataImage
+from kcli.controller.topic_names import is_internal
+from kcli.errors import (
+    ErrorCode,
+    InvalidRecordException,
+    InvalidRequiredAcksException,
+    InvalidTopicException,
+    InvalidTxnStateException,
+    KafkaError,
+    ProtocolError,
+    TransactionalIdAuthorizationException,
+    UnknownTopicIdException,
+    UnsupportedCompressionTypeException,
+)
+from kcli.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from kcli.protocol.produce_codec import TOPIC_ID_FROM
+from kcli.replica.parked import ParkedProduce
+from kcli.server.context import RequestContext
+from kcli.server.replicas import ACKS_ALL, LeaderPartition
+from kcli.storage.log import AppendOrigin
+
+ZSTD_FROM = 7
+_LEADER_HINT_FROM = 10
+_ADMIN_CLIENT = "__admin_client"
+_MAGIC = 16
+_MAGIC_V2 = 2
+_ATTRIBUTES_LOW_BYTE = 22
+_CODEC_MASK = 0x07
+_ZSTD = 4
+_TRANSACTIONAL = 0x10
+_NO_LEADER = LeaderIdAndEpoch()
+
+Pending = list[tuple[LeaderPartition, int]]
+"""Partitions whose records are written but not committed, with the high watermark they wait for."""
+
+
+def handle(context: RequestContext, request: ProduceRequest) -> Any:
+    if request.acks not in (ACKS_ALL, 0, 1):
+        return error_response(context, request, InvalidRequiredAcksException())
+    if request.transactional_id is None and _has_transactional_batch(request):
+        return error_response(context, request, TransactionalIdAuthorizationException())
+    pending: Pending = []
+    now_ms = context.broker.clock.now_ms()
+    topics = tuple([_append_topic(context, request, topic, now_ms, pending) for topic in request.topic_data])
+    response = ProduceResponse(responses=topics)
+    if request.acks == 0:
+        _close_on_error(response)
+        return None
+    if pending:
+        return _wait(context, request, response, pending)
+    return _with_endpoints(context, response)
+
+
+def error_response(context: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
+    """The same error for every partition of the request."""
+    if request.acks == 0:
+        raise ProtocolError(f"Produce with acks=0 failed: {error.message}")
+    return ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=tuple(_failed(part.index, error) for part in topic.partition_data),
+            )
+            for topic in request.topic_data
+        )
+    )
+
+
+def _append_topic(
+    context: RequestContext, request: ProduceRequest, topic: TopicProduceData, now_ms: int, pending: Pending
+) -> TopicProduceResponse:
+    name = topic.name
+    if context.api_version >= TOPIC_ID_FROM:
+        found = context.broker.metadata.topics.topic_by_id(topic.topic_id)
+        if found is None:
+            error = UnknownTopicIdException()
+            rows = tuple(_failed(part.index, error) for part in topic.partition_data)
+            return TopicProduceResponse(topic_id=topic.topic_id, partition_responses=rows)
+        name = found.name
+    rows = tuple([_append(context, request, name, part, now_ms, pending) for part in topic.partition_data])
+    return TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=rows)
+
+
+def _append(
+    context: RequestContext,
+    request: ProduceRequest,
+    topic: str,
+    part: PartitionProduceData,
+    now_ms: int,
+    pending: Pending,
+) -> PartitionProduceResponse:
+    try:
+        records = part.records
+        leader = context.broker.replicas.get(topic, part.index)
+        if is_internal(topic) and context.client_id != _ADMIN_CLIENT:
+            raise InvalidTopicException
+        if records is None or len(records) <= _ATTRIBUTES_LOW_BYTE:
+            raise InvalidRecordException("Produce requests must have exactly one record batch per partition")
+        if records[_MAGIC] != _MAGIC_V2:
+            raise InvalidRecordException("Produce requests may only contain record batches with magic 2")
+        attributes = records[_ATTRIBUTES_LOW_BYTE]
+        if attributes & _CODEC_MASK == _ZSTD and context.api_version < ZSTD_FROM:
+            raise UnsupportedCompressionTypeException
+        if attributes & _TRANSACTIONAL:
+            return _refuse_transactional(part.index)
+        result = leader.append(records, acks=request.acks, origin=AppendOrigin.CLIENT, now_ms=now_ms)
+    except KafkaError as error:
+        return _failed(part.index, error, _leader_hint(context, topic, part.index, error))
+    if request.acks == ACKS_ALL and leader.log.high_watermark <= result.last_offset:
+        pending.append((leader, result.last_offset + 1))
+    return PartitionProduceResponse(
+        index=part.index,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+    )
+
+
+def _has_transactional_batch(request: ProduceRequest) -> bool:
+    for topic in request.topic_data:
+        for part in topic.partition_data:
+            records = part.records
+            if (
+                records
+                and len(records) > _ATTRIBUTES_LOW_BYTE
+                and records[_MAGIC] == _MAGIC_V2
+                and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL
+            ):
+                return True
+    return False
+
+
+def _refuse_transactional(index: int) -> PartitionProduceResponse:
+    """As Kafka answers a transactional batch whose transaction does not contain the partition (KIP-890)."""
+    error = InvalidTxnStateException()
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        error_message="Transactional batches are not accepted: this broker has no transaction coordinator",
+    )
+
+
+def _failed(index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER) -> PartitionProduceResponse:
+    """Kafka sends a message only where it explains single records; clients know a text for every code."""
+    record_errors = getattr(error, "record_errors", ())
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        record_errors=tuple(
+            BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=message)
+            for batch_index, message in record_errors
+        ),
+        error_message=error.message if record_errors else None,
+        current_leader=leader,
+    )
+
+
+def _leader_hint(context: RequestContext, topic: str, index: int, error: KafkaError) -> LeaderIdAndEpoch:
+    if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER or context.api_version < _LEADER_HINT_FROM:
+        return _NO_LEADER
+    image = context.broker.metadata.partition(topic, index)
+    if image is None:
+        return _NO_LEADER
+    return LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
+
+
+def _with_endpoints(context: RequestContext, response: ProduceResponse) -> ProduceResponse:
+    """Adds where the leaders named in the response are reached (KIP-951)."""
+    leaders = {
+        part.current_leader.leader_id
+        for topic in response.responses
+        for part in topic.partition_responses
+        if part.current_leader is not _NO_LEADER and part.current_leader.leader_id >= 0
+    }
+    if not leaders:
+        return response
+    endpoints = leader_endpoints(context.broker.metadata, leaders, context.listener)
+    return ProduceResponse(
+        responses=response.responses,
+        node_endpoints=tuple(NodeEndpoint(node_id=n, host=h, port=p, rack=r) for n, h, p, r in endpoints),
+    )
+
+
+def leader_endpoints(
+    metadata: MetadataImage, leaders: set[int], listener: str
+) -> list[tuple[int, str, int, str | None]]:
+    """(node, host, port, rack) of the live brokers among `leaders` that have the listener."""
+    found = []
+    for node in sorted(leaders):
+        broker = metadata.brokers.get(node)
+        endpoint = None if broker is None else broker.endpoints.get(listener)
+        if broker is not None and endpoint is not None:
+            found.append((node, endpoint.host, endpoint.port, broker.rack))
+    return found
+
+
+def _close_on_error(response: ProduceResponse) -> None:
+    """A producer with acks=0 hears of trouble only by losing its connection."""
+    for topic in response.responses:
+        for part in topic.partition_responses:
+            if part.error_code is not ErrorCode.NONE:
+                raise ProtocolError(
+                    f"Produce with acks=0 failed for {topic.name or topic.topic_id}-{part.index}: "
+                    f"{part.error_code.name}"
+                )
+
+
+def _wait(
+    context: RequestContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
+) -> asyncio.Future[ProduceResponse]:
+    """Answers when every partition has committed, or with what has become of each when time is over."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[ProduceResponse] = loop.create_future()
+
+    def done() -> None:
+        timer.cancel()
+        if not answer.done():
+            answer.set_result(_with_endpoints(context, _after_wait(context, response, pending)))
+
+    parked = ParkedProduce(len(pending), done)
+    timer = loop.call_later(max(request.timeout_ms, 0) / 1000, parked.finish)
+    for leader, offset in pending:
+        leader.commits.wait_for(offset, parked.committed)
+    return answer
+
+
+def _after_wait(context: RequestContext, response: ProduceResponse, pending: Pending) -> ProduceResponse:
+    failures = {
+        (leader.topic, leader.partition): error
+        for leader, offset in pending
+        if (error := _outcome(leader, offset)) is not ErrorCode.NONE
+    }
+    if not failures:
+        return response
+    return ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=tuple(
+                    PartitionProduceResponse(index=part.index, error_code=failures[key], base_offset=-1)
+                    if (key := (_name(context, topic), part.index)) in failures
+                    else part
+                    for part in topic.partition_responses
+                ),
+            )
+            for topic in response.responses
+        )
+    )
+
+
+def _name(context: RequestContext, topic: TopicProduceResponse) -> str:
+    if topic.name:
+        return topic.name
+    found = context.broker.metadata.topics.topic_by_id(topic.topic_id)
+    return "" if found is None else found.name
+
+
+def _outcome(leader: LeaderPartition, offset: int) -> ErrorCode:
+    if not leader.is_leader:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if leader.log.high_watermark < offset:
+        return ErrorCode.REQUEST_TIMED_OUT
+    if not leader.state.has_enough_replicas:
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    return ErrorCode.NONE

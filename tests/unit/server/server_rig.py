@@ -1,0 +1,177 @@
+"""A broker's data path in process, without a quorum: real logs, real sockets, metadata made by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import uuid
+from types import SimpleNamespace
+
+from kcli.config.topic import LogConfig
+from kcli.controller.image import (
+    BrokerRegistration,
+    Endpoint,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    Topics,
+)
+from kcli.protocol import codec
+from kcli.protocol.batch import Record, encode_batch
+from kcli.protocol.compression import Codec
+from kcli.runtime.clock import SystemClock
+from kcli.runtime.disk import SystemDisk
+from kcli.runtime.network import SystemNetwork
+from kcli.runtime.rng import SystemRng
+from kcli.server.dispatch import Dispatch, served_on_broker
+from kcli.server.fetch_sessions import Sessions
+from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServer
+from kcli.server.replicas import Replicas
+from kcli.storage.meta_properties import MetaProperties, write_meta_properties
+from kcli.storage.store import LogStore
+
+NODE = 1
+CLUSTER = "Z29sZGVuLWNsdXN0ZXItMQ"
+
+
+def topic_image(name, partitions=1, *, leader=NODE, replicas=(NODE,), isr=None, leader_epoch=0):
+    return TopicImage(
+        name,
+        uuid.uuid5(uuid.NAMESPACE_DNS, name),
+        {
+            index: PartitionImage(
+                replicas=replicas,
+                isr=isr or replicas,
+                leader=leader,
+                leader_epoch=leader_epoch,
+                partition_epoch=0,
+            )
+            for index in range(partitions)
+        },
+    )
+
+
+def image_of(*topics):
+    endpoint = Endpoint("PLAINTEXT", "localhost", 9092, 0)
+    return MetadataImage(
+        cluster_id=CLUSTER,
+        features={"metadata.version": 27, "group.version": 1},
+        offset=42,
+        brokers={
+            node: BrokerRegistration(
+                node, 5, uuid.UUID(int=1000 + node), {"PLAINTEXT": endpoint}, {}, fenced=False
+            )
+            for node in (NODE, 2)
+        },
+        topics=Topics(
+            {each.topic_id: each for each in topics}, {each.name: each.topic_id for each in topics}
+        ),
+    )
+
+
+class BrokerRig:
+    """Has the attributes of a Broker that the data path asks for."""
+
+    def __init__(self, directory, *topics, config=None, configs=None):
+        self.clock = SystemClock()
+        self.disk = SystemDisk()
+        self.directory = str(directory)
+        self.config_of = {"": LogConfig(), **(configs or {})}
+        if config is not None:
+            self.config_of[""] = config
+        self.disk.make_dir(self.directory)
+        write_meta_properties(
+            self.disk,
+            self.directory,
+            MetaProperties(CLUSTER, NODE, uuid.UUID(int=12345)),
+            self.clock.now_ms(),
+        )
+        self.logs = LogStore.open(self.disk, self.clock, [self.directory], node_id=NODE, rng=SystemRng(1))
+        self.replicas = Replicas(NODE, self.logs, self.log_config)
+        self.fetch_sessions = Sessions(1000, SystemRng(2))
+        self.fetch_max_bytes = 57_671_680
+        self.node_id = NODE
+        self.set_metadata(image_of(*topics))
+
+    def log_config(self, topic):
+        return self.config_of.get(topic, self.config_of[""])
+
+    def set_metadata(self, image):
+        self.metadata = image
+        self.replicas.load(image)
+
+    def features(self):
+        return SimpleNamespace(
+            supported={"metadata.version": (7, 27), "group.version": (0, 1)},
+            finalized=self.metadata.features,
+            epoch=self.metadata.offset,
+        )
+
+    def served_on(self, _listener):
+        return served_on_broker()
+
+    async def __aenter__(self):
+        self.sockets = SocketServer(
+            SystemNetwork(),
+            limits=ConnectionLimits(),
+            request_size_max_bytes=104_857_600,
+            idle_max_seconds=600,
+            protected_listener=None,
+            now=asyncio.get_running_loop().time,
+        )
+        self.dispatch = Dispatch(self, served_on_broker())
+        self.listener = await self.sockets.listen(
+            ListenerSettings("PLAINTEXT", "127.0.0.1", 0), self.dispatch
+        )
+        self.clients = []
+        return self
+
+    async def __aexit__(self, *_exc):
+        for client in self.clients:
+            client.close()
+        await self.sockets.close()
+        await asyncio.sleep(0)
+        self.logs.close()
+
+    async def connect(self):
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.listener.port))
+        self.clients.append(client)
+        return client
+
+
+class Client:
+    """Speaks messages of the general codec over one socket."""
+
+    def __init__(self, reader, writer):
+        self.reader = reader
+        self.writer = writer
+        self.correlation_id = 0
+
+    def post(self, message, key, version, client_id="test"):
+        self.correlation_id += 1
+        self.writer.write(codec.encode_request(message, key, version, self.correlation_id, client_id))
+        return self.correlation_id
+
+    async def receive(self, key, version):
+        (size,) = struct.unpack(">i", await asyncio.wait_for(self.reader.readexactly(4), 10))
+        return codec.decode_response(key, version, await asyncio.wait_for(self.reader.readexactly(size), 10))
+
+    async def call(self, message, key, version, client_id="test"):
+        sent = self.post(message, key, version, client_id)
+        correlation_id, response = await self.receive(key, version)
+        assert correlation_id == sent
+        return response
+
+    async def at_end(self):
+        return await asyncio.wait_for(self.reader.read(), 5) == b""
+
+    def close(self):
+        self.writer.close()
+
+
+def batch(*values, codec_=Codec.NONE, timestamp_ms=1_700_000_000_000, **fields):
+    records = [
+        Record(offset=index, timestamp_ms=timestamp_ms + index, key=None, value=value, headers=())
+        for index, value in enumerate(values)
+    ]
+    return bytes(encode_batch(records, codec=codec_, **fields))
