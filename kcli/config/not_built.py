@@ -22,6 +22,9 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
     "replication.quota.window.": "quotas",
     "alter.log.dirs.replication.quota.window.": "quotas",
     "max.connection.creation.rate": "quotas",
+    "leader.replication.throttled.": "quotas",
+    "follower.replication.throttled.": "quotas",
+    "replica.alter.log.dirs.io.": "quotas",
     "remote.": "tiered storage",
     "rsm.config.": "tiered storage",
     "rlmm.config.": "tiered storage",
@@ -140,7 +143,7 @@ def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
         return f"{name} does nothing: there is no authorizer"
     feature = feature_not_built(base)
     if feature is not None:
-        return None if _is_default(name, config) else f"{name} does nothing: {feature} is not built yet"
+        return None if _is_default(name, config) else f"{name} does nothing; not built yet: {feature}"
     if name in ONE_LOOP:
         return None if _is_default(name, config) else f"{name} does nothing: one event loop does this work"
     if name in NEWER:

@@ -1,0 +1,242 @@
+"""DescribeConfigs: each key with its value, where that comes from, and what else could supply it (KIP-226).
+
+The places are layers: a topic's (or group's) own overrides, then of the broker its dynamic configs, the cluster's
+dynamic defaults, its file, and Kafka's defaults. A value's source is the first layer that has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from kcli.config.broker import BROKER, DYNAMIC_ONLY, BrokerConfig
+from kcli.config.client_metrics import CLIENT_METRICS
+from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, ConfigValue, UpdateMode, value_text
+from kcli.config.group import BROKER_SYNONYMS, GROUP
+from kcli.config.topic import SERVER_SYNONYMS, TOPIC, server_default
+
+LISTENER_PREFIX = "listener.name."
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, numbered as DescribeConfigs numbers it."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One key; the value of a sensitive one is None, in its synonyms too."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+    type: ConfigType
+    documentation: str
+    synonyms: tuple[ConfigSynonym, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLayers:
+    """What is set for a broker, as text: for it alone, for the whole cluster, and in its own file."""
+
+    dynamic: Mapping[str, str] = field(default_factory=dict)
+    dynamic_default: Mapping[str, str] = field(default_factory=dict)
+    static: Mapping[str, str] = field(default_factory=dict)
+
+    def merged(self) -> dict[str, str]:
+        """What is set, the nearer layer over the farther one."""
+        return {**self.static, **self.dynamic_default, **self.dynamic}
+
+
+def describe_topic(
+    overrides: Mapping[str, str], layers: BrokerLayers, broker: Mapping[str, ConfigValue]
+) -> tuple[ConfigEntry, ...]:
+    """Every public topic key, by name. `broker` holds the broker's present values."""
+    return tuple(_topic_entry(key, overrides, layers, broker) for key in TOPIC.values() if not key.internal)
+
+
+def describe_broker(layers: BrokerLayers, broker: BrokerConfig) -> tuple[ConfigEntry, ...]:
+    """Every public broker key and whatever else is set for the broker, by name."""
+    public = {name for name, key in BROKER.items() if not key.internal}
+    return tuple(_broker_entry(name, layers, broker) for name in sorted(public | layers.merged().keys()))
+
+
+def describe_broker_defaults(layers: BrokerLayers, broker: BrokerConfig) -> tuple[ConfigEntry, ...]:
+    """The cluster's dynamic defaults, by name, with no other layer beside them."""
+    only = BrokerLayers(dynamic_default=layers.dynamic_default)
+    return tuple(
+        _broker_entry(name, only, broker.replaced(layers.dynamic_default), defaults={})
+        for name in sorted(layers.dynamic_default)
+    )
+
+
+def describe_group(
+    overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]
+) -> tuple[ConfigEntry, ...]:
+    """Every group key, by name; the ones not set have the value of their broker key and, in Kafka, no synonym."""
+    defaults = {name: broker.get(synonym) for name, synonym in BROKER_SYNONYMS.items()}
+    return _described(GROUP, overrides, defaults, ConfigSource.GROUP_CONFIG)
+
+
+def describe_client_metrics(overrides: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
+    return _described(CLIENT_METRICS, overrides, {}, ConfigSource.CLIENT_METRICS_CONFIG)
+
+
+def broker_key(name: str) -> ConfigKey | None:
+    """What is known of a broker key, also of one that a listener prefix scopes."""
+    base = base_name(name)
+    return BROKER.get(base) or DYNAMIC_ONLY.get(base)
+
+
+def base_name(name: str) -> str:
+    """`listener.name.<listener>.[<mechanism>.]<key>` without its scope; other names as they are."""
+    if not name.startswith(LISTENER_PREFIX):
+        return name
+    scoped = name[len(LISTENER_PREFIX) :].partition(".")[2]
+    return scoped if scoped in BROKER else scoped.partition(".")[2] or scoped
+
+
+def _topic_entry(
+    key: ConfigKey, overrides: Mapping[str, str], layers: BrokerLayers, broker: Mapping[str, ConfigValue]
+) -> ConfigEntry:
+    names = [synonym.name for synonym in SERVER_SYNONYMS.get(key.name, ())]
+    synonyms = _synonyms(names[0], names, layers, sensitive=False) if names else ()
+    if key.name in overrides:
+        value = value_text(key.parse(overrides[key.name]))
+        own = ConfigSynonym(key.name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG)
+        synonyms = (own, *synonyms)
+    else:
+        value = value_text(server_default(key.name, broker))
+    return _entry(key, key.name, value, synonyms, read_only=False)
+
+
+def _broker_entry(
+    name: str, layers: BrokerLayers, broker: BrokerConfig, defaults: Mapping[str, str] | None = None
+) -> ConfigEntry:
+    key = broker_key(name)
+    # What a key of unknown type holds may be a secret.
+    sensitive = key is None or key.sensitive
+    synonyms = _synonyms(name, _broker_names(name), layers, sensitive=sensitive, defaults=defaults)
+    if name in BROKER:
+        value = value_text(broker[name])
+    else:
+        value = layers.merged()[name]
+    read_only = name not in DYNAMIC_ONLY and (
+        name not in BROKER or BROKER[name].update_mode is UpdateMode.READ_ONLY
+    )
+    return _entry(key, name, value, synonyms, read_only=read_only)
+
+
+# Broker keys of one meaning in several units, the strongest first.
+_UNIT_GROUPS = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+_FLUSH = ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+
+
+def _broker_names(name: str) -> tuple[str, ...]:
+    """The keys that may supply a broker key's value, the strongest first."""
+    for group in _UNIT_GROUPS:
+        if name in group:
+            return group
+    if name == _FLUSH[0]:
+        return _FLUSH
+    base = base_name(name)
+    return (name,) if base == name else (name, base)
+
+
+def _synonyms(
+    name: str,
+    names: Sequence[str],
+    layers: BrokerLayers,
+    *,
+    sensitive: bool,
+    defaults: Mapping[str, str] | None = None,
+) -> tuple[ConfigSynonym, ...]:
+    """Every place that has one of `names`, beginning with the first that has `name` itself.
+
+    Kafka drops what comes before that: `log.roll.ms` has no synonym at all while only `log.roll.hours` is set.
+    """
+    last = _defaults_of(names) if defaults is None else defaults
+    found = [
+        ConfigSynonym(present, None if sensitive else text, source)
+        for layer, source in (
+            (layers.dynamic, ConfigSource.DYNAMIC_BROKER_CONFIG),
+            (layers.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            (layers.static, ConfigSource.STATIC_BROKER_CONFIG),
+            (last, ConfigSource.DEFAULT_CONFIG),
+        )
+        for present, text in _present(names, layer)
+    ]
+    first = next((index for index, synonym in enumerate(found) if synonym.name == name), len(found))
+    return tuple(found[first:])
+
+
+def _present(names: Iterable[str], layer: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    return ((name, layer[name]) for name in names if name in layer)
+
+
+def _defaults_of(names: Iterable[str]) -> dict[str, str]:
+    texts = ((name, value_text(BROKER.default(name))) for name in names if name in BROKER)
+    return {name: text for name, text in texts if text is not None}
+
+
+def _described(
+    table: ConfigDef,
+    overrides: Mapping[str, str],
+    defaults: Mapping[str, ConfigValue],
+    source: ConfigSource,
+) -> tuple[ConfigEntry, ...]:
+    entries = []
+    for key in table.values():
+        synonyms: tuple[ConfigSynonym, ...] = ()
+        if key.name in overrides:
+            value = value_text(key.parse(overrides[key.name]))
+            synonyms = (ConfigSynonym(key.name, value, source),)
+        else:
+            default = defaults.get(key.name)
+            value = value_text(table.default(key.name) if default is None else default)
+        entries.append(_entry(key, key.name, value, synonyms, read_only=False))
+    return tuple(entries)
+
+
+def _entry(
+    key: ConfigKey | None,
+    name: str,
+    value: str | None,
+    synonyms: tuple[ConfigSynonym, ...],
+    *,
+    read_only: bool,
+) -> ConfigEntry:
+    sensitive = key is None or key.sensitive
+    return ConfigEntry(
+        name=name,
+        value=None if sensitive else value,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
+        read_only=read_only,
+        sensitive=sensitive,
+        type=ConfigType.UNKNOWN if key is None else key.type,
+        documentation="" if key is None else key.documentation,
+        synonyms=synonyms,
+    )

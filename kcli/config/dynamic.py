@@ -1,0 +1,226 @@
+"""Broker configs that change without a restart (KIP-226): what may change, and telling those who must act on it.
+
+A broker's value is looked for in its own dynamic configs, then in the cluster's dynamic defaults, then in its file,
+then in Kafka's defaults. The controller stores the first two; the broker judges a change before it is stored, and
+applies it once the metadata brings it back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from kcli.config.broker import BROKER, DYNAMIC_ONLY, BrokerConfig
+from kcli.config.definition import ConfigError, ConfigKey, UpdateMode
+from kcli.config.describe import (
+    BrokerLayers,
+    ConfigEntry,
+    base_name,
+    broker_key,
+    describe_broker,
+    describe_broker_defaults,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from kcli.config.java_order import hash_order
+from kcli.config.not_built import ONE_LOOP, feature_not_built
+from kcli.config.start_up import check
+from kcli.config.topic import TOPIC, LogConfig
+from kcli.errors import InvalidConfigurationException, InvalidRequestException
+
+logger = logging.getLogger(__name__)
+
+Listener = Callable[[BrokerConfig, BrokerConfig], None]
+"""Called with the configuration before and after a change."""
+
+# Stores of keys and certificates; Kafka reads them again per listener only.
+_SECURITY_KEYS = frozenset(
+    name
+    for name in BROKER
+    if name.startswith(("ssl.keystore.", "ssl.truststore.")) or name == "ssl.key.password"
+)
+_THREAD_POOLS = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+
+
+class DynamicConfig:
+    """The present configuration of a broker, and its layers."""
+
+    def __init__(self, static: BrokerConfig) -> None:
+        self.static = static
+        self.current = static
+        self.layers = BrokerLayers(static=dict(static.texts))
+        self._listeners: list[Listener] = []
+
+    def subscribe(self, listener: Listener) -> None:
+        """`listener(before, after)` runs after each change of values, in order of subscription."""
+        self._listeners.append(listener)
+
+    def update(self, *, default: Mapping[str, str], own: Mapping[str, str]) -> None:
+        """Apply what the metadata holds for the cluster (`default`) and for this broker (`own`).
+
+        A stored value that this broker cannot take, written by a newer one perhaps, is logged and passed over.
+        """
+        self.layers = BrokerLayers(own, default, self.layers.static)
+        usable = {**_usable(default), **_usable(own)}
+        before, self.current = self.current, self.static.replaced(usable)
+        if dict(before) != dict(self.current) or dict(before.texts) != dict(self.current.texts):
+            for listener in self._listeners:
+                listener(before, self.current)
+
+    def validate(self, overrides: Mapping[str, str], *, own: bool) -> None:
+        """Judge the whole set of dynamic configs that a change would leave: this broker's, or the cluster's.
+
+        Raises InvalidRequestException with Kafka's words.
+        """
+        try:
+            _check_names(overrides, own=own)
+            _check_values(overrides)
+            layers = (self.layers.dynamic_default, overrides) if own else (overrides, self.layers.dynamic)
+            after = self.static.replaced({**_usable(layers[0]), **_usable(layers[1])})
+            check(after)
+            _check_threads(self.current, after)
+        except ConfigError as error:
+            raise InvalidRequestException(error.message) from None
+        _warn_of_features_not_built(overrides)
+
+    def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
+        """The configuration of a topic's log under the present broker values."""
+        return LogConfig.resolve(overrides, self.current)
+
+    def describe_topic(self, overrides: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
+        return describe_topic(overrides, self.layers, self.current)
+
+    def describe_broker(self) -> tuple[ConfigEntry, ...]:
+        return describe_broker(self.layers, self.current)
+
+    def describe_broker_defaults(self) -> tuple[ConfigEntry, ...]:
+        return describe_broker_defaults(self.layers, self.current)
+
+    def describe_group(self, overrides: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
+        return describe_group(overrides, self.current)
+
+    def describe_client_metrics(self, overrides: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
+        return describe_client_metrics(overrides)
+
+
+def is_dynamic(name: str) -> bool:
+    """Whether a key may be changed without a restart; one that nobody knows may, for a plugin may read it."""
+    key = broker_key(name)
+    return key is None or base_name(name) in DYNAMIC_ONLY or key.update_mode is not UpdateMode.READ_ONLY
+
+
+def validate_topic_overrides(overrides: Mapping[str, str | None], *, remote_storage: bool = False) -> None:
+    """The whole configuration that a topic would have. Raises InvalidConfigurationException with Kafka's words."""
+    nulls = [name for name, value in overrides.items() if value is None]
+    if nulls:
+        raise InvalidConfigurationException(f"Null value not supported for topic configs: {','.join(nulls)}")
+    texts = {name: value for name, value in overrides.items() if value is not None}
+    for name in texts:
+        if name not in TOPIC:
+            raise InvalidConfigurationException(f"Unknown topic config name: {name}")
+    try:
+        config = LogConfig.resolve(texts, {})
+    except ConfigError as error:
+        raise InvalidConfigurationException(error.message) from None
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        raise InvalidConfigurationException(
+            f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
+            f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
+        )
+    if config.remote_storage_enable and not remote_storage:
+        raise InvalidConfigurationException(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+
+
+def _check_names(overrides: Mapping[str, str], *, own: bool) -> None:
+    names = hash_order(overrides)
+    _refuse("Cannot update these configs dynamically", [name for name in names if not is_dynamic(name)])
+    _refuse(
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        [name for name in names if name in _SECURITY_KEYS],
+    )
+    per_broker = [name for name in names if _per_broker(broker_key(name))]
+    if not own:
+        _refuse(
+            "Cannot update these configs at default cluster level, broker id must be specified", per_broker
+        )
+    _refuse("Changing these configs without a restart is not built yet", per_broker)
+
+
+def _per_broker(key: ConfigKey | None) -> bool:
+    return key is not None and key.update_mode is UpdateMode.PER_BROKER
+
+
+def _refuse(message: str, names: Iterable[str]) -> None:
+    listed = ", ".join(names)
+    if listed:
+        raise ConfigError(f"{message}: Set({listed})")
+
+
+def _check_values(overrides: Mapping[str, str]) -> None:
+    for name in hash_order(overrides):
+        key = broker_key(name)
+        if key is not None:
+            key.parse(overrides[name])
+
+
+def _check_threads(before: BrokerConfig, after: BrokerConfig) -> None:
+    """Kafka lets a pool at most halve or double at a time; scripts that go by steps rely on the refusal."""
+    for name in _THREAD_POOLS:
+        old, new = before.integer(name), after.integer(name)
+        failed = f"Dynamic thread count update validation failed for {name}={new}"
+        if new < old // 2:
+            raise ConfigError(f"{failed}, value should be at least half the current value {old}", key=name)
+        if new > old * 2:
+            raise ConfigError(
+                f"{failed}, value should not be greater than double the current value {old}", key=name
+            )
+    old, new = before.integer("log.cleaner.threads"), after.integer("log.cleaner.threads")
+    if new < 1:
+        raise ConfigError("Log cleaner threads should be at least 1", key="log.cleaner.threads")
+    if new < old // 2:
+        raise ConfigError(
+            f"Log cleaner threads cannot be reduced to less than half the current value {old}",
+            key="log.cleaner.threads",
+        )
+    if new > old * 2:
+        raise ConfigError(
+            f"Log cleaner threads cannot be increased to more than double the current value {old}",
+            key="log.cleaner.threads",
+        )
+
+
+def _usable(stored: Mapping[str, str]) -> dict[str, str]:
+    """What of the stored configs this broker can apply."""
+    usable = {}
+    for name, text in stored.items():
+        key = broker_key(name)
+        try:
+            if key is not None:
+                key.parse(text)
+        except ConfigError as error:
+            logger.error("A stored dynamic config is not applied: %s", error.message)
+            continue
+        if is_dynamic(name):
+            usable[name] = text
+        else:
+            logger.error("A stored dynamic config is not applied: %s cannot change without a restart", name)
+    return usable
+
+
+def _warn_of_features_not_built(overrides: Mapping[str, str]) -> None:
+    for name in overrides:
+        feature = feature_not_built(base_name(name))
+        if feature is not None:
+            logger.warning("%s is stored and does nothing; not built yet: %s", name, feature)
+        elif name in ONE_LOOP:
+            logger.warning("%s is stored and does nothing: one event loop does this work", name)

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.describe import ConfigEntry, ConfigSource, base_name
+from kcli.config.dynamic import DynamicConfig, is_dynamic, validate_topic_overrides
+from kcli.errors import InvalidConfigurationException, InvalidRequestException
+
+STATIC = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.bootstrap.servers": "localhost:9093",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "controller.listener.names": "CONTROLLER",
+    "log.index.size.max.bytes": "65536",
+}
+
+
+@pytest.fixture
+def dynamic() -> DynamicConfig:
+    return DynamicConfig(BrokerConfig.from_properties(STATIC))
+
+
+def shown(entry: ConfigEntry) -> str:
+    """As `kafka-configs --describe` prints an entry."""
+    synonyms = ", ".join(
+        f"{s.source.name}:{s.name}={'null' if s.value is None else s.value}" for s in entry.synonyms
+    )
+    value = "null" if entry.value is None else entry.value
+    return f"{entry.name}={value} sensitive={str(entry.sensitive).lower()} synonyms={{{synonyms}}}"
+
+
+def by_name(entries: tuple[ConfigEntry, ...]) -> dict[str, ConfigEntry]:
+    return {entry.name: entry for entry in entries}
+
+
+def test_a_topic_key_names_every_place_that_could_supply_it(dynamic: DynamicConfig) -> None:
+    dynamic.update(default={"message.max.bytes": "1200000"}, own={"message.max.bytes": "1300000"})
+    entries = by_name(dynamic.describe_topic({"max.message.bytes": "123456"}))
+    assert shown(entries["max.message.bytes"]) == (
+        "max.message.bytes=123456 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:max.message.bytes=123456, "
+        "DYNAMIC_BROKER_CONFIG:message.max.bytes=1300000, "
+        "DYNAMIC_DEFAULT_BROKER_CONFIG:message.max.bytes=1200000, DEFAULT_CONFIG:message.max.bytes=1048588}"
+    )
+    assert entries["max.message.bytes"].source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+    assert shown(entries["segment.index.bytes"]) == (
+        "segment.index.bytes=65536 sensitive=false synonyms={STATIC_BROKER_CONFIG:log.index.size.max.bytes=65536, "
+        "DEFAULT_CONFIG:log.index.size.max.bytes=10485760}"
+    )
+    assert shown(entries["segment.ms"]) == "segment.ms=604800000 sensitive=false synonyms={}"
+    assert shown(entries["flush.ms"]) == "flush.ms=9223372036854775807 sensitive=false synonyms={}"
+    assert "internal.segment.bytes" not in entries
+
+
+def test_broker_keys_in_several_units(dynamic: DynamicConfig) -> None:
+    dynamic.update(default={"log.retention.ms": "86400000"}, own={})
+    entries = by_name(dynamic.describe_broker())
+    assert shown(entries["log.retention.ms"]) == (
+        "log.retention.ms=86400000 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=86400000, "
+        "DEFAULT_CONFIG:log.retention.hours=168}"
+    )
+    assert shown(entries["log.retention.hours"]) == (
+        "log.retention.hours=168 sensitive=false synonyms={DEFAULT_CONFIG:log.retention.hours=168}"
+    )
+    assert shown(entries["log.retention.minutes"]) == "log.retention.minutes=null sensitive=false synonyms={}"
+
+
+def test_secrets_and_unknown_keys_are_never_shown() -> None:
+    texts = STATIC | {"ssl.key.password": "hunter2", "my.plugin.key": "hunter3"}
+    dynamic = DynamicConfig(BrokerConfig.from_properties(texts))
+    entries = by_name(dynamic.describe_broker())
+    assert shown(entries["ssl.key.password"]) == (
+        "ssl.key.password=null sensitive=true synonyms={STATIC_BROKER_CONFIG:ssl.key.password=null}"
+    )
+    assert shown(entries["my.plugin.key"]) == (
+        "my.plugin.key=null sensitive=true synonyms={STATIC_BROKER_CONFIG:my.plugin.key=null}"
+    )
+    assert "hunter" not in repr(entries)
+
+
+def test_cluster_defaults_stand_alone(dynamic: DynamicConfig) -> None:
+    dynamic.update(default={"min.insync.replicas": "1", "some.plugin": "x"}, own={"min.insync.replicas": "2"})
+    assert [shown(entry) for entry in dynamic.describe_broker_defaults()] == [
+        "min.insync.replicas=1 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:min.insync.replicas=1}",
+        "some.plugin=null sensitive=true synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:some.plugin=null}",
+    ]
+
+
+def test_read_only_keys(dynamic: DynamicConfig) -> None:
+    entries = by_name(dynamic.describe_broker())
+    assert entries["node.id"].read_only
+    assert not entries["log.cleaner.threads"].read_only
+    dynamic.update(default={}, own={"leader.replication.throttled.rate": "5"})
+    throttle = by_name(dynamic.describe_broker())["leader.replication.throttled.rate"]
+    assert not throttle.read_only
+    assert shown(throttle) == (
+        "leader.replication.throttled.rate=5 sensitive=false "
+        "synonyms={DYNAMIC_BROKER_CONFIG:leader.replication.throttled.rate=5}"
+    )
+
+
+def test_groups_and_client_metrics(dynamic: DynamicConfig) -> None:
+    groups = by_name(dynamic.describe_group({"share.auto.offset.reset": "earliest"}))
+    assert shown(groups["share.auto.offset.reset"]) == (
+        "share.auto.offset.reset=earliest sensitive=false synonyms={GROUP_CONFIG:share.auto.offset.reset=earliest}"
+    )
+    assert shown(groups["consumer.session.timeout.ms"]) == (
+        "consumer.session.timeout.ms=45000 sensitive=false synonyms={}"
+    )
+    metrics = by_name(dynamic.describe_client_metrics({"interval.ms": "100"}))
+    assert metrics["interval.ms"].source is ConfigSource.CLIENT_METRICS_CONFIG
+    assert metrics["match"].value == ""
+
+
+def test_listeners_hear_of_changes_only(dynamic: DynamicConfig) -> None:
+    heard: list[tuple[object, object]] = []
+    dynamic.subscribe(
+        lambda before, after: heard.append((before["log.cleaner.threads"], after["log.cleaner.threads"]))
+    )
+    dynamic.update(default={}, own={"log.cleaner.threads": "2"})
+    dynamic.update(default={}, own={"log.cleaner.threads": "2"})
+    dynamic.update(default={}, own={})
+    assert heard == [(1, 2), (2, 1)]
+
+
+def test_log_configs_follow_the_broker(dynamic: DynamicConfig) -> None:
+    dynamic.update(default={"log.retention.ms": "5000"}, own={})
+    assert dynamic.log_config({}).retention_ms == 5000
+    assert dynamic.log_config({"retention.ms": "7000"}).retention_ms == 7000
+    assert dynamic.log_config({}).segment_index_bytes == 65536
+
+
+def test_stored_values_that_cannot_be_used_are_passed_over(
+    dynamic: DynamicConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        dynamic.update(default={}, own={"log.cleaner.threads": "many", "node.id": "7", "num.io.threads": "9"})
+    assert dynamic.current["log.cleaner.threads"] == 1
+    assert dynamic.current["node.id"] == 1
+    assert dynamic.current["num.io.threads"] == 9
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "own", "message"),
+    [
+        ({"node.id": "5"}, True, "Cannot update these configs dynamically: Set(node.id)"),
+        (
+            {"ssl.keystore.location": "/k"},
+            True,
+            (
+                "These security configs can be dynamically updated only per-listener using the listener prefix: "
+                "Set(ssl.keystore.location)"
+            ),
+        ),
+        (
+            {"listeners": "PLAINTEXT://:1"},
+            False,
+            "Cannot update these configs at default cluster level, broker id must be specified: Set(listeners)",
+        ),
+        (
+            {"listeners": "PLAINTEXT://:1"},
+            True,
+            "Changing these configs without a restart is not built yet: Set(listeners)",
+        ),
+        (
+            {"num.io.threads": "0"},
+            True,
+            "Invalid value 0 for configuration num.io.threads: Value must be at least 1",
+        ),
+        (
+            {"num.io.threads": "3"},
+            True,
+            (
+                "Dynamic thread count update validation failed for num.io.threads=3, "
+                "value should be at least half the current value 8"
+            ),
+        ),
+        (
+            {"num.io.threads": "17"},
+            False,
+            (
+                "Dynamic thread count update validation failed for num.io.threads=17, "
+                "value should not be greater than double the current value 8"
+            ),
+        ),
+        ({"log.cleaner.threads": "0"}, True, "Log cleaner threads should be at least 1"),
+        (
+            {"log.cleaner.threads": "3"},
+            True,
+            "Log cleaner threads cannot be increased to more than double the current value 1",
+        ),
+        ({"log.roll.ms": "0"}, False, "log.roll.ms must be greater than or equal to 1"),
+        (
+            {"log.retention.ms": "x"},
+            False,
+            "Invalid value x for configuration log.retention.ms: Not a number of type LONG",
+        ),
+    ],
+)
+def test_changes_that_are_refused(
+    dynamic: DynamicConfig, overrides: dict[str, str], own: bool, message: str
+) -> None:
+    with pytest.raises(InvalidRequestException) as refused:
+        dynamic.validate(overrides, own=own)
+    assert refused.value.message == message
+
+
+def test_changes_that_are_taken(dynamic: DynamicConfig, caplog: pytest.LogCaptureFixture) -> None:
+    dynamic.validate({"log.cleaner.threads": "2", "no.such.broker.config": "7"}, own=True)
+    dynamic.validate({"log.retention.ms": "-1"}, own=False)
+    with caplog.at_level(logging.WARNING):
+        dynamic.validate({"leader.replication.throttled.rate": "5", "num.io.threads": "9"}, own=True)
+    assert len(caplog.records) == 3
+
+
+def test_what_is_dynamic() -> None:
+    assert is_dynamic("log.retention.ms")
+    assert is_dynamic("leader.replication.throttled.rate")
+    assert is_dynamic("listener.name.internal.ssl.keystore.location")
+    assert is_dynamic("somebody.elses")
+    assert not is_dynamic("process.roles")
+
+
+def test_names_under_a_listener() -> None:
+    assert base_name("listener.name.x.ssl.key.password") == "ssl.key.password"
+    assert base_name("listener.name.x.scram-sha-256.sasl.jaas.config") == "sasl.jaas.config"
+    assert base_name("log.dirs") == "log.dirs"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"no.such": "1"}, "Unknown topic config name: no.such"),
+        ({"retention.ms": "x"}, "Invalid value x for configuration retention.ms: Not a number of type LONG"),
+        ({"retention.ms": None}, "Null value not supported for topic configs: retention.ms"),
+        (
+            {"cleanup.policy": "shrink"},
+            "Invalid value shrink for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        (
+            {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"},
+            "conflict topic config setting min.compaction.lag.ms (5) > max.compaction.lag.ms (4)",
+        ),
+        (
+            {"remote.storage.enable": "true"},
+            (
+                "Tiered Storage functionality is disabled in the broker. "
+                "Topic cannot be configured with remote log storage."
+            ),
+        ),
+    ],
+)
+def test_topic_configs_that_are_refused(overrides: dict[str, str | None], message: str) -> None:
+    with pytest.raises(InvalidConfigurationException) as refused:
+        validate_topic_overrides(overrides)
+    assert refused.value.message == message
+
+
+def test_topic_configs_that_are_taken() -> None:
+    validate_topic_overrides({"cleanup.policy": "compact,delete", "retention.ms": "-1"})
+    validate_topic_overrides({"remote.storage.enable": "true"}, remote_storage=True)
