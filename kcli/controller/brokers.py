@@ -188,7 +188,7 @@ def heartbeat(
     context: BrokerContext, request: hb.BrokerHeartbeatRequest
 ) -> Decision[hb.BrokerHeartbeatResponse]:
     """Moves the broker through its states as it asks for and as its duties allow. Raises KafkaError."""
-    broker = _known(context.image, request.broker_id, request.broker_epoch)
+    broker = known_broker(context.image, request.broker_id, request.broker_epoch)
     context.sessions.touch(broker.id, broker.epoch, request.current_metadata_offset, context.now_ms)
     current = _state(broker)
     wanted = _next_state(context, broker, request)
@@ -206,7 +206,7 @@ def heartbeat(
     return decide(records, response)
 
 
-def _known(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
+def known_broker(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise BrokerIdNotRegisteredException(f"Broker {broker_id} is not currently registered.")

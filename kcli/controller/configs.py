@@ -12,22 +12,20 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kcli.config.client_metrics import CLIENT_METRICS
-from kcli.config.definition import ConfigDef, ConfigError, ConfigType
+from kcli.config.definition import ConfigDef, ConfigType
 from kcli.config.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kcli.config.group import GROUP
 from kcli.config.java_order import hash_order
 from kcli.config.topic import TOPIC
-from kcli.controller import topic_names
+from kcli.controller.config_validation import NewValues, check_exists, validate
 from kcli.controller.decision import NO_ERROR, ApiError
 from kcli.controller.image import ConfigResource, ConfigResourceType, MetadataImage
 from kcli.controller.settings import ControllerSettings
 from kcli.controller.topic_configs import validate_topic_config
 from kcli.errors import (
-    BrokerIdNotRegisteredException,
     InvalidConfigurationException,
     InvalidRequestException,
     KafkaError,
-    UnknownTopicOrPartitionException,
 )
 from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord, MetadataRecord
 
@@ -50,10 +48,6 @@ class ConfigChange:
     name: str
     operation: ConfigOperation
     value: str | None
-
-
-# The new value of each key that a request touches; None deletes it.
-NewValues = Mapping[str, str | None]
 
 
 def topic_config_records(
@@ -178,64 +172,6 @@ def clear_elr_records(image: MetadataImage, records: Iterable[MetadataRecord]) -
     if any(record.resource_type == ConfigResourceType.BROKER for record in changed):
         return [ClearElrRecord(topic_name="")]
     return [ClearElrRecord(topic_name=record.resource_name) for record in changed]
-
-
-def validate(resource: ConfigResource, config: NewValues, settings: ControllerSettings) -> None:
-    """The configuration a resource would have. Broker keys have been judged by the broker itself."""
-    match resource.type:
-        case ConfigResourceType.TOPIC:
-            if not resource.name:
-                raise InvalidRequestException("Default topic resources are not allowed.")
-            topic_names.validate(resource.name)
-            validate_topic_config(config, remote_storage=settings.remote_log_storage_system_enable)
-        case ConfigResourceType.BROKER:
-            _check_broker_name(resource.name)
-        case ConfigResourceType.CLIENT_METRICS:
-            if not resource.name:
-                raise InvalidRequestException("Subscription name can't be empty")
-            _validate_with(CLIENT_METRICS, "client metrics", config)
-        case ConfigResourceType.GROUP:
-            if not resource.name:
-                raise InvalidRequestException("Default group resources are not allowed.")
-            _validate_with(GROUP, "group", config)
-        case _:
-            raise InvalidRequestException(f"Unknown resource type {resource.type.name}")
-
-
-def _check_broker_name(name: str) -> None:
-    if not name:
-        return
-    try:
-        broker_id = int(name, 10)
-    except ValueError:
-        raise InvalidRequestException("Unable to parse broker name as a base 10 number.") from None
-    if broker_id < 0:
-        raise InvalidRequestException("Invalid negative broker ID.")
-
-
-def _validate_with(definition: ConfigDef, kind: str, config: NewValues) -> None:
-    nulls = [name for name, value in config.items() if value is None]
-    if nulls:
-        raise InvalidConfigurationException(f"Null value not supported for {kind} configs: {','.join(nulls)}")
-    for name in config:
-        if name not in definition:
-            raise InvalidConfigurationException(f"Unknown {kind} config name: {name}")
-    try:
-        definition.parse({name: value for name, value in config.items() if value is not None})
-    except ConfigError as error:
-        raise InvalidConfigurationException(error.message) from None
-
-
-def check_exists(image: MetadataImage, resource: ConfigResource) -> None:
-    """Groups and subscriptions come into being by being configured; topics and brokers must be there."""
-    if resource.type is ConfigResourceType.TOPIC and resource.name not in image.topics:
-        raise UnknownTopicOrPartitionException(f"The topic '{resource.name}' does not exist.")
-    if (
-        resource.type is ConfigResourceType.BROKER
-        and resource.name
-        and int(resource.name) not in image.brokers
-    ):
-        raise BrokerIdNotRegisteredException(f"No broker with id {resource.name} found.")
 
 
 _DEFINITIONS: Mapping[ConfigResourceType, ConfigDef] = {

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kcli.config.definition import ConfigValue
 from kcli.controller.image import VersionRange
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """`static_config` holds the keys that the node's own file sets, as text."""
+    """`static_config` holds the keys that the node's own file sets, as text; `config` every key's value."""
 
     node_id: int
     supported_features: Mapping[str, VersionRange]
@@ -20,4 +21,6 @@ class ControllerSettings:
     broker_session_timeout_ms: int = 9_000
     unclean_leader_election_enable: bool = False
     remote_log_storage_system_enable: bool = False
+    kraft_version: int = 1
     static_config: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, ConfigValue] = field(default_factory=dict)

@@ -1,0 +1,125 @@
+"""Whether a resource may have the configuration that a change would give it, in Kafka's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kcli.config.client_metrics import CLIENT_METRICS
+from kcli.config.definition import ConfigError
+from kcli.config.group import validate_group_overrides
+from kcli.controller import topic_names
+from kcli.controller.image import ConfigResource, ConfigResourceType, MetadataImage
+from kcli.controller.settings import ControllerSettings
+from kcli.controller.topic_configs import validate_topic_config
+from kcli.errors import (
+    BrokerIdNotRegisteredException,
+    InvalidConfigurationException,
+    InvalidRequestException,
+    UnknownTopicOrPartitionException,
+)
+
+# A key's value by its name; None deletes it.
+NewValues = Mapping[str, str | None]
+
+# KIP-714: how often clients may be asked to push.
+MIN_PUSH_INTERVAL_MS = 100
+MAX_PUSH_INTERVAL_MS = 3_600_000
+CLIENT_MATCH_NAMES = frozenset(
+    (
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    )
+)
+
+
+def validate(resource: ConfigResource, config: NewValues, settings: ControllerSettings) -> None:
+    """The configuration a resource would have. Broker keys have been judged by the broker itself."""
+    match resource.type:
+        case ConfigResourceType.TOPIC:
+            if not resource.name:
+                raise InvalidRequestException("Default topic resources are not allowed.")
+            topic_names.validate(resource.name)
+            validate_topic_config(config, remote_storage=settings.remote_log_storage_system_enable)
+        case ConfigResourceType.BROKER:
+            _check_broker_name(resource.name)
+        case ConfigResourceType.CLIENT_METRICS:
+            if not resource.name:
+                raise InvalidRequestException("Subscription name can't be empty")
+            _validate_client_metrics(_without_nulls("client metrics", config))
+        case ConfigResourceType.GROUP:
+            if not resource.name:
+                raise InvalidRequestException("Default group resources are not allowed.")
+            _validate_group(_without_nulls("group", config), settings)
+        case _:
+            raise InvalidRequestException(f"Unknown resource type {resource.type.name}")
+
+
+def _check_broker_name(name: str) -> None:
+    if not name:
+        return
+    try:
+        broker_id = int(name, 10)
+    except ValueError:
+        raise InvalidRequestException("Unable to parse broker name as a base 10 number.") from None
+    if broker_id < 0:
+        raise InvalidRequestException("Invalid negative broker ID.")
+
+
+def _without_nulls(kind: str, config: NewValues) -> dict[str, str]:
+    nulls = [name for name, value in config.items() if value is None]
+    if nulls:
+        raise InvalidConfigurationException(f"Null value not supported for {kind} configs: {','.join(nulls)}")
+    return {name: value for name, value in config.items() if value is not None}
+
+
+def _validate_client_metrics(config: Mapping[str, str]) -> None:
+    for name in config:
+        if name not in CLIENT_METRICS:
+            raise InvalidRequestException(f"Unknown client metrics configuration: {name}")
+    try:
+        values = CLIENT_METRICS.parse(config)
+    except ConfigError as error:
+        raise InvalidConfigurationException(error.message) from None
+    interval_ms, patterns = values["interval.ms"], values["match"]
+    assert isinstance(interval_ms, int) and isinstance(patterns, tuple)
+    if not MIN_PUSH_INTERVAL_MS <= interval_ms <= MAX_PUSH_INTERVAL_MS:
+        raise InvalidRequestException(
+            f"Invalid value {interval_ms} for interval.ms, interval must be between {MIN_PUSH_INTERVAL_MS} and "
+            f"{MAX_PUSH_INTERVAL_MS} (1 hour)"
+        )
+    for pattern in patterns:
+        _check_client_match(pattern)
+
+
+def _check_client_match(pattern: str) -> None:
+    name, equals, expression = pattern.partition("=")
+    if not equals or name.strip() not in CLIENT_MATCH_NAMES or not expression or "=" in expression:
+        raise InvalidConfigurationException(f"Illegal client matching pattern: {pattern}")
+    try:
+        re.compile(expression.strip())
+    except re.error:
+        raise InvalidConfigurationException(f"Illegal client matching pattern: {pattern}") from None
+
+
+def _validate_group(config: Mapping[str, str], settings: ControllerSettings) -> None:
+    try:
+        validate_group_overrides(config, settings.config)
+    except ConfigError as error:
+        raise InvalidConfigurationException(error.message) from None
+
+
+def check_exists(image: MetadataImage, resource: ConfigResource) -> None:
+    """Groups and subscriptions come into being by being configured; topics and brokers must be there."""
+    if resource.type is ConfigResourceType.TOPIC and resource.name not in image.topics:
+        raise UnknownTopicOrPartitionException(f"The topic '{resource.name}' does not exist.")
+    if (
+        resource.type is ConfigResourceType.BROKER
+        and resource.name
+        and int(resource.name) not in image.brokers
+    ):
+        raise BrokerIdNotRegisteredException(f"No broker with id {resource.name} found.")

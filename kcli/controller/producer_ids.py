@@ -1,0 +1,29 @@
+"""Blocks of producer ids, handed out to brokers so that no two producers ever get the same one (KIP-730)."""
+
+from __future__ import annotations
+
+from kcli.controller.brokers import BrokerContext, known_broker
+from kcli.controller.decision import Decision, decide
+from kcli.errors import UnknownServerException
+from kcli.protocol.messages import allocate_producer_ids as ap
+from kcli.protocol.records.metadata import ProducerIdsRecord
+
+BLOCK_SIZE = 1000
+MAX_PRODUCER_ID = (1 << 63) - 1
+
+
+def allocate_producer_ids(
+    context: BrokerContext, request: ap.AllocateProducerIdsRequest
+) -> Decision[ap.AllocateProducerIdsResponse]:
+    """The next block. Raises BrokerIdNotRegistered or StaleBrokerEpoch."""
+    known_broker(context.image, request.broker_id, request.broker_epoch)
+    first = context.image.next_producer_id
+    if first > MAX_PRODUCER_ID - BLOCK_SIZE:
+        raise UnknownServerException(
+            f"Exhausted all producerIds as the next block's end producerId is {first + BLOCK_SIZE}"
+        )
+    record = ProducerIdsRecord(
+        broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + BLOCK_SIZE
+    )
+    response = ap.AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
+    return decide([record], response)

@@ -1,0 +1,157 @@
+"""What leaders and brokers tell of their replicas: a new ISR (KIP-497), the directory a replica lies in (KIP-858)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from kcli.controller import values
+from kcli.controller.brokers import BrokerContext, known_broker
+from kcli.controller.decision import Decision, decide
+from kcli.controller.election import PartitionTarget, directory_online
+from kcli.controller.image import BrokerRegistration, LeaderRecoveryState, MetadataImage, PartitionImage
+from kcli.controller.leadership import PartitionRef, PartitionUpdates
+from kcli.errors import ErrorCode
+from kcli.protocol.messages import alter_partition as ap
+from kcli.protocol.messages import assign_replicas_to_dirs as ad
+from kcli.protocol.records.metadata import MetadataRecord
+
+NO_EPOCH = -1
+
+
+def alter_partition(
+    context: BrokerContext, request: ap.AlterPartitionRequest
+) -> Decision[ap.AlterPartitionResponse]:
+    """A leader proposes ISRs. Raises StaleBrokerEpoch for the request as a whole."""
+    known_broker(context.image, request.broker_id, request.broker_epoch)
+    records: list[MetadataRecord] = []
+    topics = []
+    for topic in request.topics:
+        partitions = tuple(
+            _alter_partition(context, request.broker_id, topic.topic_id, asked, records)
+            for asked in topic.partitions
+        )
+        topics.append(ap.ResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
+    return decide(records, ap.AlterPartitionResponse(topics=tuple(topics)))
+
+
+def _alter_partition(
+    context: BrokerContext,
+    broker_id: int,
+    topic_id: uuid.UUID | None,
+    asked: ap.RequestPartitionData,
+    records: list[MetadataRecord],
+) -> ap.ResponsePartitionData:
+    topic = context.image.topics.topic_by_id(topic_id)
+    if topic is None:
+        return _refused(asked, ErrorCode.UNKNOWN_TOPIC_ID)
+    partition = topic.partitions.get(asked.partition_index)
+    if partition is None:
+        return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    isr = tuple(state.broker_id for state in asked.new_isr_with_epochs) or tuple(asked.new_isr)
+    error = _check(context.image, broker_id, partition, asked, isr)
+    if error is not ErrorCode.NONE:
+        return _refused(asked, error)
+    updates = PartitionUpdates(context.image, context.settings, context.image.brokers)
+    target = PartitionTarget(isr=isr, recovery_state=LeaderRecoveryState(asked.leader_recovery_state))
+    change = updates.change(PartitionRef(topic, asked.partition_index, partition), target)
+    records += updates.records
+    return ap.ResponsePartitionData(
+        partition_index=asked.partition_index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=isr,
+        leader_recovery_state=asked.leader_recovery_state,
+        partition_epoch=partition.partition_epoch + (change is not None),
+    )
+
+
+def _refused(asked: ap.RequestPartitionData, error: ErrorCode) -> ap.ResponsePartitionData:
+    return ap.ResponsePartitionData(partition_index=asked.partition_index, error_code=error)
+
+
+def _check(
+    image: MetadataImage,
+    broker_id: int,
+    partition: PartitionImage,
+    asked: ap.RequestPartitionData,
+    isr: Sequence[int],
+) -> ErrorCode:
+    """Kafka's checks in Kafka's order: epochs, the sender, the shape of the ISR, its members."""
+    if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
+        return ErrorCode.NOT_CONTROLLER
+    if asked.leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if broker_id != partition.leader:
+        return ErrorCode.INVALID_REQUEST
+    if asked.partition_epoch < partition.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or partition.leader not in isr:
+        return ErrorCode.INVALID_REQUEST
+    if asked.leader_recovery_state not in LeaderRecoveryState.__members__.values():
+        return ErrorCode.INVALID_REQUEST
+    recovering = asked.leader_recovery_state == LeaderRecoveryState.RECOVERING
+    if recovering and (len(isr) > 1 or partition.recovery_state is LeaderRecoveryState.RECOVERED):
+        return ErrorCode.INVALID_REQUEST
+    epochs = {state.broker_id: state.broker_epoch for state in asked.new_isr_with_epochs}
+    if not all(_eligible(image.brokers.get(member), epochs.get(member, NO_EPOCH)) for member in isr):
+        return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE
+
+
+def _eligible(broker: BrokerRegistration | None, epoch: int) -> bool:
+    return broker is not None and broker.active and epoch in (NO_EPOCH, broker.epoch)
+
+
+def assign_replicas_to_dirs(
+    context: BrokerContext, request: ad.AssignReplicasToDirsRequest
+) -> Decision[ad.AssignReplicasToDirsResponse]:
+    """A broker with several directories says which one it chose. Raises StaleBrokerEpoch."""
+    broker = known_broker(context.image, request.broker_id, request.broker_epoch)
+    updates = PartitionUpdates(context.image, context.settings, context.image.brokers)
+    directories = []
+    for directory in request.directories:
+        directory_id = values.known_id(directory.id_)
+        topics = []
+        for topic in directory.topics:
+            partitions = tuple(
+                ad.ResponsePartitionData(
+                    partition_index=asked.partition_index,
+                    error_code=_assign(
+                        context.image, updates, broker, directory_id, topic.topic_id, asked.partition_index
+                    ),
+                )
+                for asked in topic.partitions
+            )
+            topics.append(ad.ResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
+        directories.append(ad.ResponseDirectoryData(id_=directory.id_, topics=tuple(topics)))
+    return decide(updates.records, ad.AssignReplicasToDirsResponse(directories=tuple(directories)))
+
+
+def _assign(
+    image: MetadataImage,
+    updates: PartitionUpdates,
+    broker: BrokerRegistration,
+    directory_id: uuid.UUID,
+    topic_id: uuid.UUID | None,
+    partition_id: int,
+) -> ErrorCode:
+    topic = image.topics.topic_by_id(topic_id)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    partition = topic.partitions.get(partition_id)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if broker.id not in partition.replicas:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    directories = tuple(
+        directory_id if replica == broker.id else directory
+        for replica, directory in zip(partition.replicas, partition.directories, strict=True)
+    )
+    isr = None
+    if not directory_online(broker, directory_id):
+        isr = tuple(replica for replica in partition.isr if replica != broker.id)
+    updates.change(
+        PartitionRef(topic, partition_id, partition), PartitionTarget(isr=isr, directories=directories)
+    )
+    return ErrorCode.NONE
