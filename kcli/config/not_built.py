@@ -50,6 +50,9 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
     "transaction.two.phase.commit.enable": "two-phase commit",
 }
 
+# The shape of a topic that only the first share group would create; Kafka's own server.properties sets it.
+_OF_NO_CONSEQUENCE = "share.coordinator.state.topic."
+
 # One event loop does the work of Kafka's thread pools.
 ONE_LOOP = frozenset(
     {
@@ -124,7 +127,9 @@ def start_up_warnings(config: BrokerConfig) -> list[str]:
 
 
 def feature_not_built(name: str) -> str | None:
-    """The feature that a key belongs to, where that is not built."""
+    """The feature that a key belongs to, where that is not built and somebody could miss it."""
+    if name.startswith(_OF_NO_CONSEQUENCE):
+        return None
     for prefix, feature in NOT_BUILT_PREFIXES.items():
         if name.startswith(prefix):
             return feature
