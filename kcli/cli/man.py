@@ -1,0 +1,140 @@
+"""Manual pages, generated from the declarations of the tools: `python -m kcli.cli.man [DIRECTORY]`.
+
+The pages are checked in under man/; a test fails when they are stale.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+from kcli import KAFKA_VERSION
+from kcli.cli.options import Argument, Command, Family, Option, options_of
+from kcli.cli.registry import TOOLS, Tool
+
+
+def pages() -> dict[str, str]:
+    """File name -> troff source, for kcli and every tool."""
+    tools = [tool for tool in TOOLS.values() if tool.is_built]
+    built = {f"kcli-{tool.name}.1": _tool_page(tool) for tool in tools}
+    return {"kcli.1": _root_page(tools), **built}
+
+
+def _root_page(tools: list[Tool]) -> str:
+    lines = _head("kcli", "Apache Kafka's broker and command-line tools, without the JVM")
+    lines += [".SH SYNOPSIS", ".B kcli", r"\fICOMMAND\fR [\fIOPTIONS\fR]"]
+    lines += [".SH DESCRIPTION"]
+    lines += _text(
+        "Each command takes the options of the Kafka script it stands for, prints the same lines and exits with the "
+        "same code. Results go to standard output, everything else to standard error."
+    )
+    for panel in dict.fromkeys(tool.panel for tool in tools):
+        lines += [f".SH {panel.upper()}"]
+        for tool in tools:
+            if tool.panel == panel:
+                lines += [".TP", f".B {_escape(tool.name)}", *_text(tool.summary)]
+    lines += [".SH OPTIONS"]
+    lines += [".TP", r".B \-\-version", "Print the version and exit."]
+    lines += [".TP", r".B \-\-install\-completion", "Install completion for the current shell."]
+    lines += [".TP", r".B \-\-help", "Show the commands and exit."]
+    lines += _exit_status()
+    lines += [".SH SEE ALSO"]
+    lines += [f".BR kcli\\-{_escape(tool.name)} (1)" for tool in tools]
+    return "\n".join(lines) + "\n"
+
+
+def _tool_page(tool: Tool) -> str:
+    command = tool.load()
+    lines = _head(f"kcli-{tool.name}", tool.summary.rstrip("."))
+    lines += [".SH SYNOPSIS", f".B kcli {_escape(tool.name)}"]
+    lines += [r"\fISUBCOMMAND\fR [\fIOPTIONS\fR]" if command.subcommands else r"[\fIOPTIONS\fR]"]
+    lines += [".SH DESCRIPTION", *_text(tool.summary)]
+    if tool.script:
+        lines += _text(f"Stands for {tool.script} of Apache Kafka {KAFKA_VERSION}.")
+    shown = options_of(command.options)
+    if command.subcommands:
+        lines += [".SH SUBCOMMANDS"]
+        before = {option.name for option in shown}
+        for sub in command.subcommands:
+            lines += [f".SS {_escape(sub.name)}", *_text(sub.help)]
+            lines += _options(command, [each for each in options_of(sub.options) if each.name not in before])
+    lines += [".SH OPTIONS", *_options(command, shown)]
+    lines += [".TP", r".B \-\-help", "Print usage information and exit."]
+    if command.family is Family.JOPT:
+        lines += [".TP", r".B \-\-version", "Print the version and exit."]
+    lines += _exit_status()
+    lines += [".SH SEE ALSO", ".BR kcli (1)"]
+    return "\n".join(lines) + "\n"
+
+
+def _head(name: str, summary: str) -> list[str]:
+    title = name.upper().replace("-", r"\-")
+    return [
+        f'.TH {title} 1 "" "kcli {KAFKA_VERSION}" "User Commands"',
+        ".SH NAME",
+        f"{_escape(name)} \\- {_escape(summary[0].lower() + summary[1:])}",
+    ]
+
+
+def _options(command: Command, options: Iterable[Option]) -> list[str]:
+    lines: list[str] = []
+    for option in sorted(options, key=lambda each: each.name):
+        lines += [".TP", _flags(command, option), *_text(option.help + _notes(option))]
+    return lines
+
+
+def _flags(command: Command, option: Option) -> str:
+    names = [f"--{option.name}"] + ([f"-{option.short}"] if option.short else [])
+    text = ", ".join(rf"\fB{_escape(name)}\fR" for name in names)
+    value = _escape(option.metavar or option.kind.value.lower())
+    match option.argument:
+        case Argument.NONE:
+            return text
+        case Argument.OPTIONAL:
+            return rf"{text} [\fI{value}\fR]"
+        case Argument.REQUIRED:
+            return rf"{text} \fI{value}\fR"
+
+
+def _notes(option: Option) -> str:
+    notes = ""
+    if option.choices:
+        notes += f" One of {', '.join(option.choices)}."
+    if option.repeatable:
+        notes += " May be given more than once."
+    if option.required:
+        notes += " Required."
+    if option.argument is not Argument.NONE and option.default is not None:
+        notes += f" Default: {option.default}."
+    return notes
+
+
+def _exit_status() -> list[str]:
+    return [
+        ".SH EXIT STATUS",
+        *_text("0 when the work was done, 1 when it failed or the options were wrong, 130 after Ctrl-C."),
+    ]
+
+
+def _text(text: str) -> list[str]:
+    """One sentence a line, as troff likes it; a leading dot or quote would be a request."""
+    sentences = _escape(text).replace(". ", ".\n").split("\n")
+    return [rf"\&{line}" if line[:1] in (".", "'") else line for line in sentences]
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", r"\e").replace("-", r"\-")
+
+
+def main() -> None:
+    """Write every page into a directory (man/ of the checkout unless named)."""
+    target = sys.argv[1] if len(sys.argv) > 1 else "man"
+    os.makedirs(target, exist_ok=True)
+    for name, page in pages().items():
+        with open(os.path.join(target, name), "w", encoding="utf-8") as file:
+            file.write(page)
+
+
+if __name__ == "__main__":
+    main()

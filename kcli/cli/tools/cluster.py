@@ -1,0 +1,194 @@
+"""kafka-cluster: the cluster's id and endpoints; forgetting a broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcli.cli.connect import load_properties
+from kcli.cli.options import (
+    Command,
+    CommandError,
+    CommonOptions,
+    Exclusive,
+    Family,
+    Kind,
+    Subcommand,
+    flag,
+    option,
+)
+from kcli.cli.output import Output, java_text
+from kcli.client.admin import AdminClient
+from kcli.client.client import Node
+from kcli.client.cluster import ClusterDescription
+from kcli.client.config import ClientConfigError, client_config
+from kcli.errors import BrokerIdNotRegisteredException, ErrorCode, KafkaError
+
+_ONE_CLUSTER = (Exclusive(names=("bootstrap-server", "bootstrap-controller"), required=True),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterIdOptions(CommonOptions):
+    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.", short="b")
+    bootstrap_controller: str | None = option("Controllers to ask first, as host:port,host:port.", short="C")
+    config: str | None = option("A properties file with settings of the admin client.", short="c")
+    command_config: str | None = option("The same as --config.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterOptions(ClusterIdOptions):
+    id: int = option("The id of the broker to forget.", Kind.INTEGER, short="i", required=True)
+    dry_run: bool = flag("Only tell whether there is such a broker.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListEndpointsOptions(ClusterIdOptions):
+    include_fenced_brokers: bool = flag("Brokers too that are registered but not in service.")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdRow:
+    """The cluster's id."""
+
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointRow:
+    """Where a node listens."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    state: str | None
+    endpoint_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisteredRow:
+    """A broker that is no longer registered."""
+
+    broker: int
+    dry_run: bool
+
+
+def _admin(options: ClusterIdOptions) -> AdminClient:
+    try:
+        return AdminClient(
+            client_config(
+                load_properties(options.command_config or options.config),
+                bootstrap_servers=options.bootstrap_server,
+                bootstrap_controllers=options.bootstrap_controller,
+                api_timeout_ms=options.timeout,
+            )
+        )
+    except ClientConfigError as error:
+        raise CommandError(str(error)) from error
+
+
+async def cluster_id(options: ClusterIdOptions, output: Output) -> None:
+    """`cluster-id`."""
+    async with _admin(options) as client:
+        found = await _told(client)
+    output.row(ClusterIdRow(found.cluster_id), f"Cluster ID: {found.cluster_id}")
+
+
+async def unregister(options: UnregisterOptions, output: Output) -> None:
+    """`unregister`."""
+    async with _admin(options) as client:
+        try:
+            if options.dry_run:
+                nodes = (await client.describe_cluster(include_fenced=True)).nodes
+                if options.id not in [node.id for node in nodes]:
+                    raise BrokerIdNotRegisteredException(
+                        f"Broker ID {options.id} is not currently registered"
+                    )
+            else:
+                await client.unregister_broker(options.id)
+        except KafkaError as error:
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                raise CommandError(
+                    "The target cluster does not support the broker unregistration API."
+                ) from error
+            raise CommandError(java_text(error)) from error
+    text = f"Broker {options.id} is no longer registered."
+    if options.dry_run:
+        text = f"Broker {options.id} would no longer be registered."
+    output.row(UnregisteredRow(options.id, options.dry_run), text)
+
+
+async def list_endpoints(options: ListEndpointsOptions, output: Output) -> None:
+    """`list-endpoints`."""
+    controllers = options.bootstrap_controller is not None
+    if controllers and options.include_fenced_brokers:
+        raise CommandError(
+            "The option --include-fenced-brokers is only supported with --bootstrap-server option"
+        )
+    async with _admin(options) as client:
+        nodes = (await _told(client, include_fenced=options.include_fenced_brokers)).nodes
+    rows = [_row(node, controllers) for node in nodes]
+    host = max((len(row.host) for row in rows), default=0)
+    rack = max((len(row.rack) for row in rows if row.rack is not None), default=0) or 10
+    output.say(
+        _line("ID", "HOST", "PORT", "RACK", None if controllers else "STATE", "ENDPOINT_TYPE", host, rack)
+    )
+    output.rows(
+        rows,
+        lambda row: _line(
+            str(row.id), row.host, str(row.port), row.rack or "null", row.state, row.endpoint_type, host, rack
+        ),
+    )
+
+
+async def _told(client: AdminClient, *, include_fenced: bool = False) -> ClusterDescription:
+    try:
+        return await client.describe_cluster(include_fenced=include_fenced)
+    except KafkaError as error:
+        raise CommandError(java_text(error)) from error
+
+
+def _row(node: Node, controller: bool) -> EndpointRow:
+    state = None if controller else "fenced" if node.is_fenced else "unfenced"
+    return EndpointRow(
+        node.id, node.host, node.port, node.rack, state, "controller" if controller else "broker"
+    )
+
+
+def _line(
+    id: str, host: str, port: str, rack: str, state: str | None, kind: str, host_width: int, rack_width: int
+) -> str:
+    columns = [f"{id:<10}", f"{host:<{host_width}}", f"{port:<10}", f"{rack:<{rack_width}}"]
+    if state is not None:
+        columns.append(f"{state:<10}")
+    return " ".join([*columns, f"{kind:<15}"])
+
+
+command = Command(
+    name="cluster",
+    description="The Kafka cluster tool.",
+    family=Family.ARGPARSE4J,
+    prog="kafka-cluster",
+    subcommands=(
+        Subcommand(
+            name="cluster-id",
+            help="Show the id of a cluster.",
+            options=ClusterIdOptions,
+            run=cluster_id,
+            exclusive=_ONE_CLUSTER,
+        ),
+        Subcommand(
+            name="unregister",
+            help="Forget a broker.",
+            options=UnregisterOptions,
+            run=unregister,
+            exclusive=_ONE_CLUSTER,
+        ),
+        Subcommand(
+            name="list-endpoints",
+            help="Show where the nodes of a cluster listen.",
+            options=ListEndpointsOptions,
+            run=list_endpoints,
+            exclusive=_ONE_CLUSTER,
+        ),
+    ),
+)

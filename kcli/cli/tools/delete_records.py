@@ -1,0 +1,124 @@
+"""kafka-delete-records: delete the records of partitions before given offsets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.java_order import map_order, partition_hash
+from kcli.cli.options import Command, CommandError, OnParseError, flag, option, require
+from kcli.cli.output import Output, java_text
+from kcli.errors import KafkaError
+
+VERSION = 1
+# The file lists partitions; a cluster's largest allowed count fits many times over.
+MAX_FILE_BYTES = 64 * 1024 * 1024
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecordsOptions(ClusterOptions):
+    offset_json_file: str | None = option(
+        'A JSON file: {"partitions": [{"topic": "foo", "partition": 1, "offset": 1}], "version": 1}; '
+        "offset -1 is the end of the partition.",
+        metavar="Offset json file path",
+    )
+    dry_run: bool = flag("Only tell what would be deleted.")
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRow:
+    """What became of one partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    low_watermark: int | None
+    error: str | None
+
+
+async def run(options: DeleteRecordsOptions, output: Output) -> None:
+    """Read the file, delete, print each partition's new low watermark."""
+    require(options, "bootstrap-server", "offset-json-file")
+    assert options.offset_json_file is not None
+    try:
+        offsets = _parse(_read(options.offset_json_file))
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    if options.dry_run:
+        for (topic, number), offset in offsets.items():
+            row = DeletedRow(topic, number, offset, None, None)
+            output.row(row, f"partition: {topic}-{number}\twould delete records before offset: {offset}")
+        return
+    async with admin(options) as client:
+        output.say("Executing records delete operation")
+        results = await client.delete_records(offsets)
+        output.say("Records delete operation completed:")
+        for partition in map_order(results, partition_hash):
+            output.row(_row(partition, offsets[partition], results[partition]), _line)
+
+
+def _row(partition: TopicPartition, offset: int, result: int | KafkaError) -> DeletedRow:
+    topic, number = partition
+    if isinstance(result, KafkaError):
+        return DeletedRow(topic, number, offset, None, java_text(result))
+    return DeletedRow(topic, number, offset, result, None)
+
+
+def _line(row: DeletedRow) -> str:
+    what = f"error: {row.error}" if row.error is not None else f"low_watermark: {row.low_watermark}"
+    return f"partition: {row.topic}-{row.partition}\t{what}"
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError:
+        raise ValueError(f"Unable to read file {path}") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise ValueError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
+    return content.decode("utf-8", "replace")
+
+
+def _parse(text: str) -> dict[TopicPartition, int]:
+    """Partition -> offset. Raises ValueError in Kafka's words."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        raise ValueError("The input string is not a valid JSON") from None
+    if not isinstance(document, dict):
+        raise ValueError("The input string is not a valid JSON")
+    version = document.get("version", VERSION)
+    if version != VERSION:
+        raise ValueError(f"Not supported version field value {version}")
+    if "partitions" not in document:
+        raise ValueError("Missing partitions field")
+    pairs = [_entry(each) for each in document["partitions"]]
+    repeated = [partition for partition, _ in pairs if sum(partition == other for other, _ in pairs) > 1]
+    if repeated:
+        shown = ",".join(f"{topic}-{number}" for topic, number in dict.fromkeys(repeated))
+        raise ValueError(f"Offset json file contains duplicate topic partitions: {shown}")
+    return dict(pairs)
+
+
+def _entry(each: Any) -> tuple[TopicPartition, int]:
+    try:
+        topic, partition, offset = each["topic"], each["partition"], each["offset"]
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"A partition of the offset json file lacks the field {error}: {each}") from None
+    if not (isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int)):
+        raise ValueError(f"A partition of the offset json file has a field of the wrong type: {each}")
+    return (topic, partition), offset
+
+
+command = Command(
+    name="delete-records",
+    description="This tool helps to delete records of the given partitions down to the specified offset.",
+    options=DeleteRecordsOptions,
+    run=run,
+    on_parse_error=OnParseError.MESSAGE,
+)

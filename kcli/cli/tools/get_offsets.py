@@ -1,0 +1,189 @@
+"""kafka-get-offsets: the offsets of partitions at a point in time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.options import (
+    LONG_MAX,
+    LONG_MIN,
+    Command,
+    CommandError,
+    OnParseError,
+    UsageError,
+    flag,
+    option,
+    require,
+)
+from kcli.cli.output import Output, java_text, warn
+from kcli.cli.topic_filter import topic_filter
+from kcli.client.config import ClientConfigError, parse_addresses
+from kcli.client.offsets import OffsetSpec
+from kcli.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kcli.client.admin import AdminClient
+
+NO_MATCH = "Could not match any topic-partitions with the specified filters"
+
+_TIMES = {
+    "latest": OffsetSpec.LATEST,
+    "earliest": OffsetSpec.EARLIEST,
+    "max-timestamp": OffsetSpec.MAX_TIMESTAMP,
+    "earliest-local": OffsetSpec.EARLIEST_LOCAL,
+    "latest-tiered": OffsetSpec.LATEST_TIERED,
+}
+
+# topic regex, then `:5`, `:2-7` (upper end exclusive), `:2-`, `:-7` or nothing
+_RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|([0-9]*)-([0-9]*)))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetOffsetsOptions(ClusterOptions):
+    topic: str | None = option("The topics, as a regular expression.", metavar="topic")
+    partitions: str | None = option("The partitions, apart by comma.", metavar="partition ids")
+    topic_partitions: str | None = option(
+        "Rules, apart by comma: a topic expression, and after a colon a partition or a range (2-7, 2-, -7).",
+        metavar="topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3",
+    )
+    time: str = option(
+        "The point in time: latest, earliest, max-timestamp, earliest-local, latest-tiered, -1 to -5, or "
+        "milliseconds since the epoch.",
+        metavar="<timestamp> / -1 or latest / -2 or earliest / ...",
+        default="latest",
+    )
+    exclude_internal_topics: bool = flag("Leave out the brokers' own topics.")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRow:
+    """One partition's offset."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+Filter = Callable[[str, int], bool]
+
+
+async def run(options: GetOffsetsOptions, output: Output) -> None:
+    """Find the partitions, ask their leaders, print in order of name."""
+    _check(options)
+    try:
+        await _print_offsets(options, output)
+    except ValueError as error:
+        raise CommandError(f"Error occurred: {error}") from error
+    except KafkaError as error:
+        raise CommandError(f"Error occurred: {java_text(error)}") from error
+
+
+def _check(options: GetOffsetsOptions) -> None:
+    require(options, "bootstrap-server")
+    try:
+        parse_addresses(options.bootstrap_server or "")
+    except ClientConfigError:
+        raise UsageError("Please provide valid host:port like host1:9091,host2:9092\n") from None
+    if options.topic_partitions is not None and (options.topic or options.partitions):
+        raise CommandError("Error occurred: --topic-partitions cannot be used with --topic or --partitions")
+
+
+async def _print_offsets(options: GetOffsetsOptions, output: Output) -> None:
+    time = _time(options.time)
+    wanted = _rules(options.topic_partitions) if options.topic_partitions is not None else _filter(options)
+    async with admin(options, client_id="GetOffsetShell") as client:
+        partitions = await _partitions(client, wanted, internal=not options.exclude_internal_topics)
+        if not partitions:
+            raise ValueError(NO_MATCH)
+        found = await client.list_offsets(dict.fromkeys(partitions, time))
+    for partition in sorted(partitions, key=lambda each: f"{each[0]}-{each[1]}"):
+        topic, number = partition
+        result = found[partition]
+        if isinstance(result, KafkaError):
+            warn(
+                f"Skip getting offsets for topic-partition {topic}-{number} due to error: {java_text(result)}"
+            )
+        elif result.offset >= 0:
+            output.row(OffsetRow(topic, number, result.offset), f"{topic}:{number}:{result.offset}")
+
+
+async def _partitions(client: AdminClient, wanted: Filter, *, internal: bool) -> list[tuple[str, int]]:
+    names = [topic.name for topic in await client.list_topics(internal=internal)]
+    described = await client.describe_topics(names)
+    return [
+        (name, each.partition)
+        for name, topic in described.items()
+        if not isinstance(topic, KafkaError)
+        for each in topic.partitions
+        if wanted(name, each.partition)
+    ]
+
+
+def _time(text: str) -> int:
+    if text in _TIMES:
+        return _TIMES[text]
+    try:
+        value = int(text)
+    except ValueError:
+        value = LONG_MAX + 1
+    if not LONG_MIN <= value <= LONG_MAX:
+        raise ValueError(
+            f"Malformed time argument {text}. Please use -1 or latest / -2 or earliest / -3 or max-timestamp / "
+            "-4 or earliest-local / -5 or latest-tiered, or a specified long format timestamp"
+        )
+    return value
+
+
+def _filter(options: GetOffsetsOptions) -> Filter:
+    """--topic and --partitions: both must agree."""
+    by_topic = topic_filter(options.topic) if options.topic else lambda _: True
+    numbers = None
+    if options.partitions:
+        numbers = set()
+        for part in options.partitions.split(","):
+            try:
+                numbers.add(int(part))
+            except ValueError:
+                raise ValueError(
+                    f"--partitions expects a comma separated list of numeric partition ids, but received: "
+                    f"{options.partitions}"
+                ) from None
+    return lambda topic, partition: by_topic(topic) and (numbers is None or partition in numbers)
+
+
+def _rules(text: str) -> Filter:
+    """--topic-partitions: one rule is enough."""
+    rules = [_rule(part) for part in text.split(",")]
+    return lambda topic, partition: any(rule(topic, partition) for rule in rules)
+
+
+def _rule(text: str) -> Filter:
+    match = _RULE.fullmatch(text)
+    if match is None:
+        # Kafka wraps this exception once more and shows the class of the inner one.
+        raise ValueError(f"org.apache.kafka.tools.TerseException: Invalid rule specification: {text}")
+    topic, single, lower, upper = match.groups()
+    by_topic = topic_filter(topic or ".*")
+    if single:
+        only = int(single)
+        return lambda name, partition: by_topic(name) and partition == only
+    first, end = int(lower or 0), int(upper or LONG_MAX)
+    return lambda name, partition: by_topic(name) and first <= partition < end
+
+
+def _parse_failed(message: str) -> None:
+    warn(f"Error occurred: {message}")
+
+
+command = Command(
+    name="get-offsets",
+    description="An interactive shell for getting topic-partition offsets.",
+    options=GetOffsetsOptions,
+    run=run,
+    on_parse_error=OnParseError.MESSAGE,
+    parse_failed=_parse_failed,
+)

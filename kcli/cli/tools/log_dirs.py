@@ -1,0 +1,152 @@
+"""kafka-log-dirs: what each broker holds in its log directories, as one line of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.java_order import map_order, partition_hash, string_hash
+from kcli.cli.options import Command, CommandError, Kind, OnParseError, flag, option, require
+from kcli.cli.output import Output
+from kcli.client.offsets import LogDirDescription
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirsOptions(ClusterOptions):
+    describe: bool = flag("Describe the log directories.")
+    topic_list: str = option("Only these topics, apart by comma.", metavar="Topic list", default="")
+    broker_list: str | None = option("Only these brokers, ids apart by comma.", metavar="Broker list")
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirRow:
+    """One replica in one log directory; a directory without replicas has a row without topic."""
+
+    broker: int
+    log_dir: str
+    error: str | None
+    topic: str | None = None
+    partition: int | None = None
+    size_bytes: int | None = None
+    offset_lag: int | None = None
+    is_future: bool | None = None
+
+
+async def run(options: LogDirsOptions, output: Output) -> None:
+    """Ask the brokers and print what they hold."""
+    require(options, "bootstrap-server", "describe")
+    topics = {name for name in options.topic_list.split(",") if name}
+    async with admin(options, client_id="log-dirs-tool") as client:
+        existing = [node.id for node in (await client.describe_cluster()).nodes]
+        brokers = _brokers(options.broker_list, existing)
+        output.say("Querying brokers for log directories information")
+        found = await client.describe_log_dirs(brokers)
+    output.say(f"Received log directory information from brokers {_ids(brokers)}")
+    kept = {broker: [_only(each, topics) for each in _ordered(dirs)] for broker, dirs in found.items()}
+    output.say(json.dumps(_document(kept), separators=(",", ":"), ensure_ascii=False))
+    if not output.is_text:
+        for row in _rows(kept):
+            output.row(row, "")
+
+
+def _brokers(text: str | None, existing: list[int]) -> list[int]:
+    """The brokers to ask. Raises CommandError for one that does not exist."""
+    if not text:
+        return existing
+    try:
+        wanted = [Kind.INTEGER.convert(part) for part in text.split(",")]
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    unknown = [broker for broker in wanted if broker not in existing]
+    if unknown:
+        raise CommandError(
+            f"ERROR: The given brokers do not exist from --broker-list: {_ids(unknown)}. "
+            f"Current existent brokers: {_ids(existing)}"
+        )
+    return [broker for broker in existing if broker in wanted]
+
+
+def _ids(brokers: Iterable[object]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def _ordered(dirs: tuple[LogDirDescription, ...]) -> list[LogDirDescription]:
+    by_path = {each.path: each for each in dirs}
+    return [by_path[path] for path in map_order(by_path, string_hash)]
+
+
+def _only(described: LogDirDescription, topics: set[str]) -> LogDirDescription:
+    """With its replicas in Java's order, those of `topics` only (empty: all)."""
+    by_partition = {(each.topic, each.partition): each for each in described.replicas}
+    return LogDirDescription(
+        path=described.path,
+        error=described.error,
+        replicas=tuple(
+            by_partition[partition]
+            for partition in map_order(by_partition, partition_hash)
+            if not topics or partition[0] in topics
+        ),
+        total_bytes=described.total_bytes,
+        usable_bytes=described.usable_bytes,
+    )
+
+
+def _document(found: dict[int, list[LogDirDescription]]) -> dict[str, Any]:
+    return {
+        "brokers": [
+            {
+                "broker": broker,
+                "logDirs": [
+                    {
+                        "partitions": [
+                            {
+                                "partition": f"{each.topic}-{each.partition}",
+                                "size": each.size_bytes,
+                                "offsetLag": each.offset_lag,
+                                "isFuture": each.is_future,
+                            }
+                            for each in described.replicas
+                        ],
+                        "error": described.error.java_name() if described.error is not None else None,
+                        "logDir": described.path,
+                    }
+                    for described in dirs
+                ],
+            }
+            for broker, dirs in found.items()
+        ],
+        "version": VERSION,
+    }
+
+
+def _rows(found: dict[int, list[LogDirDescription]]) -> Iterable[LogDirRow]:
+    for broker, dirs in found.items():
+        for described in dirs:
+            error = described.error.java_name() if described.error is not None else None
+            if not described.replicas:
+                yield LogDirRow(broker, described.path, error)
+            for each in described.replicas:
+                yield LogDirRow(
+                    broker,
+                    described.path,
+                    error,
+                    each.topic,
+                    each.partition,
+                    each.size_bytes,
+                    each.offset_lag,
+                    each.is_future,
+                )
+
+
+command = Command(
+    name="log-dirs",
+    description="This tool helps to query log directory usage on the specified brokers.",
+    options=LogDirsOptions,
+    run=run,
+    on_parse_error=OnParseError.MESSAGE,
+)
