@@ -146,27 +146,28 @@ def _unsnappy(payload: Buffer, limit: int) -> bytes:
     size = 0
     position = 0
     while position < len(view):
-        if view[position : position + 8] == _XERIAL_MAGIC:
+        is_header = view[position : position + 8] == _XERIAL_MAGIC
+        if position + (len(_XERIAL_HEADER) if is_header else 4) > len(view):
+            raise _broken(Codec.SNAPPY, "the stream ends inside a header or a block length")
+        if is_header:
             position += len(_XERIAL_HEADER)
             continue
-        if position + 4 > len(view):
-            raise _broken(Codec.SNAPPY, "the stream ends inside a block length")
         (length,) = _INT32.unpack_from(view, position)
         position += 4
         if not 0 <= length <= len(view) - position:
             raise _broken(Codec.SNAPPY, f"a block of {length} bytes where {len(view) - position} are left")
-        part = _unsnappy_block(view[position : position + length], limit - size)
+        part = _unsnappy_block(view[position : position + length], limit, size)
         size += len(part)
         parts.append(part)
         position += length
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _unsnappy_block(block: memoryview, limit: int) -> bytes:
+def _unsnappy_block(block: memoryview, limit: int, before: int = 0) -> bytes:
     import cramjam
 
     try:
-        if cramjam.snappy.decompress_raw_len(block) > limit:
+        if before + cramjam.snappy.decompress_raw_len(block) > limit:
             raise _too_big(Codec.SNAPPY, limit)
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
@@ -306,6 +307,8 @@ def _rotate(value: int, turn: int) -> int:
 # zstd --------------------------------------------------------------------------------
 
 ZSTD_DEFAULT_LEVEL = 3
+# The densest zstd block is 4 bytes for 128 KiB, so one slice can overshoot the limit by 32 MiB at most.
+_ZSTD_SLICE_BYTES = 1024
 
 
 def _zstd(payload: Buffer, level: int) -> bytes:
@@ -319,13 +322,26 @@ def _zstd(payload: Buffer, level: int) -> bytes:
 
 
 def _unzstd(payload: Buffer, limit: int) -> bytes:
+    """Frames may follow each other. The stream is fed in slices, because the library cannot bound its output."""
     import zstandard
 
-    try:
-        with zstandard.ZstdDecompressor().stream_reader(payload, read_across_frames=True) as stream:
-            plain = stream.read(limit + 1)
-    except zstandard.ZstdError as error:
-        raise _broken(Codec.ZSTD, error) from None
-    if len(plain) > limit:
-        raise _too_big(Codec.ZSTD, limit)
-    return plain
+    view = memoryview(payload)
+    parts: list[bytes] = []
+    size = 0
+    position = 0
+    while position < len(view):
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        while not frame.eof:
+            if position >= len(view):
+                raise _broken(Codec.ZSTD, "the stream ends too early")
+            slice_end = min(position + _ZSTD_SLICE_BYTES, len(view))
+            try:
+                part = frame.decompress(view[position:slice_end])
+            except zstandard.ZstdError as error:
+                raise _broken(Codec.ZSTD, error) from None
+            position = slice_end - len(frame.unused_data)
+            size += len(part)
+            if size > limit:
+                raise _too_big(Codec.ZSTD, limit)
+            parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
