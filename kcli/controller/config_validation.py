@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from kcli.config.client_metrics import CLIENT_METRICS
 from kcli.config.definition import ConfigError
+from kcli.config.dynamic import validate_topic_overrides
 from kcli.config.group import validate_group_overrides
 from kcli.controller import topic_names
 from kcli.controller.image import ConfigResource, ConfigResourceType, MetadataImage
 from kcli.controller.settings import ControllerSettings
-from kcli.controller.topic_configs import validate_topic_config
 from kcli.errors import (
     BrokerIdNotRegisteredException,
     InvalidConfigurationException,
@@ -44,7 +44,7 @@ def validate(resource: ConfigResource, config: NewValues, settings: ControllerSe
             if not resource.name:
                 raise InvalidRequestException("Default topic resources are not allowed.")
             topic_names.validate(resource.name)
-            validate_topic_config(config, remote_storage=settings.remote_log_storage_system_enable)
+            validate_topic_overrides(config, remote_storage=settings.remote_log_storage_system_enable)
         case ConfigResourceType.BROKER:
             _check_broker_name(resource.name)
         case ConfigResourceType.CLIENT_METRICS:

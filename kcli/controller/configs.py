@@ -13,6 +13,7 @@ from enum import IntEnum
 
 from kcli.config.client_metrics import CLIENT_METRICS
 from kcli.config.definition import ConfigDef, ConfigType
+from kcli.config.dynamic import validate_topic_overrides
 from kcli.config.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kcli.config.group import GROUP
 from kcli.config.java_order import hash_order
@@ -21,7 +22,6 @@ from kcli.controller.config_validation import NewValues, check_exists, validate
 from kcli.controller.decision import NO_ERROR, ApiError
 from kcli.controller.image import ConfigResource, ConfigResourceType, MetadataImage
 from kcli.controller.settings import ControllerSettings
-from kcli.controller.topic_configs import validate_topic_config
 from kcli.errors import (
     InvalidConfigurationException,
     InvalidRequestException,
@@ -54,7 +54,7 @@ def topic_config_records(
     image: MetadataImage, name: str, configs: NewValues, settings: ControllerSettings
 ) -> list[MetadataRecord]:
     """What gives a topic about to be created its configuration. Raises KafkaError when it is not valid."""
-    validate_topic_config(configs, remote_storage=settings.remote_log_storage_system_enable)
+    validate_topic_overrides(configs, remote_storage=settings.remote_log_storage_system_enable)
     resource = ConfigResource(ConfigResourceType.TOPIC, name)
     records: list[MetadataRecord] = [_record(resource, key, configs[key]) for key in hash_order(configs)]
     return [*records, *clear_elr_records(image, records)]

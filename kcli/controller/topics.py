@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from kcli.config.definition import ConfigValue
+from kcli.config.describe import BrokerLayers, describe_topic
 from kcli.controller import placement, topic_names
 from kcli.controller.configs import topic_config_records
 from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
@@ -26,7 +28,6 @@ from kcli.controller.image import (
 )
 from kcli.controller.settings import ControllerSettings
 from kcli.controller.snapshot import partition_record
-from kcli.controller.topic_configs import BrokerLayers, topic_config_entries
 from kcli.errors import (
     ErrorCode,
     InvalidPartitionsException,
@@ -285,7 +286,9 @@ def _result(
             topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         )
     overrides = {name: value for name, value in configs.items() if value is not None}
-    entries = topic_config_entries(overrides, broker_layers(context.image, context.settings))
+    layers = broker_layers(context.image, context.settings)
+    broker: dict[str, ConfigValue] = {**context.settings.config, **layers.merged()}
+    entries = describe_topic(overrides, layers, broker)
     return ct.CreatableTopicResult(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -294,7 +297,7 @@ def _result(
         replication_factor=len(topic.partitions[0].replicas),
         configs=tuple(
             ct.CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=int(entry.source))
-            for entry in sorted(entries, key=lambda entry: entry.name)
+            for entry in entries
         ),
     )
 
