@@ -105,6 +105,9 @@ def usage(command: Command) -> str:
 
 
 def _parsed(command: Command, argv: list[str]) -> tuple[CommonOptions, Run]:
+    if command.family is Family.RAW:
+        assert command.run is not None
+        return CommonOptions(argv=tuple(argv)), command.run
     if command.family is Family.JOPT:
         assert command.run is not None
         return jopt.parse(command, argv), command.run

@@ -188,10 +188,11 @@ def _declared(declaration: type[CommonOptions]) -> Iterator[Option]:
 
 
 class Family(Enum):
-    """Which of Kafka's two argument parsers the command follows."""
+    """Which of Kafka's two argument parsers the command follows, or none: it reads `argv` itself."""
 
     JOPT = "jopt"
     ARGPARSE4J = "argparse4j"
+    RAW = "raw"
 
 
 class OnParseError(Enum):

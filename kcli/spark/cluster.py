@@ -204,8 +204,11 @@ class Cluster:
         answer = self._on_any(MetadataRequest(topics=None, allow_auto_topic_creation=False), ApiKey.METADATA)
         return sorted(topic.name for topic in answer.topics if not topic.is_internal and topic.name)
 
-    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """The partitions of `topics`, which must exist; their leaders are known after this."""
+    def partitions(self, topics: Iterable[str], *, create: bool = False) -> list[TopicPartition]:
+        """The partitions of `topics`; their leaders are known after this.
+
+        `create`: topics that do not exist are made where the broker allows that (auto.create.topics.enable).
+        """
         wanted = sorted(set(topics))
         if not wanted:
             return []
@@ -213,7 +216,7 @@ class Cluster:
 
         def attempt() -> None:
             found.clear()
-            found.extend(self._refresh(wanted))
+            found.extend(self._refresh(wanted, create))
 
         self._retried(attempt, "metadata")
         return sorted(found)
@@ -313,9 +316,9 @@ class Cluster:
             by_leader.setdefault(self._leaders[part], []).append(part)
         return by_leader
 
-    def _refresh(self, topics: list[str]) -> list[TopicPartition]:
+    def _refresh(self, topics: list[str], create: bool = False) -> list[TopicPartition]:
         request = MetadataRequest(
-            topics=tuple(MetadataRequestTopic(name=name) for name in topics), allow_auto_topic_creation=False
+            topics=tuple(MetadataRequestTopic(name=name) for name in topics), allow_auto_topic_creation=create
         )
         answer = self._on_any(request, ApiKey.METADATA)
         self._nodes = {each.node_id: (each.host, each.port) for each in answer.brokers}

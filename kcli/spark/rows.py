@@ -61,7 +61,7 @@ class Router:
 
     def _partition_count(self, topic: str) -> int:
         if topic not in self._counts:
-            self._counts[topic] = len(self._cluster.partitions([topic]))
+            self._counts[topic] = len(self._cluster.partitions([topic], create=True))
         return self._counts[topic]
 
     def _partitions(

@@ -26,7 +26,16 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from kcli.spark.cluster import EARLIEST, LATEST, Cluster
 from kcli.spark.offsets import (
@@ -47,8 +56,18 @@ if TYPE_CHECKING:
 
     from kcli.spark.sink import BatchWriter, StreamWriter
 
-SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-HEADERS = "headers array<struct<key: string, value: binary>>"
+FIELDS = (
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+)
+HEADERS = StructField(
+    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+)
 """The columns of Spark's Kafka source; headers only where includeHeaders asks for them."""
 
 
@@ -57,9 +76,9 @@ class KcliDataSource(DataSource):
     def name(cls) -> str:
         return "kcli"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         wanted = self.options.get("includeheaders", "false").strip().lower() == "true"
-        return f"{SCHEMA}, {HEADERS}" if wanted else SCHEMA
+        return StructType([*FIELDS, HEADERS] if wanted else list(FIELDS))
 
     def reader(self, schema: StructType) -> KcliReader:
         return KcliReader(source_options(self.options, streaming=False), checked_schema(schema))
@@ -196,7 +215,7 @@ def read_partition(
 
 def checked_schema(schema: StructType) -> StructType:
     """A schema given by the user may leave columns out and reorder them, and nothing else."""
-    full = {field.name: field.dataType for field in StructType.fromDDL(f"{SCHEMA}, {HEADERS}")}
+    full = {field.name: field.dataType for field in (*FIELDS, HEADERS)}
     for field in schema.fields:
         if field.name not in full:
             raise ValueError(f"column {field.name} is not one of {', '.join(full)}")

@@ -1,0 +1,80 @@
+"""spark-submit: run a built-in job, or any Spark job, with the PySpark package's own spark-submit.
+
+Spark's options go to Spark as they are. The options of a built-in job are read here before Spark starts, so that a
+wrong word is told at once and not by a JVM ten seconds later.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from kcli.cli.options import Command, CommandError, CommonOptions, Family
+from kcli.cli.output import Output, warn
+from kcli.errors import KcliError
+from kcli.spark.submit import JOBS, MIN_JAVA, CommandLine, SubmitError, split_command_line, submit
+
+DESCRIPTION = "Run a job of kcli, or one of your own, on Spark."
+
+HELP = f"""\
+{DESCRIPTION}
+
+Usage: kcli spark-submit [SPARK OPTIONS] JOB [JOB OPTIONS]
+       kcli spark-submit [SPARK OPTIONS] FILE.py [ARGUMENTS]
+
+Jobs (kcli spark-submit JOB --help shows the options of one):
+{{jobs}}
+
+Spark options go to the spark-submit of the PySpark package unchanged, for example --master local[4],
+--conf KEY=VALUE, --driver-memory 4g, --properties-file FILE; --version and --verbose are Spark's too.
+Without --master the job runs in this machine (local[*]). Spark logs warnings and errors only;
+--conf spark.log.level=INFO shows more.
+
+In any job, spark.read.format("kcli") reads topics as Spark's own Kafka source does, and
+frame.write.format("kcli") writes to them; the same holds for readStream and writeStream.
+
+Needs Java {MIN_JAVA} or newer and pip install 'kcli-streaming[spark]'. The exit code is Spark's."""
+
+
+def run(options: CommonOptions, output: Output) -> int:
+    words = list(options.argv)
+    line = split_command_line(words)
+    if {"--help", "-h"} & set(line.spark):
+        print(help_text())
+        return 0
+    if line.job is None and "--version" not in line.spark:
+        warn(help_text())
+        return 1
+    try:
+        if line.job in JOBS:
+            return _built_in(line)
+        return submit(line)
+    except SubmitError as error:
+        raise CommandError(str(error)) from None
+
+
+def help_text() -> str:
+    width = max(map(len, JOBS)) + 2
+    return HELP.format(jobs="\n".join(f"  {name:{width}}{text}" for name, text in JOBS.items()))
+
+
+def _built_in(line: CommandLine) -> int:
+    """Check the job's options here; a dry run ends here as well."""
+    job: Any = importlib.import_module(f"kcli.spark.jobs.{line.job}")
+    try:
+        options = job.parse(line.arguments)
+    except SystemExit as exit:  # argparse has said what is wrong, or shown its help
+        return exit.code if isinstance(exit.code, int) else 1
+    if not options.dry_run:
+        return submit(line)
+    try:
+        for text in job.plan(options):
+            print(text)
+    except (KcliError, ValueError) as error:
+        raise CommandError(f"{line.job}: {error}") from None
+    return 0
+
+
+command = Command(
+    name="spark-submit", description=DESCRIPTION, options=CommonOptions, run=run, family=Family.RAW
+)
