@@ -69,13 +69,6 @@ class LeaderState:
         )
         return max(current, min(slowest, log_end_offset))
 
-    def low_watermark(self, log_start_offset: int, alive: frozenset[int]) -> int:
-        """The smallest log start over the replicas that are alive (DeleteRecords waits for it)."""
-        starts = [
-            follower.log_start_offset for replica, follower in self.followers.items() if replica in alive
-        ]
-        return min([log_start_offset, *starts])
-
 
 class CommitQueue:
     """Who waits for which offset to be committed, nearest first."""

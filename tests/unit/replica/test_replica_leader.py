@@ -44,14 +44,6 @@ def test_a_follower_ahead_of_the_leader_does_not_count_beyond_its_end():
     assert state.high_watermark(0, 10) == 10
 
 
-def test_low_watermark_counts_only_live_replicas():
-    state = leader(replicas=(1, 2, 3), isr=(1, 2, 3))
-    state.follower_fetched(2, log_start_offset=4, log_end_offset=9)
-    state.follower_fetched(3, log_start_offset=1, log_end_offset=9)
-    assert state.low_watermark(7, frozenset({1, 2})) == 4
-    assert state.low_watermark(7, frozenset({1})) == 7
-
-
 def test_only_a_replica_can_lead():
     with pytest.raises(AssertionError):
         LeaderState(node_id=4, replicas=(1,), isr=(1,), leader_epoch=0, min_insync_replicas=1)

@@ -1,0 +1,72 @@
+"""DeleteRecords (key 21, versions 0-2): moves the start of a partition forward (KIP-107); -1 is the high watermark."""
+
+from __future__ import annotations
+
+from kcli.controller.topic_names import is_internal
+from kcli.errors import (
+    ErrorCode,
+    InvalidTopicException,
+    KafkaError,
+    KafkaStorageException,
+    PolicyViolationException,
+    StorageError,
+)
+from kcli.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from kcli.server.context import RequestContext
+
+_NO_LOW_WATERMARK = -1
+
+
+def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=tuple(
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=tuple(_delete(context, topic.name, part) for part in topic.partitions),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def error_response(
+    _context: RequestContext, request: DeleteRecordsRequest, error: KafkaError
+) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=tuple(
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=tuple(_failed(part.partition_index, error.code) for part in topic.partitions),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _delete(
+    context: RequestContext, topic: str, part: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
+    try:
+        if is_internal(topic):
+            raise InvalidTopicException(f"Cannot delete records of internal topic {topic}")
+        leader = context.broker.replicas.get(topic, part.partition_index)
+        if leader.log.config.compact and not leader.log.config.delete:
+            raise PolicyViolationException(f"Records of {topic} are compacted and never deleted")
+        low_watermark = leader.log.delete_records_before(part.offset)
+    except KafkaError as error:
+        return _failed(part.partition_index, error.code)
+    except StorageError:
+        return _failed(part.partition_index, KafkaStorageException.code)
+    return DeleteRecordsPartitionResult(partition_index=part.partition_index, low_watermark=low_watermark)
+
+
+def _failed(partition: int, code: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=partition, low_watermark=_NO_LOW_WATERMARK, error_code=code
+    )

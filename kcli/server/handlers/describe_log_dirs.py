@@ -1,0 +1,44 @@
+"""DescribeLogDirs (key 35, versions 1-4): what lies in which log directory (KIP-113), and its room (KIP-827)."""
+
+from __future__ import annotations
+
+from kcli.errors import ErrorCode
+from kcli.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from kcli.server.context import RequestContext
+from kcli.storage.store import LogDirDescription
+
+
+def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, part) for topic in request.topics for part in topic.partitions}
+    described = context.broker.logs.describe()
+    return DescribeLogDirsResponse(results=tuple(_result(directory, wanted) for directory in described))
+
+
+def _result(directory: LogDirDescription, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+    if directory.error is not None:
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for part in directory.partitions:
+        if wanted is None or (part.topic, part.partition) in wanted:
+            # A log that is not moving between directories has no lag behind itself.
+            topics.setdefault(part.topic, []).append(
+                DescribeLogDirsPartition(
+                    partition_index=part.partition, partition_size=part.size_bytes, offset_lag=0
+                )
+            )
+    return DescribeLogDirsResult(
+        log_dir=directory.path,
+        topics=tuple(
+            DescribeLogDirsTopic(name=name, partitions=tuple(parts)) for name, parts in topics.items()
+        ),
+        total_bytes=directory.total_bytes,
+        usable_bytes=directory.usable_bytes,
+    )

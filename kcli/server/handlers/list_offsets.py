@@ -1,0 +1,160 @@
+"""ListOffsets (key 2, versions 1-10): where a partition begins and ends, and which offset belongs to a time.
+
+Timestamps ≥ 0 ask for the first offset at or past them; -1 is the end a consumer may read to, -2 the start, -3 the
+record with the largest timestamp (KIP-734), -4 the local start (KIP-405) and -5 the end of tiered storage (KIP-1005),
+of which there is none. What is not found is offset -1 without an error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from kcli.errors import (
+    InvalidRequestException,
+    KafkaError,
+    KafkaStorageException,
+    LeaderNotAvailableException,
+    OffsetNotAvailableException,
+    StorageError,
+    UnsupportedVersionException,
+)
+from kcli.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kcli.server.context import RequestContext
+from kcli.server.replicas import LeaderPartition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+_FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_OFFSET_NOT_AVAILABLE_FROM = 5
+_READ_COMMITTED = 1
+_NOTHING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An answer; all -1 where there is none."""
+
+    offset: int = _NOTHING
+    timestamp: int = _NOTHING
+    leader_epoch: int = _NOTHING
+
+
+def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    asked = Counter(
+        (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
+    )
+    return ListOffsetsResponse(
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    _answer(context, request, topic.name, part, asked[(topic.name, part.partition_index)] > 1)
+                    for part in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def error_response(
+    _context: RequestContext, request: ListOffsetsRequest, error: KafkaError
+) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=error.code)
+                    for part in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _answer(
+    context: RequestContext, request: ListOffsetsRequest, topic: str, part: ListOffsetsPartition, twice: bool
+) -> ListOffsetsPartitionResponse:
+    index = part.partition_index
+    try:
+        if twice:
+            raise InvalidRequestException(f"{topic}-{index} is asked for more than once")
+        _check_version(part.timestamp, context.api_version)
+        leader = context.broker.replicas.get(topic, index)
+        leader.check_epoch(part.current_leader_epoch)
+        found = _find(context, leader, part.timestamp, request)
+    except KafkaError as error:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+    except StorageError:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=KafkaStorageException.code)
+    return ListOffsetsPartitionResponse(
+        partition_index=index,
+        offset=found.offset,
+        timestamp=found.timestamp,
+        leader_epoch=found.leader_epoch,
+    )
+
+
+def _check_version(timestamp: int, version: int) -> None:
+    if timestamp < 0 and version < _FIRST_VERSION.get(timestamp, version + 1):
+        raise UnsupportedVersionException(f"Timestamp {timestamp} is not known in version {version}")
+
+
+def _find(
+    context: RequestContext, leader: LeaderPartition, timestamp: int, request: ListOffsetsRequest
+) -> Found:
+    log = leader.log
+    is_consumer = request.replica_id < 0
+    if not is_consumer:
+        limit = log.log_end_offset
+    elif request.isolation_level == _READ_COMMITTED:
+        limit = log.last_stable_offset
+    else:
+        limit = log.high_watermark
+    lagging = is_consumer and log.high_watermark < _epoch_start(leader)
+    match timestamp:
+        case -1:  # LATEST
+            if lagging:
+                raise _not_available(context)
+            return Found(limit, _NOTHING, leader.leader_epoch)
+        case -2 | -4:  # EARLIEST, EARLIEST_LOCAL
+            return Found(log.log_start_offset, _NOTHING, log.epoch_for_offset(log.log_start_offset))
+        case -3:  # MAX_TIMESTAMP
+            record = log.offset_of_max_timestamp()
+        case -5:  # LATEST_TIERED
+            return Found()
+        case _:
+            record = log.offset_for_timestamp(timestamp)
+    if record is None:
+        return Found()
+    if record.offset >= limit:
+        if lagging:
+            raise _not_available(context)
+        return Found()
+    return Found(record.offset, record.timestamp_ms, log.epoch_for_offset(record.offset))
+
+
+def _epoch_start(leader: LeaderPartition) -> int:
+    """Where the present leader's term begins. Before it has committed that, its high watermark may be too low."""
+    for epoch, start_offset in reversed(leader.log.leader_epochs.entries):
+        if epoch == leader.leader_epoch:
+            return start_offset
+    return _NOTHING
+
+
+def _not_available(context: RequestContext) -> KafkaError:
+    if context.api_version >= _OFFSET_NOT_AVAILABLE_FROM:
+        return OffsetNotAvailableException()
+    return LeaderNotAvailableException()

@@ -1,0 +1,66 @@
+"""Producer ids: blocks of 1000 from the controller, handed out one by one, the next block asked for in time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from kcli.errors import CoordinatorLoadInProgressException, KafkaError
+
+_log = logging.getLogger("kcli.server.ProducerIdManager")
+
+# When this much of a block is used the next one is asked for.
+PREFETCH_AT = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """`length` ids from `start` on; the controller never gives them to anybody else."""
+
+    start: int
+    length: int
+
+
+class ProducerIds:
+    """The ids of this broker. `allocate` asks the controller for a block."""
+
+    def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
+        self._allocate = allocate
+        self._block = ProducerIdBlock(0, 0)
+        self._used = 0
+        self._next: ProducerIdBlock | None = None
+        self._request: asyncio.Task[None] | None = None
+
+    async def next_id(self) -> int:
+        """A fresh id. Raises CoordinatorLoadInProgressException when the controller gives no block."""
+        if self._used == self._block.length and not self._advance():
+            self._ask()
+            if self._request is not None:
+                await self._request
+            if self._used == self._block.length and not self._advance():
+                raise CoordinatorLoadInProgressException("No block of producer ids is available yet")
+        producer_id = self._block.start + self._used
+        self._used += 1
+        if self._used >= self._block.length * PREFETCH_AT and self._next is None:
+            self._ask()
+        return producer_id
+
+    def _advance(self) -> bool:
+        if self._next is None:
+            return False
+        self._block, self._next, self._used = self._next, None, 0
+        return True
+
+    def _ask(self) -> None:
+        if self._request is None:
+            self._request = asyncio.get_running_loop().create_task(self._fetch_block())
+
+    async def _fetch_block(self) -> None:
+        try:
+            self._next = await self._allocate()
+        except KafkaError as error:
+            _log.warning("The controller gave no block of producer ids: %s", error.message)
+        finally:
+            self._request = None
