@@ -34,6 +34,8 @@ from kcli.storage.snapshots import ProducerSnapshots
 from kcli.storage.transaction_index import AbortedTransaction
 from kcli.storage.validation import LOG_APPEND_TIME, PlacedBatch, check_client_batch, place
 
+__all__ = ["AppendOrigin", "AppendResult", "LogSlice", "PartitionLog"]
+
 
 class AppendOrigin(Enum):
     """Who appends, and so what is checked: a client's batch is, a coordinator's and the quorum's are trusted."""

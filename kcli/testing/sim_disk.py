@@ -1,0 +1,342 @@
+"""A disk in memory that can lose power and fail on command.
+
+What a real disk keeps through a crash is what was synced and some of the rest. `crash_clone` makes the disk one could
+find after the power came back: every synced byte and name, and of the others a random part: writes that came out of
+order, the last one torn in the middle, the newest names missing. Faults strike the n-th call, or the n-th call of one
+operation on paths that contain a text; a test that fails call 1, 2, 3 … until a run passes untouched has tried all.
+"""
+
+from __future__ import annotations
+
+import errno
+import posixpath
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kcli.runtime.disk import Buffer, DirectoryEntry
+
+SIMULATED_SPACE_BYTES = 1 << 40
+
+
+class FaultKind(Enum):
+    ERROR = "error"  # EIO, nothing happens
+    FULL = "full"  # ENOSPC; half of a write gets through
+    FLIP = "flip"  # a read returns one wrong bit
+
+
+@dataclass(slots=True)
+class Fault:
+    """Strikes once, at the `countdown`-th matching call."""
+
+    operation: str
+    path_part: str
+    countdown: int
+    kind: FaultKind
+
+
+@dataclass(slots=True)
+class Inode:
+    """`content` is what readers see; `durable` is what the device has, `pending` what it may or may not have yet."""
+
+    content: bytearray = field(default_factory=bytearray)
+    durable: bytes = b""
+    pending: list[tuple[int, bytes | None]] = field(
+        default_factory=list
+    )  # (position, bytes) or (size, None): a cut
+    modified_ms: int = 0
+
+
+Names = dict[str, Inode | None]
+"""Path -> file, or None for a directory."""
+
+
+class SimDisk:
+    """`Disk` in memory. Not for threads."""
+
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+        self._now_ms = now_ms
+        self._names: Names = {"/": None}
+        self._durable: Names = {"/": None}
+        self._journal: list[tuple[frozenset[str], Callable[[Names], None]]] = []
+        self._locks: set[str] = set()
+        self._faults: list[Fault] = []
+        self.calls = 0
+
+    # --- faults and crashes
+
+    def fail(
+        self, operation: str = "", path_part: str = "", *, nth: int = 1, kind: FaultKind = FaultKind.ERROR
+    ) -> None:
+        """Makes the n-th coming call fail; `operation` '' is any of them (`open`, `read`, `write`, `sync` …)."""
+        self._faults.append(Fault(operation, path_part, nth, kind))
+
+    def heal(self) -> None:
+        self._faults.clear()
+
+    @property
+    def has_faults(self) -> bool:
+        return bool(self._faults)
+
+    def struck(self, operation: str, path: str) -> FaultKind | None:
+        """Counts a call; raises the fault that is due, or returns it when the caller must act it out."""
+        self.calls += 1
+        for fault in self._faults:
+            if fault.operation in ("", operation) and fault.path_part in path:
+                fault.countdown -= 1
+                if fault.countdown == 0:
+                    self._faults.remove(fault)
+                    if fault.kind is FaultKind.ERROR:
+                        raise OSError(errno.EIO, "simulated disk error", path)
+                    if fault.kind is FaultKind.FULL and operation != "write":
+                        raise OSError(errno.ENOSPC, "simulated disk full", path)
+                    return fault.kind
+        return None
+
+    def crash_clone(self, seed: int) -> SimDisk:
+        """The disk after a power failure now. This one goes on, untouched."""
+        rng = random.Random(seed)
+        clone = SimDisk(self._now_ms)
+        names = dict(self._durable)
+        for _directories, change in self._journal[: rng.randint(0, len(self._journal))]:
+            change(names)
+        survivors: dict[int, Inode] = {}
+        for path, inode in sorted(names.items()):
+            if not _parents_exist(path, names):
+                continue
+            if inode is None:
+                clone._names[path] = None
+            else:
+                clone._names[path] = survivors.setdefault(id(inode), _survivor(inode, rng))
+        clone._durable = dict(clone._names)
+        return clone
+
+    # --- Disk
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        self.struck("open", path)
+        inode = self._names.get(path)
+        if inode is None:
+            if path in self._names:
+                raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            self._require_directory(posixpath.dirname(path))
+            made = inode = Inode(modified_ms=self._now_ms())
+            self._change({posixpath.dirname(path)}, lambda names: names.__setitem__(path, made))
+        return SimFile(self, path, inode)
+
+    def list_dir(self, path: str) -> list[DirectoryEntry]:
+        self.struck("list", path)
+        self._require_directory(path)
+        return [
+            DirectoryEntry(
+                posixpath.basename(name),
+                inode is None,
+                0 if inode is None else len(inode.content),
+                0 if inode is None else inode.modified_ms,
+            )
+            for name, inode in sorted(self._names.items())
+            if posixpath.dirname(name) == path and name != path
+        ]
+
+    def exists(self, path: str) -> bool:
+        self.struck("exists", path)
+        return path in self._names
+
+    def make_dir(self, path: str) -> None:
+        self.struck("make_dir", path)
+        parent = posixpath.dirname(path)
+        if parent not in self._names:
+            self.make_dir(parent)
+        if path not in self._names:
+            self._change({parent}, lambda names: names.__setitem__(path, None))
+        elif self._names[path] is not None:
+            raise FileExistsError(errno.EEXIST, "is a file", path)
+
+    def rename(self, source: str, target: str) -> None:
+        self.struck("rename", source)
+        self._require(source)
+        self._change(
+            {posixpath.dirname(source), posixpath.dirname(target)},
+            lambda names: _rename(names, source, target),
+        )
+
+    def remove(self, path: str) -> None:
+        self.struck("remove", path)
+        self._require(path)
+        self._change({posixpath.dirname(path)}, lambda names: _remove(names, path))
+
+    def remove_tree(self, path: str) -> None:
+        self.struck("remove_tree", path)
+        self._require(path)
+        self._change({posixpath.dirname(path)}, lambda names: _remove(names, path))
+
+    def sync_dir(self, path: str) -> None:
+        self.struck("sync_dir", path)
+        self._require_directory(path)
+        waiting = []
+        for directories, change in self._journal:
+            if path in directories:
+                change(self._durable)
+            else:
+                waiting.append((directories, change))
+        self._journal = waiting
+
+    def modified_ms(self, path: str) -> int:
+        self.struck("stat", path)
+        inode = self._require(path)
+        return 0 if inode is None else inode.modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self.struck("stat", path)
+        inode = self._require(path)
+        assert inode is not None, "only files are dated"
+        inode.modified_ms = modified_ms
+
+    def space(self, path: str) -> tuple[int, int]:
+        self.struck("space", path)
+        used = sum(len(inode.content) for inode in self._names.values() if inode is not None)
+        return SIMULATED_SPACE_BYTES, SIMULATED_SPACE_BYTES - used
+
+    def lock(self, path: str) -> SimLock:
+        self.struck("lock", path)
+        if path in self._locks:
+            raise BlockingIOError(errno.EAGAIN, "locked", path)
+        self.open(path, create=True)
+        self._locks.add(path)
+        return SimLock(self, path)
+
+    def unlock(self, path: str) -> None:
+        self._locks.discard(path)
+        if path in self._names:
+            self.remove(path)
+
+    def touch(self, inode: Inode) -> None:
+        inode.modified_ms = self._now_ms()
+
+    def _change(self, directories: set[str], change: Callable[[Names], None]) -> None:
+        change(self._names)
+        self._journal.append((frozenset(directories), change))
+
+    def _require(self, path: str) -> Inode | None:
+        if path not in self._names:
+            raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
+        return self._names[path]
+
+    def _require_directory(self, path: str) -> None:
+        if self._require(path) is not None:
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
+
+
+class SimFile:
+    """An open file of a `SimDisk`. It outlives its name, as on a real system."""
+
+    def __init__(self, disk: SimDisk, path: str, inode: Inode) -> None:
+        self._disk = disk
+        self._inode = inode
+        self.path = path
+
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "a simulated file has no descriptor", self.path)
+
+    def size(self) -> int:
+        self._disk.struck("stat", self.path)
+        return len(self._inode.content)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        kind = self._disk.struck("read", self.path)
+        piece = bytes(self._inode.content[position : position + size])
+        if kind is FaultKind.FLIP and piece:
+            middle = len(piece) // 2
+            return piece[:middle] + bytes([piece[middle] ^ 0x10]) + piece[middle + 1 :]
+        return piece
+
+    def read_cached_at(self, position: int, size: int) -> bytes | None:
+        return self.read_at(position, size)
+
+    def write_at(self, position: int, *buffers: Buffer) -> None:
+        kind = self._disk.struck("write", self.path)
+        written = b"".join(buffers)
+        if kind is FaultKind.FULL:
+            written = written[: len(written) // 2]
+        _apply(self._inode.content, position, written)
+        self._inode.pending.append((position, written))
+        self._disk.touch(self._inode)
+        if kind is FaultKind.FULL:
+            raise OSError(errno.ENOSPC, "simulated disk full", self.path)
+
+    def truncate(self, size: int) -> None:
+        self._disk.struck("truncate", self.path)
+        _apply(self._inode.content, size, None)
+        self._inode.pending.append((size, None))
+        self._disk.touch(self._inode)
+
+    def sync(self) -> None:
+        self._disk.struck("sync", self.path)
+        self._inode.durable = bytes(self._inode.content)
+        self._inode.pending.clear()
+
+    def close(self) -> None:
+        pass
+
+
+class SimLock:
+    def __init__(self, disk: SimDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def release(self) -> None:
+        self._disk.unlock(self._path)
+
+
+def _apply(content: bytearray, position: int, piece: bytes | None) -> None:
+    """A write, or with None a truncation (which may grow the file with zeros)."""
+    if piece is None:
+        del content[position:]
+    if len(content) < position:
+        content.extend(bytes(position - len(content)))
+    if piece:
+        content[position : position + len(piece)] = piece
+
+
+def _survivor(inode: Inode, rng: random.Random) -> Inode:
+    """What the device may hold of a file: all that was synced, and a part of the writes after that."""
+    content = bytearray(inode.durable)
+    in_order = rng.random() < 0.5  # half of the time the newest writes are lost, else any of them
+    kept = rng.randint(0, len(inode.pending))
+    for nth, (position, piece) in enumerate(inode.pending):
+        if piece is None:
+            _apply(content, position, None)  # a file's size is metadata, which is journaled in order
+        elif in_order:
+            if nth < kept:
+                _apply(content, position, piece)
+            elif nth == kept:
+                _apply(content, position, piece[: rng.randint(0, len(piece))])
+        elif rng.random() < 0.7:
+            _apply(content, position, piece)
+    return Inode(content, bytes(content), [], inode.modified_ms)
+
+
+def _parents_exist(path: str, names: Names) -> bool:
+    while path != "/":
+        path = posixpath.dirname(path)
+        if path not in names:
+            return False
+    return True
+
+
+def _rename(names: Names, source: str, target: str) -> None:
+    if source not in names:
+        return  # made and renamed after the last sync, and the making was lost
+    _remove(names, target)
+    below = source + "/"
+    for path in [path for path in names if path == source or path.startswith(below)]:
+        names[target + path[len(source) :]] = names.pop(path)
+
+
+def _remove(names: Names, path: str) -> None:
+    below = path + "/"
+    for found in [found for found in names if found == path or found.startswith(below)]:
+        del names[found]
