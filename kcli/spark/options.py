@@ -57,6 +57,15 @@ SOURCE_OPTIONS = (
 )
 SINK_OPTIONS = (*CLIENT_OPTIONS, "topic", "kafka.acks", "kafka.compression.type")
 
+SINK_COLUMNS = {
+    "key": ("binary", "string"),
+    "value": ("binary", "string"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "topic": ("string",),
+    "partition": ("int",),
+}
+"""What a row may have, and as which types; value is required, and topic unless the option names one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subscription:

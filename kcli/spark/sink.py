@@ -19,19 +19,10 @@ from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.spark.cluster import Cluster, Pending, Retry, TopicPartition
-from kcli.spark.options import SinkOptions
+from kcli.spark.options import SINK_COLUMNS, SinkOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-COLUMNS = {
-    "key": ("binary", "string"),
-    "value": ("binary", "string"),
-    "headers": ("array<struct<key:string,value:binary>>",),
-    "topic": ("string",),
-    "partition": ("int",),
-}
-"""What a row may have, and as which types; value is required, and topic unless the option names one."""
 
 REQUEST_BYTES = 8 << 20
 """Batches for one leader that travel together; far below socket.request.max.bytes (100 MiB)."""
@@ -87,10 +78,10 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
     """ValueError names the column that is missing, unknown or of the wrong type."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, given in types.items():
-        if name not in COLUMNS:
-            raise ValueError(f"column {name} cannot be written to a topic; {', '.join(COLUMNS)} can")
-        if given not in COLUMNS[name]:
-            raise ValueError(f"column {name} is {given}; {' or '.join(COLUMNS[name])} is meant")
+        if name not in SINK_COLUMNS:
+            raise ValueError(f"column {name} cannot be written to a topic; {', '.join(SINK_COLUMNS)} can")
+        if given not in SINK_COLUMNS[name]:
+            raise ValueError(f"column {name} is {given}; {' or '.join(SINK_COLUMNS[name])} is meant")
     if "value" not in types:
         raise ValueError("Required attribute 'value' not found: name the column to write value")
     if "topic" not in types and options.topic is None:

@@ -13,8 +13,7 @@ from kcli.errors import UnknownTopicOrPartitionException
 from kcli.spark.cluster import Cluster
 from kcli.spark.jobs.arguments import JobError, JobParser, add_common, check_common, pairs
 from kcli.spark.jobs.running import Done, counted, job_main, run_stream
-from kcli.spark.options import sink_options
-from kcli.spark.sink import COLUMNS
+from kcli.spark.options import SINK_COLUMNS, sink_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -160,7 +159,7 @@ def _record(frame: DataFrame, options: argparse.Namespace) -> list[Column]:
     if options.partition_column:
         chosen.append(column(options.partition_column).cast("int").alias("partition"))
     types = dict(frame.dtypes)
-    if types.get("headers") in COLUMNS["headers"]:
+    if types.get("headers") in SINK_COLUMNS["headers"]:
         chosen.append(col("headers"))
     return chosen
 
@@ -170,7 +169,9 @@ def _bytes(frame: DataFrame, name: str) -> Column:
     from pyspark.sql.functions import col
 
     return (
-        col(f"`{name}`") if dict(frame.dtypes)[name] in COLUMNS["value"] else col(f"`{name}`").cast("string")
+        col(f"`{name}`")
+        if dict(frame.dtypes)[name] in SINK_COLUMNS["value"]
+        else col(f"`{name}`").cast("string")
     )
 
 
