@@ -56,10 +56,8 @@ from kcli.protocol.messages import (
 from kcli.protocol.messages import (
     update_features as uf,
 )
-from kcli.protocol.records.metadata import MetadataRecord, NoOpRecord
+from kcli.protocol.records.metadata import AbortTransactionRecord, MetadataRecord, NoOpRecord
 from kcli.runtime.rng import Rng
-
-# NoOp records, and so idle traffic on the log, exist from 3.3-IV1 on; every level this release reads has them.
 
 
 class Controller:
@@ -212,6 +210,10 @@ class Controller:
         if self.image.controllers.get(registration.id) == registration:
             return ()
         return (controller_record(registration),)
+
+    def abort_transaction(self) -> Sequence[MetadataRecord]:
+        """Ends a metadata transaction that the last controller left open."""
+        return (AbortTransactionRecord(reason="controller failover"),)
 
     def no_op(self) -> Sequence[MetadataRecord]:
         """Keeps the high watermark moving while nothing happens, so that everybody sees a live quorum (KIP-835)."""

@@ -68,6 +68,9 @@ class VoterSet:
         )
 
 
+NO_VOTERS = VoterSet()
+
+
 def voter_set(record: VotersRecord) -> VoterSet:
     return VoterSet(
         tuple(
