@@ -71,6 +71,12 @@ class LogDirectory:
             self._on_failure(self, error)
         return error
 
+    def closed(self, log_path: str) -> LogDirectory:
+        """What a closed log has for a directory: every call is refused, and no failure is one of the disk."""
+        directory = LogDirectory(self.path, self.pool, background=self.background)
+        directory.error = StorageError(f"The log {log_path} is closed")
+        return directory
+
     def check(self) -> None:
         if self.error is not None:
             raise StorageError(f"Log directory {self.path} is offline: {self.error}")

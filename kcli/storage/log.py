@@ -534,9 +534,10 @@ class PartitionLog:
         segments = [segment for segment in self._segments_from(recovery_point) if segment.base_offset < end]
         for segment in segments:
             try:
-                segment.flush()
-            except FileNotFoundError:
                 if not segment.deleted:
+                    segment.flush()
+            except FileNotFoundError:
+                if not segment.deleted:  # by the owner of the log, while this thread came to it
                     raise
         if not segments or segments[-1].base_offset >= recovery_point:
             self.directory.disk.sync_dir(self.path)  # a new segment's names
@@ -559,6 +560,8 @@ class PartitionLog:
             self.flush()
         for segment in self.segments:
             segment.close()
+        # Whoever still holds this log, a fetch or a flush in a thread, must not take its absence for a bad disk.
+        self.directory = self.directory.closed(self.path)
 
     # --- producer state
 

@@ -358,8 +358,12 @@ class LogStore:
     # --- housekeeping
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Retention over every log; a broken disk stops its own logs only."""
-        return sum(self._safely(lambda log: log.delete_old_segments(now_ms)))
+        """Retention over every log but the metadata log, whose snapshots decide; a bad disk stops its own logs only."""
+        return sum(
+            self._safely(
+                lambda log: 0 if log.topic == CLUSTER_METADATA_TOPIC else log.delete_old_segments(now_ms)
+            )
+        )
 
     def delete_due_files(self, now_ms: int) -> int:
         """Removes files and directories whose deletion delay has passed. May block."""

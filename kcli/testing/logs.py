@@ -127,12 +127,19 @@ class LogRig:
         return load_log(self.directory, f"{self.topic}-0", self.topic, 0, self.config, self.settings, state)
 
 
-def contents(log: PartitionLog, *, max_bytes: int = 1 << 20) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of every record of the log but the control records, read slice after slice."""
+def contents(
+    log: PartitionLog, *, max_bytes: int = 1 << 20, may_end_early: bool = False
+) -> list[tuple[int, bytes | None]]:
+    """(offset, value) of every record of the log but the control records, read slice after slice.
+
+    `may_end_early`: there may be nothing before the log end, where a crash took it.
+    """
     found: list[tuple[int, bytes | None]] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         piece = log.read(offset, max_bytes, end_offset=log.log_end_offset).read()
+        if may_end_early and not piece:
+            break
         assert piece, f"nothing at offset {offset}, before the log end {log.log_end_offset}"
         for position, header in iter_batches(piece):
             if not header.is_control:
