@@ -361,7 +361,7 @@ class _Plan:
 
     def write(self, out: bytearray, value: object) -> None:
         for field in self.refused:
-            if getattr(value, field.name) != field.default:
+            if getattr(value, field.name) != field.constructor_default:
                 raise UnsupportedVersionException(
                     f"Attempted to write a non-default {field.json_name} of {self.cls.__name__} "
                     "at a version that has no such field"
