@@ -3,13 +3,13 @@
     with ScriptedServer({ApiKey.METADATA: lambda request, version: MetadataResponse(...)}) as server:
         run(["topics", "--list", "--bootstrap-server", server.address])
 
-It runs on a thread with an event loop of its own, so that code that starts an event loop can be tested too. An answer
-of None closes the connection; ApiVersions is answered from the keys of the script.
+It runs on threads, so that code that starts an event loop can be tested too. An answer of None closes the connection;
+ApiVersions is answered from the keys of the script.
 """
 
 from __future__ import annotations
 
-import asyncio
+import socket
 import struct
 import threading
 from collections.abc import Callable, Mapping
@@ -34,9 +34,9 @@ class ScriptedServer:
     """Narrower version ranges than ours, to play an older broker."""
     requests: list[tuple[ApiKey, int, Any]] = field(default_factory=list)
     port: int = 0
-    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
-    _thread: threading.Thread | None = None
-    _server: asyncio.Server | None = None
+    _listener: socket.socket | None = None
+    _peers: list[socket.socket] = field(default_factory=list)
+    _threads: list[threading.Thread] = field(default_factory=list)
 
     @property
     def address(self) -> str:
@@ -44,47 +44,52 @@ class ScriptedServer:
         return f"127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
-        ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
-        self._thread.start()
-        ready.wait()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._start(self._accept, self._listener)
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._thread is not None
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        assert self._listener is not None
+        for each in (self._listener, *self._peers):
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # the peer was first
+        for thread in self._threads:
+            thread.join()
+        for each in (self._listener, *self._peers):
+            each.close()
 
     def sent(self, key: ApiKey) -> list[Any]:
         """The requests for one API."""
         return [message for each, _, message in self.requests if each is key]
 
-    def _run(self, ready: threading.Event) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self.port = self._server.sockets[0].getsockname()[1]
-        ready.set()
-        self._loop.run_forever()
-        self._server.close()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+    def _start(self, work: Callable[[socket.socket], None], on: socket.socket) -> None:
+        thread = threading.Thread(target=work, args=(on,), daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
-                response = self._answer(await reader.readexactly(size))
-                if response is None:
-                    break
-                writer.write(response)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            writer.close()
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            self._peers.append(peer)
+            self._start(self._serve, peer)
+
+    def _serve(self, peer: socket.socket) -> None:
+        with peer.makefile("rb") as incoming:
+            try:
+                while len(head := incoming.read(_SIZE.size)) == _SIZE.size:
+                    response = self._answer(incoming.read(*_SIZE.unpack(head)))
+                    if response is None:
+                        break
+                    peer.sendall(response)
+                peer.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return
 
     def _answer(self, frame: bytes) -> bytes | None:
         header = decode_request_header(frame)

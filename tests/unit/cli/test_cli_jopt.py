@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from kcli.cli import jopt
+from kcli.cli.options import (
+    Command,
+    CommonOptions,
+    HelpRequested,
+    Kind,
+    ParseError,
+    VersionRequested,
+    flag,
+    option,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample(CommonOptions):
+    topic: str | None = option("A topic.", metavar="topic")
+    partitions: int | None = option("How many.", Kind.INTEGER)
+    config: tuple[str, ...] = option("A setting.", repeatable=True)
+    list: bool = flag("List.")
+    codec: str | None = option("A codec.", optional_argument=True, bare_value="gzip")
+    wait: int | None = option("Wait.", Kind.INTEGER, optional_argument=True, bare_value=10)
+    producer_config: str | None = option("A file.", name="producer.config")
+
+
+COMMAND = Command(name="sample", description="This tool is a sample.", options=Sample, run=lambda *_: 0)
+
+
+def parsed(*argv: str) -> Sample:
+    options = jopt.parse(COMMAND, list(argv))
+    assert isinstance(options, Sample)
+    return options
+
+
+@pytest.mark.parametrize("words", [("--topic", "a"), ("--topic=a",), ("-topic", "a"), ("-topic=a",)])
+def test_every_way_to_write_a_long_option(words: tuple[str, ...]) -> None:
+    options = parsed(*words)
+    assert options.topic == "a"
+    assert options.given == {"topic"}
+
+
+def test_an_argument_may_look_like_an_option() -> None:
+    assert parsed("--topic", "--list").topic == "--list"
+    assert parsed("--partitions", "-1").partitions == -1
+
+
+def test_an_empty_inline_argument_takes_the_next_word() -> None:
+    assert parsed("--topic=", "next").topic == "next"
+
+
+def test_repeatable_options_keep_their_order() -> None:
+    assert parsed("--config", "a=1", "--list", "--config=b=2").config == ("a=1", "b=2")
+
+
+def test_an_optional_argument_is_not_taken_from_an_option() -> None:
+    assert parsed("--codec", "--list").codec == "gzip"
+    assert parsed("--codec", "zstd").codec == "zstd"
+    assert parsed("--wait", "-1").wait == -1
+    assert parsed("--wait", "--list").wait == 10
+
+
+def test_left_over_words_pass() -> None:
+    assert parsed("--list", "stray", "-", "--", "--topic").arguments == ("stray", "-", "--topic")
+
+
+def test_a_name_with_a_dot() -> None:
+    assert parsed("--producer.config", "f").producer_config == "f"
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--bogus",), "bogus is not a recognized option"),
+        (("-bogus",), "b is not a recognized option"),
+        (("--topic",), "Option topic requires an argument"),
+        (("--partitions", "abc"), "Cannot parse argument 'abc' of option partitions"),
+        (("--partitions", "2147483648"), "Cannot parse argument '2147483648' of option partitions"),
+        (
+            ("--topic", "a", "--topic", "b"),
+            "Found multiple arguments for option topic, but you asked for only one",
+        ),
+    ],
+)
+def test_errors_in_joptsimples_words(argv: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ParseError) as error:
+        parsed(*argv)
+    assert str(error.value) == message
+
+
+def test_a_typing_error_is_answered_with_a_guess() -> None:
+    with pytest.raises(ParseError) as error:
+        parsed("--topc", "a")
+    assert error.value.hint == "Did you mean --topic?"
+
+
+def test_help_and_version_win() -> None:
+    with pytest.raises(HelpRequested):
+        parsed()
+    with pytest.raises(HelpRequested):
+        parsed("--topic", "a", "--help")
+    with pytest.raises(VersionRequested):
+        parsed("--version")
+
+
+def test_the_table_is_sorted_and_80_columns_wide() -> None:
+    lines = jopt.usage(COMMAND).splitlines()
+    assert lines[0].split() == ["Option", "Description"]
+    names = [line.split()[0] for line in lines[2:] if line.startswith("--")]
+    assert names == sorted(names)
+    assert "--partitions" in names and "--help" in names and "--output" in names
+    assert max(map(len, lines)) <= jopt.WIDTH_COLUMNS
+
+
+def test_required_options_are_marked() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Strict(CommonOptions):
+        server: str = option("A server.", required=True)
+
+    command = Command(name="strict", description="d", options=Strict, run=lambda *_: 0)
+    assert "Option (* = required)" in jopt.usage(command)
+    assert "* --server" in jopt.usage(command)
+    with pytest.raises(ParseError, match=r"Missing required option\(s\) \[server\]"):
+        jopt.parse(command, ["--timeout", "5"])

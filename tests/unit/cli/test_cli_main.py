@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from kcli import KAFKA_VERSION
+from kcli.cli import main
+from kcli.cli.complete import candidates
+from kcli.cli.options import (
+    Command,
+    CommandError,
+    CommonOptions,
+    Family,
+    OnParseError,
+    Subcommand,
+    UsageError,
+    option,
+)
+from kcli.cli.registry import TOOLS
+from kcli.errors import TopicExistsException
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample(CommonOptions):
+    fail: str = option("How to fail.", default="", choices=("", "usage", "command", "kafka"))
+
+
+def _run(options: Sample, output: Any) -> int:
+    match options.fail:
+        case "usage":
+            raise UsageError("wrong use")
+        case "command":
+            raise CommandError("no luck", exit_code=3)
+        case "kafka":
+            raise TopicExistsException("Topic 'a' already exists.")
+    print("done")
+    return 0
+
+
+JOPT = Command(name="sample", description="A sample.", options=Sample, run=_run)
+PLAIN = Command(
+    name="sample", description="A sample.", options=Sample, run=_run, on_parse_error=OnParseError.MESSAGE
+)
+ARGPARSE4J = Command(
+    name="sample",
+    description="A sample.",
+    family=Family.ARGPARSE4J,
+    prog="kafka-sample",
+    help_exit=0,
+    subcommands=(Subcommand(name="go", help="Go.", options=Sample, run=_run),),
+)
+
+
+def test_help_of_the_jopt_family_goes_to_stderr_with_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run_command(JOPT, []) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines()[0] == "A sample."
+    assert "--fail" in said.err
+
+
+def test_help_of_the_argparse4j_family_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run_command(ARGPARSE4J, ["--help"]) == 0
+    assert "usage: kafka-sample" in capsys.readouterr().out
+    assert main.run_command(ARGPARSE4J, []) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "kafka-sample: error: too few arguments"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run_command(JOPT, ["--version"]) == 0
+    assert capsys.readouterr().out == f"{KAFKA_VERSION}\n"
+    assert main.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"{KAFKA_VERSION}\n"
+
+
+@pytest.mark.parametrize(
+    ("fail", "code", "first", "table"),
+    [
+        ("usage", 1, "wrong use", True),
+        ("command", 3, "no luck", False),
+        ("kafka", 1, "Topic 'a' already exists.", False),
+    ],
+)
+def test_failures_become_words_and_codes(
+    capsys: pytest.CaptureFixture[str], fail: str, code: int, first: str, table: bool
+) -> None:
+    assert main.run_command(JOPT, ["--fail", fail]) == code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines()[0] == first
+    assert ("--fail" in said.err) is table
+
+
+def test_a_wrong_word_is_answered_with_the_table_or_without(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run_command(JOPT, ["--fial", "x"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["fial is not a recognized option", "Did you mean --fail?"]
+    assert len(lines) > 2
+    assert main.run_command(PLAIN, ["--fial", "x"]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_an_unknown_command_is_answered_with_a_guess(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["topcs"]) == 2
+    assert "topics" in capsys.readouterr().err
+
+
+def test_kcli_without_a_word_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    main.run([])
+    said = capsys.readouterr()
+    assert "topics" in said.out + said.err and "get-offsets" in said.out + said.err
+
+
+def test_completion_knows_options_values_and_subcommands() -> None:
+    topics = TOOLS["topics"].load()
+    assert [each.value for each in candidates(topics, [], "--rep")] == [
+        "--replication-factor",
+        "--replica-assignment",
+    ]
+    assert [each.value for each in candidates(topics, ["--output"], "j")] == ["json"]
+    cluster = TOOLS["cluster"].load()
+    assert [each.value for each in candidates(cluster, [], "un")] == ["unregister"]
+    assert "--id" in [each.value for each in candidates(cluster, ["unregister"], "--")]
+
+
+def test_a_shell_can_ask_for_completions() -> None:
+    environment = os.environ | {
+        "_KCLI_COMPLETE": "complete_bash",
+        "COMP_WORDS": "kcli topics --repl",
+        "COMP_CWORD": "2",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from kcli.cli.main import main; main()"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["--replication-factor", "--replica-assignment"]
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    program = (
+        "import sys\n"
+        "from kcli.cli import main, registry\n"
+        "tool = registry.TOOLS['topics']\n"
+        "main.run_command = lambda *_: [print('x' * 1000) for _ in range(1000)] and 0\n"
+        "sys.exit(main.run_tool(tool, []))\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None and child.stderr is not None
+    child.stdout.close()
+    assert child.wait() == 0
+    assert child.stderr.read() == b""
+    child.stderr.close()
+
+
+def test_ctrl_c_ends_quietly_with_130() -> None:
+    program = (
+        "import sys, asyncio\n"
+        "from kcli.cli import main, registry\n"
+        "async def forever():\n"
+        "    print('up', flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "main.run_command = lambda *_: main._awaited(forever())\n"
+        "sys.exit(main.run_tool(registry.TOOLS['topics'], []))\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None and child.stderr is not None
+    assert child.stdout.readline() == b"up\n"
+    time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(10) == main.INTERRUPTED
+    assert child.stderr.read() == b""
+    child.stdout.close()
+    child.stderr.close()
+
+
+def test_every_tool_has_help_for_every_option() -> None:
+    from kcli.cli.options import options_of
+
+    for tool in TOOLS.values():
+        if not tool.is_built:
+            continue
+        command = tool.load()
+        assert command.name == tool.name
+        declared = [command.options, *(sub.options for sub in command.subcommands)]
+        for declaration in declared:
+            for each in options_of(declaration):
+                assert each.help.endswith((".", ")")), f"{tool.name} --{each.name}: {each.help!r}"

@@ -1,0 +1,447 @@
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import pytest
+
+from kcli.client.admin import AdminClient
+from kcli.client.config import Address, ClientConfig
+from kcli.client.configs import AlterConfig, AlterOp, ConfigResource, ConfigSource, ResourceType
+from kcli.client.consumer_protocol import decode_assignment
+from kcli.client.groups import CommittedOffset
+from kcli.client.offsets import OffsetSpec
+from kcli.client.topics import NewPartitions, NewTopic, TopicDescription
+from kcli.errors import (
+    ErrorCode,
+    GroupIdNotFoundException,
+    KafkaError,
+    OffsetOutOfRangeException,
+    ProtocolError,
+    TimeoutException,
+    TopicExistsException,
+    UnknownTopicOrPartitionException,
+    UnsupportedVersionException,
+)
+from kcli.protocol.api import ApiKey
+from kcli.protocol.messages import (
+    consumer_group_describe,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    describe_configs,
+    describe_groups,
+    describe_topic_partitions,
+    find_coordinator,
+    incremental_alter_configs,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_fetch,
+)
+from kcli.testing.scripted_server import Answer, ScriptedServer
+
+T = TypeVar("T")
+TOPIC_ID = uuid.UUID(int=7)
+
+
+def cluster_of(server_box: list[ScriptedServer], *topics: metadata.MetadataResponseTopic) -> Answer:
+    def answer(request: metadata.MetadataRequest, version: int) -> metadata.MetadataResponse:
+        wanted = None if request.topics is None else {each.name for each in request.topics}
+        known = {topic.name: topic for topic in topics}
+        if wanted is None:
+            shown = tuple(topics)
+        else:
+            missing = metadata.MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            shown = tuple(known.get(name) or replace(missing, name=name) for name in sorted(wanted, key=str))
+        node = metadata.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=server_box[0].port)
+        return metadata.MetadataResponse(brokers=(node,), controller_id=1, topics=shown)
+
+    return answer
+
+
+def topic(name: str, partitions: int = 1) -> metadata.MetadataResponseTopic:
+    return metadata.MetadataResponseTopic(
+        name=name,
+        topic_id=TOPIC_ID,
+        partitions=tuple(
+            metadata.MetadataResponsePartition(
+                partition_index=number, leader_id=1, replica_nodes=(1,), isr_nodes=(1,)
+            )
+            for number in range(partitions)
+        ),
+    )
+
+
+def asked(
+    script: dict[ApiKey, Answer],
+    call: Callable[[AdminClient], Awaitable[T]],
+    *,
+    topics: tuple[metadata.MetadataResponseTopic, ...] = (),
+    versions: dict[ApiKey, tuple[int, int]] | None = None,
+    timeout_ms: int = 3000,
+) -> tuple[T, ScriptedServer]:
+    box: list[ScriptedServer] = []
+    server = ScriptedServer({ApiKey.METADATA: cluster_of(box, *topics)} | script, versions or {})
+    box.append(server)
+
+    async def scenario() -> T:
+        config = ClientConfig(
+            servers=(Address("127.0.0.1", 1), Address("127.0.0.1", server.port)),
+            default_api_timeout_ms=timeout_ms,
+            retry_backoff_ms=1,
+            retry_backoff_max_ms=5,
+        )
+        async with AdminClient(config) as client:
+            return await call(client)
+
+    with server:
+        return asyncio.run(scenario()), server
+
+
+def test_the_second_bootstrap_server_is_tried(caplog: pytest.LogCaptureFixture) -> None:
+    listed, _ = asked({}, lambda client: client.list_topics(), topics=(topic("b"), topic("a")))
+    assert [each.name for each in listed] == ["a", "b"]
+    assert "127.0.0.1:1 could not be established" in caplog.text
+
+
+def test_create_topics_is_tried_again_until_the_controller_is_found() -> None:
+    answers = iter([ErrorCode.NOT_CONTROLLER, ErrorCode.NONE])
+
+    def create(request: create_topics.CreateTopicsRequest, version: int) -> Any:
+        code = next(answers)
+        return create_topics.CreateTopicsResponse(
+            topics=tuple(
+                create_topics.CreatableTopicResult(name=each.name, error_code=code) for each in request.topics
+            )
+        )
+
+    new = NewTopic(name="t", assignments={0: (1, 2)}, configs={"retention.ms": "5"})
+    results, server = asked({ApiKey.CREATE_TOPICS: create}, lambda client: client.create_topics([new]))
+    assert results == {"t": None}
+    sent = server.sent(ApiKey.CREATE_TOPICS)
+    assert len(sent) == 2
+    assert sent[0].topics[0].num_partitions == -1
+    assert sent[0].topics[0].assignments[0].broker_ids == (1, 2)
+
+
+def test_errors_are_values_with_the_servers_words() -> None:
+    def create(request: create_topics.CreateTopicsRequest, version: int) -> Any:
+        failed = create_topics.CreatableTopicResult(
+            name="t", error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message="Topic 't' already exists."
+        )
+        return create_topics.CreateTopicsResponse(topics=(failed,))
+
+    results, _ = asked(
+        {ApiKey.CREATE_TOPICS: create}, lambda client: client.create_topics([NewTopic(name="t")])
+    )
+    error = results["t"]
+    assert isinstance(error, TopicExistsException)
+    assert error.message == "Topic 't' already exists."
+
+
+def test_create_partitions_sends_the_new_assignments() -> None:
+    def grow(request: create_partitions.CreatePartitionsRequest, version: int) -> Any:
+        return create_partitions.CreatePartitionsResponse(
+            results=(create_partitions.CreatePartitionsTopicResult(name="t"),)
+        )
+
+    wanted = NewPartitions(topic="t", count=2, assignments=((1,),))
+    results, server = asked(
+        {ApiKey.CREATE_PARTITIONS: grow},
+        lambda client: client.create_partitions([wanted], validate_only=True),
+    )
+    assert results == {"t": None}
+    (request,) = server.sent(ApiKey.CREATE_PARTITIONS)
+    assert request.validate_only and request.topics[0].assignments[0].broker_ids == (1,)
+
+
+def test_describe_follows_the_cursor_and_joins_pages() -> None:
+    def page(request: describe_topic_partitions.DescribeTopicPartitionsRequest, version: int) -> Any:
+        first = request.cursor.partition_index if request.cursor is not None else 0
+        partition = describe_topic_partitions.DescribeTopicPartitionsResponsePartition(
+            partition_index=first, leader_id=-1, eligible_leader_replicas=(), last_known_elr=None
+        )
+        cursor = describe_topic_partitions.ResponseCursor(topic_name="t", partition_index=first + 1)
+        return describe_topic_partitions.DescribeTopicPartitionsResponse(
+            topics=(
+                describe_topic_partitions.DescribeTopicPartitionsResponseTopic(
+                    name="t", topic_id=TOPIC_ID, partitions=(partition,)
+                ),
+            ),
+            next_cursor=cursor if first < 2 else None,
+        )
+
+    found, _ = asked(
+        {ApiKey.DESCRIBE_TOPIC_PARTITIONS: page}, lambda client: client.describe_topics(["t", "gone"])
+    )
+    described = found["t"]
+    assert isinstance(described, TopicDescription)
+    assert [each.partition for each in described.partitions] == [0, 1, 2]
+    assert described.partitions[0].leader is None
+    assert (described.partitions[0].elr, described.partitions[0].last_known_elr) == ((), None)
+    assert isinstance(found["gone"], UnknownTopicOrPartitionException)
+
+
+def test_describe_falls_back_to_metadata() -> None:
+    found, _ = asked({}, lambda client: client.describe_topics(["t"]), topics=(topic("t", 2),))
+    described = found["t"]
+    assert isinstance(described, TopicDescription)
+    assert len(described.partitions) == 2 and described.partitions[0].elr is None
+
+
+def test_configs_of_a_broker_are_asked_of_that_broker() -> None:
+    def describe(request: describe_configs.DescribeConfigsRequest, version: int) -> Any:
+        entry = describe_configs.DescribeConfigsResourceResult(name="k", value=None, config_source=99)
+        return describe_configs.DescribeConfigsResponse(
+            results=tuple(
+                describe_configs.DescribeConfigsResult(
+                    resource_type=each.resource_type, resource_name=each.resource_name, configs=(entry,)
+                )
+                for each in request.resources
+            )
+        )
+
+    one, default = ConfigResource(ResourceType.BROKER, "1"), ConfigResource(ResourceType.BROKER, "")
+    found, server = asked(
+        {ApiKey.DESCRIBE_CONFIGS: describe}, lambda client: client.describe_configs([one, default])
+    )
+    assert set(found) == {one, default}
+    entries = found[one]
+    assert not isinstance(entries, KafkaError) and entries[0].source is ConfigSource.UNKNOWN
+    assert len(server.sent(ApiKey.DESCRIBE_CONFIGS)) == 2
+
+
+def test_incremental_changes_name_their_operation() -> None:
+    def alter(request: incremental_alter_configs.IncrementalAlterConfigsRequest, version: int) -> Any:
+        (resource,) = request.resources
+        return incremental_alter_configs.IncrementalAlterConfigsResponse(
+            responses=(
+                incremental_alter_configs.AlterConfigsResourceResponse(
+                    resource_type=resource.resource_type, resource_name=resource.resource_name
+                ),
+            )
+        )
+
+    resource = ConfigResource(ResourceType.TOPIC, "t")
+    changes = [AlterConfig(name="a", value="1"), AlterConfig(name="b", value="", op=AlterOp.DELETE)]
+    results, server = asked(
+        {ApiKey.INCREMENTAL_ALTER_CONFIGS: alter},
+        lambda client: client.incremental_alter_configs({resource: changes}),
+    )
+    assert results == {resource: None}
+    (request,) = server.sent(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+    assert [op.config_operation for op in request.resources[0].configs] == [0, 1]
+
+
+def test_offsets_come_from_leaders_and_moved_partitions_are_asked_again() -> None:
+    codes = iter([ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE])
+
+    def offsets(request: list_offsets.ListOffsetsRequest, version: int) -> Any:
+        topics = []
+        for each in request.topics:
+            parts = []
+            for partition in each.partitions:
+                code = next(codes) if partition.partition_index == 1 else ErrorCode.NONE
+                parts.append(
+                    list_offsets.ListOffsetsPartitionResponse(
+                        partition_index=partition.partition_index, error_code=code, offset=5
+                    )
+                )
+            topics.append(list_offsets.ListOffsetsTopicResponse(name=each.name, partitions=tuple(parts)))
+        return list_offsets.ListOffsetsResponse(topics=tuple(topics))
+
+    wanted = {("t", 0): int(OffsetSpec.LATEST), ("t", 1): int(OffsetSpec.LATEST)}
+    found, server = asked(
+        {ApiKey.LIST_OFFSETS: offsets}, lambda client: client.list_offsets(wanted), topics=(topic("t", 2),)
+    )
+    assert {key: value.offset for key, value in found.items() if not isinstance(value, KafkaError)} == {
+        ("t", 0): 5,
+        ("t", 1): 5,
+    }
+    first, second = server.sent(ApiKey.LIST_OFFSETS)
+    assert [each.partition_index for each in first.topics[0].partitions] == [0, 1]
+    assert [each.partition_index for each in second.topics[0].partitions] == [1]
+
+
+def test_a_special_time_is_not_sent_to_a_broker_that_would_take_it_for_a_timestamp() -> None:
+    found, _ = asked(
+        {ApiKey.LIST_OFFSETS: lambda *_: None},
+        lambda client: client.list_offsets({("t", 0): int(OffsetSpec.MAX_TIMESTAMP)}),
+        topics=(topic("t"),),
+        versions={ApiKey.LIST_OFFSETS: (0, 6)},
+    )
+    assert isinstance(found["t", 0], UnsupportedVersionException)
+
+
+def test_delete_records_tells_what_failed_and_waits_for_what_may_come() -> None:
+    def delete(request: delete_records.DeleteRecordsRequest, version: int) -> Any:
+        result = delete_records.DeleteRecordsPartitionResult(
+            partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE
+        )
+        return delete_records.DeleteRecordsResponse(
+            topics=(delete_records.DeleteRecordsTopicResult(name="t", partitions=(result,)),)
+        )
+
+    found, _ = asked(
+        {ApiKey.DELETE_RECORDS: delete},
+        lambda client: client.delete_records({("t", 0): 9, ("nope", 0): 1}),
+        topics=(topic("t"),),
+        timeout_ms=200,
+    )
+    assert isinstance(found["t", 0], OffsetOutOfRangeException)
+    missing = found["nope", 0]
+    assert isinstance(missing, TimeoutException)
+    assert missing.message == "Timed out waiting for a node assignment. Call: deleteRecords(api=METADATA)"
+
+
+def coordinator(request: find_coordinator.FindCoordinatorRequest, version: int) -> Any:
+    if version >= 4:
+        found = find_coordinator.Coordinator(
+            key=request.coordinator_keys[0], node_id=1, host="127.0.0.1", port=PORT[0]
+        )
+        return find_coordinator.FindCoordinatorResponse(coordinators=(found,))
+    return find_coordinator.FindCoordinatorResponse(node_id=1, host="127.0.0.1", port=PORT[0])
+
+
+PORT = [0]
+
+
+def group_asked(
+    script: dict[ApiKey, Answer],
+    call: Callable[[AdminClient], Awaitable[T]],
+    versions: dict[ApiKey, tuple[int, int]] | None = None,
+) -> tuple[T, ScriptedServer]:
+    """As `asked`; the coordinator is the server itself, by the address that metadata gave first."""
+
+    async def call_with_nodes(client: AdminClient) -> T:
+        PORT[0] = (await client.nodes())[0].port
+        return await call(client)
+
+    return asked({ApiKey.FIND_COORDINATOR: coordinator} | script, call_with_nodes, versions=versions)
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_group_offsets_in_the_old_and_the_batched_form(version: int) -> None:
+    def fetch(request: offset_fetch.OffsetFetchRequest, asked_version: int) -> Any:
+        assert asked_version == version
+        if version < 8:
+            old = offset_fetch.OffsetFetchResponsePartition(partition_index=0, committed_offset=4)
+            return offset_fetch.OffsetFetchResponse(
+                topics=(offset_fetch.OffsetFetchResponseTopic(name="t", partitions=(old,)),)
+            )
+        parts = (
+            offset_fetch.OffsetFetchResponsePartitions(partition_index=0, committed_offset=4),
+            offset_fetch.OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1),
+        )
+        group = offset_fetch.OffsetFetchResponseGroup(
+            group_id="g", topics=(offset_fetch.OffsetFetchResponseTopics(name="t", partitions=parts),)
+        )
+        return offset_fetch.OffsetFetchResponse(groups=(group,))
+
+    found, _ = group_asked(
+        {ApiKey.OFFSET_FETCH: fetch},
+        lambda client: client.list_group_offsets("g"),
+        versions={ApiKey.OFFSET_FETCH: (1, version), ApiKey.FIND_COORDINATOR: (0, 2 if version < 8 else 6)},
+    )
+    assert found["t", 0] == CommittedOffset(offset=4)
+    assert version < 8 or found["t", 1] is None
+
+
+def test_a_group_that_is_not_a_consumer_group_is_described_as_classic() -> None:
+    assignment = bytes.fromhex("0003 00000001 0001 74 00000002 00000000 00000001 ffffffff")
+
+    def classic(request: describe_groups.DescribeGroupsRequest, version: int) -> Any:
+        member = describe_groups.DescribedGroupMember(
+            member_id="m", client_id="c", client_host="/1.2.3.4", member_assignment=assignment
+        )
+        group = describe_groups.DescribedGroup(
+            group_id="g",
+            group_state="Stable",
+            protocol_type="consumer",
+            protocol_data="range",
+            members=(member,),
+        )
+        return describe_groups.DescribeGroupsResponse(groups=(group,))
+
+    def consumer(request: consumer_group_describe.ConsumerGroupDescribeRequest, version: int) -> Any:
+        group = consumer_group_describe.DescribedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+        return consumer_group_describe.ConsumerGroupDescribeResponse(groups=(group,))
+
+    script: dict[ApiKey, Answer] = {
+        ApiKey.CONSUMER_GROUP_DESCRIBE: consumer,
+        ApiKey.DESCRIBE_GROUPS: classic,
+    }
+    found, _ = group_asked(script, lambda client: client.describe_groups(["g"]))
+    group = found["g"]
+    assert not isinstance(group, KafkaError)
+    assert (group.type, group.state, group.assignor, group.coordinator.id) == (
+        "Classic",
+        "Stable",
+        "range",
+        1,
+    )
+    assert group.members[0].assignment == (("t", 0), ("t", 1))
+
+
+def test_a_group_nobody_knows_is_an_error() -> None:
+    def classic(request: describe_groups.DescribeGroupsRequest, version: int) -> Any:
+        group = describe_groups.DescribedGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+        return describe_groups.DescribeGroupsResponse(groups=(group,))
+
+    found, _ = group_asked({ApiKey.DESCRIBE_GROUPS: classic}, lambda client: client.describe_groups(["g"]))
+    assert isinstance(found["g"], GroupIdNotFoundException)
+
+
+def test_a_coordinator_that_moves_is_looked_up_again() -> None:
+    codes = iter([ErrorCode.NOT_COORDINATOR, ErrorCode.NONE])
+
+    def commit(request: offset_commit.OffsetCommitRequest, version: int) -> Any:
+        part = offset_commit.OffsetCommitResponsePartition(partition_index=0, error_code=next(codes))
+        return offset_commit.OffsetCommitResponse(
+            topics=(offset_commit.OffsetCommitResponseTopic(name="t", partitions=(part,)),)
+        )
+
+    results, server = group_asked(
+        {ApiKey.OFFSET_COMMIT: commit},
+        lambda client: client.alter_group_offsets("g", {("t", 0): CommittedOffset(offset=3, metadata="m")}),
+    )
+    assert results == {("t", 0): None}
+    assert len(server.sent(ApiKey.FIND_COORDINATOR)) == 2
+    assert server.sent(ApiKey.OFFSET_COMMIT)[0].topics[0].partitions[0].committed_metadata == "m"
+
+
+def test_groups_are_listed_from_every_broker_and_deleted_one_by_one() -> None:
+    def listed(request: list_groups.ListGroupsRequest, version: int) -> Any:
+        groups = [list_groups.ListedGroup(group_id=name, group_type="classic") for name in ("b", "a")]
+        return list_groups.ListGroupsResponse(groups=tuple(groups))
+
+    def deleted(request: delete_groups.DeleteGroupsRequest, version: int) -> Any:
+        (name,) = request.groups_names
+        code = ErrorCode.NON_EMPTY_GROUP if name == "b" else ErrorCode.NONE
+        return delete_groups.DeleteGroupsResponse(
+            results=(delete_groups.DeletableGroupResult(group_id=name, error_code=code),)
+        )
+
+    async def both(client: AdminClient) -> tuple[list[str], dict[str, KafkaError | None]]:
+        names = [group.group_id for group in await client.list_groups(states=["Empty"])]
+        return names, await client.delete_groups(names)
+
+    (names, results), _ = group_asked({ApiKey.LIST_GROUPS: listed, ApiKey.DELETE_GROUPS: deleted}, both)
+    assert names == ["a", "b"]
+    assert results["a"] is None
+    assert results["b"] is not None and results["b"].code is ErrorCode.NON_EMPTY_GROUP
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\0", bytes.fromhex("0000 00000001 0005 74"), bytes.fromhex("0000 00000001 0001 74 7fffffff")]
+)
+def test_a_broken_assignment_is_a_protocol_error(raw: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        decode_assignment(raw)
+    assert decode_assignment(b"") == ()

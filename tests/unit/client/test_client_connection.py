@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from kcli.client.client import Client
+from kcli.client.config import Address, ClientConfig
+from kcli.client.connection import MAX_RESPONSE_BYTES, Connection, WrongPeer
+from kcli.errors import NetworkException, ProtocolError, TimeoutException, UnsupportedVersionException
+from kcli.protocol.api import API, ApiKey
+from kcli.protocol.codec import encode_response
+from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kcli.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kcli.runtime.network import SystemNetwork
+from kcli.testing.scripted_server import ScriptedServer
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def listening(serve: Serve) -> AsyncIterator[Address]:
+    writers: list[asyncio.StreamWriter] = []
+
+    async def tracked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await serve(reader, writer)
+
+    server = await asyncio.start_server(tracked, "127.0.0.1", 0)
+    try:
+        yield Address("127.0.0.1", server.sockets[0].getsockname()[1])
+    finally:
+        server.close()
+        for writer in writers:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+async def opened(address: Address) -> Connection:
+    return await Connection.open(SystemNetwork(), address, "test", timeout=5)
+
+
+def answers_with(raw: bytes) -> Serve:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(4)
+        writer.write(raw)
+        await writer.drain()
+        writer.close()
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"\x15\x03\x01\x00\x02\x02\x16", "speaks TLS"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP"),
+    ],
+)
+def test_a_peer_that_speaks_something_else_is_named(raw: bytes, words: str) -> None:
+    async def scenario() -> None:
+        async with listening(answers_with(raw)) as address:
+            with pytest.raises(WrongPeer, match=words):
+                await opened(address)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3, MAX_RESPONSE_BYTES + 1])
+def test_a_frame_of_impossible_size_closes_the_connection(size: int) -> None:
+    async def scenario() -> None:
+        raw = size.to_bytes(4, "big", signed=True) + bytes(8)
+        async with listening(answers_with(raw)) as address:
+            with pytest.raises(ProtocolError, match="announced a response"):
+                await opened(address)
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_nobody_asked_for_closes_the_connection() -> None:
+    async def scenario() -> None:
+        raw = encode_response(ApiVersionsResponse(), ApiKey.API_VERSIONS, 4, correlation_id=99)
+        async with listening(answers_with(raw)) as address:
+            with pytest.raises(ProtocolError, match="never sent"):
+                await opened(address)
+
+    asyncio.run(scenario())
+
+
+def test_a_peer_that_hangs_up_is_a_network_exception() -> None:
+    async def scenario() -> None:
+        async with listening(answers_with(b"")) as address:
+            with pytest.raises(NetworkException):
+                await opened(address)
+
+    asyncio.run(scenario())
+
+
+def test_a_response_may_come_in_single_bytes() -> None:
+    offer = ApiVersionsResponse(api_keys=(ApiVersion(api_key=3, min_version=2, max_version=5),))
+    raw = encode_response(offer, ApiKey.API_VERSIONS, 4, correlation_id=1)
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(4)
+        for byte in raw:
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        async with listening(drip) as address:
+            connection = await opened(address)
+            assert connection.version_for(ApiKey.METADATA) == 5
+            connection.close()
+
+    asyncio.run(scenario())
+
+
+def test_versions_are_the_newest_both_sides_speak() -> None:
+    connection = Connection(Address("h", 1), None)
+    connection.versions = {ApiKey.METADATA: (0, 9), ApiKey.PRODUCE: (90, 99)}
+    assert connection.version_for(ApiKey.METADATA) == 9
+    with pytest.raises(UnsupportedVersionException, match="does not support METADATA with version in range"):
+        connection.version_for(ApiKey.METADATA, at_least=10)
+    with pytest.raises(UnsupportedVersionException, match=r"The supported range is \[90,99\]"):
+        connection.version_for(ApiKey.PRODUCE)
+    with pytest.raises(UnsupportedVersionException, match="The node does not support FETCH"):
+        connection.version_for(ApiKey.FETCH)
+
+
+def test_an_old_broker_is_asked_again_in_the_version_it_knows() -> None:
+    asked: list[int] = []
+
+    async def old(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while header := await reader.read(4):
+            frame = await reader.readexactly(int.from_bytes(header, "big"))
+            version, correlation = int.from_bytes(frame[2:4], "big"), int.from_bytes(frame[4:8], "big")
+            asked.append(version)
+            code = 0 if version == 0 else 35
+            # v0: error code, then (key, min, max); sent for every version, as KIP-511 has it
+            body = code.to_bytes(2, "big") + (1).to_bytes(4, "big") + bytes([0, 18, 0, 0, 0, 0])
+            writer.write((len(body) + 4).to_bytes(4, "big") + correlation.to_bytes(4, "big") + body)
+            await writer.drain()
+        writer.close()
+
+    async def scenario() -> None:
+        async with listening(old) as address:
+            connection = await opened(address)
+            assert connection.versions == {18: (0, 0)}
+            connection.close()
+
+    asyncio.run(scenario())
+    assert asked == [API[ApiKey.API_VERSIONS].max_version, 0]
+
+
+def test_requests_overlap_and_find_their_answers() -> None:
+    async def scenario(server: ScriptedServer) -> None:
+        connection = await opened(Address("127.0.0.1", server.port))
+        requests = [
+            connection.request(MetadataRequest(), ApiKey.METADATA, version=version, timeout=5)
+            for version in range(1, 13)
+        ]
+        responses = await asyncio.gather(*requests)
+        assert [response.controller_id for response in responses] == list(range(1, 13))
+        connection.close()
+
+    with ScriptedServer(
+        {ApiKey.METADATA: lambda _, version: MetadataResponse(controller_id=version)}
+    ) as server:
+        asyncio.run(scenario(server))
+
+
+def test_a_server_that_never_answers_times_out() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(100):
+            pass
+        writer.close()
+
+    async def scenario() -> None:
+        async with listening(silent) as address:
+            config = ClientConfig(
+                servers=(address,), connection_setup_timeout_ms=30, default_api_timeout_ms=120
+            )
+            async with Client(config) as client:
+                with pytest.raises(TimeoutException) as error:
+                    await client.call("listNodes", client.nodes)
+                assert error.value.message == "Timed out waiting for a node assignment. Call: listNodes"
+
+    asyncio.run(scenario())
