@@ -22,6 +22,10 @@ class FeatureError(ValueError):
     """A feature or level that cannot be had; `str()` is Kafka's own text."""
 
 
+class UnknownLevelError(FeatureError):
+    """A level or release that does not exist, or lacks what it depends on: Kafka's IllegalArgumentException."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class MetadataVersion:
     """A level of metadata.version and its name, such as 27 and `4.1-IV1`."""
@@ -73,7 +77,7 @@ def metadata_version(level: int) -> MetadataVersion:
     try:
         return _BY_LEVEL[level]
     except KeyError:
-        raise FeatureError(
+        raise UnknownLevelError(
             f"No MetadataVersion with feature level {level}. "
             f"Valid feature levels are from {MINIMUM_VERSION.level} to {LATEST_TESTING.level}."
         ) from None
@@ -84,7 +88,7 @@ def metadata_version_of_release(text: str) -> MetadataVersion:
     release = ".".join(text.split(".")[:2])
     version = _BY_NAME.get(release) or _BY_RELEASE.get(release)
     if version is None:
-        raise FeatureError(
+        raise UnknownLevelError(
             f"Version {text} is not a valid version. "
             f"The minimum version is {MINIMUM_VERSION} and the maximum version is {LATEST_TESTING}"
         )
@@ -115,7 +119,7 @@ class Feature:
         for known in self.levels:
             if known.level == level and (unstable or level <= self.latest_production):
                 return known
-        raise FeatureError(f"No feature:{self.name} with feature level {level}")
+        raise UnknownLevelError(f"No feature:{self.name} with feature level {level}")
 
 
 def _feature(name: str, latest_production: int, *later: FeatureLevel) -> Feature:
@@ -163,7 +167,7 @@ def check_dependencies(levels: Mapping[str, int], *, unstable: bool = False) -> 
             continue
         for needed, at_least in FEATURES[name].at(level, unstable=unstable).dependencies.items():
             if levels.get(needed, -1) < at_least:
-                raise FeatureError(
+                raise UnknownLevelError(
                     f"{name} could not be set to {level} because it depends on {needed} level {at_least}"
                 )
 

@@ -7,9 +7,10 @@ into a tree from eight colliding keys on, which the few keys sorted here do not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable
 
-_MINIMUM_TABLE = 16
+DEFAULT_TABLE = 16
 _LOAD_FACTOR = 0.75
 
 
@@ -22,13 +23,17 @@ def string_hash(text: str) -> int:
     return value
 
 
-def hash_order(names: Iterable[str]) -> list[str]:
-    """`names`, without repetitions, as a HashMap that grew from its default size iterates over them."""
+def hash_order(names: Iterable[str], *, table: int = DEFAULT_TABLE) -> list[str]:
+    """`names`, without repetitions, as a HashMap that grew from `table` buckets iterates over them."""
     distinct = list(dict.fromkeys(names))
-    table = _MINIMUM_TABLE
     while len(distinct) > table * _LOAD_FACTOR:
         table *= 2
     return sorted(distinct, key=lambda name: _spread(string_hash(name)) & (table - 1))
+
+
+def copied_hash_order(names: Collection[str]) -> list[str]:
+    """`names` as a HashMap made as the copy of another map lists them: its table is as small as it can be."""
+    return hash_order(names, table=1 << math.ceil(math.log2(max(1.0, len(names) / _LOAD_FACTOR + 1))))
 
 
 def _spread(value: int) -> int:
