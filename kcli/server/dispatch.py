@@ -52,11 +52,22 @@ SERVED: dict[ApiKey, str] = {
         ApiKey.PRODUCE,
         ApiKey.FETCH,
         ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
         ApiKey.API_VERSIONS,
         ApiKey.DELETE_RECORDS,
         ApiKey.INIT_PRODUCER_ID,
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
     )
 }
 """API -> the module that answers it."""

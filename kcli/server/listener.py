@@ -68,6 +68,7 @@ class SocketServer:
         self._now = now
         self._buffers = FrameBuffers()
         self._by_ip: Counter[str] = Counter()
+        self._admitting = True
 
     async def listen(self, settings: ListenerSettings, serve: Serve) -> Listener:
         """Opens a port. Raises OSError when it cannot be had."""
@@ -112,6 +113,8 @@ class SocketServer:
 
         The inter-broker listener is protected: a client's connection is closed to make room (KIP-402).
         """
+        if not self._admitting:
+            return False
         served = sum(len(each.served) for each in self.listeners.values())
         if served < self.limits.connections_max:
             return True
@@ -128,6 +131,14 @@ class SocketServer:
             return False
         min(others, key=lambda connection: connection.last_active).abort()
         return True
+
+    def hold(self) -> None:
+        """Lets clients connect and wait, until `admit`."""
+        self._admitting = False
+
+    def admit(self) -> None:
+        self._admitting = True
+        self.admit_held()
 
     def admit_held(self) -> None:
         for listener in self.listeners.values():

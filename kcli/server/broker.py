@@ -1,0 +1,339 @@
+"""The composition root: one node with everything it consists of, and the order in which that starts and stops.
+
+Start: directories (formatted when they are new) → logs → listeners bound, clients held → quorum → partitions and
+coordinators from the image → registered and unfenced → clients admitted. Stop is the way back. Nothing else knows the
+whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.features import supported_ranges
+from kcli.config.listeners import Listener as ConfiguredListener
+from kcli.config.topic import LogConfig
+from kcli.controller.delta import MetadataDelta
+from kcli.controller.image import MetadataImage
+from kcli.errors import StorageError
+from kcli.protocol.api import ApiKey
+from kcli.runtime.clock import Clock
+from kcli.runtime.disk import Disk
+from kcli.runtime.network import Network
+from kcli.runtime.rng import Rng
+from kcli.server.broker_lifecycle import BrokerLifecycle
+from kcli.server.coordinators import GroupCoordinator
+from kcli.server.dispatch import Dispatch, served_on_broker, served_on_controller
+from kcli.server.dynamic_config import DynamicConfig
+from kcli.server.fetch_sessions import Sessions
+from kcli.server.format import Machine, ensure_formatted
+from kcli.server.housekeeping import Housekeeping, Job
+from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServer
+from kcli.server.producer_ids import ProducerIdBlock, ProducerIds
+from kcli.server.quorum import Quorum
+from kcli.server.replicas import Replicas
+from kcli.storage.directory import LogDirectory
+from kcli.storage.store import LogStore
+
+_log = logging.getLogger("kcli.server.KafkaRaftServer")
+
+# Flushes and checkpoints queue here; two, so that a slow flush does not hold up a checkpoint.
+BACKGROUND_THREADS = 2
+# How often files whose deletion delay has passed are looked for, and idle connections.
+DELETION_INTERVAL_MS = 1_000
+IDLE_CHECK_INTERVAL_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Supported ranges of every feature, and the finalized levels as of metadata offset `epoch`."""
+
+    supported: dict[str, tuple[int, int]]
+    finalized: dict[str, int]
+    epoch: int
+
+
+class Broker:
+    """`start`, then serve until `stop`. `halted` is set with the reason when a failure ends it."""
+
+    def __init__(self, config: BrokerConfig, *, clock: Clock, disk: Disk, network: Network, rng: Rng) -> None:
+        """Opens the directories; raises StorageError when they cannot be used."""
+        self.config = config
+        self.clock = clock
+        self.disk = disk
+        self.network = network
+        self.rng = rng
+        self.node_id = config.node_id
+        self.halted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._background = ThreadPoolExecutor(BACKGROUND_THREADS, "kcli-background")
+        # Checkpoints are written in a thread, and by whoever sets a log aside.
+        self._checkpoints = threading.Lock()
+        self._housekeeping: asyncio.Task[None] | None = None
+
+        self.cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
+        self.dynamic_config = DynamicConfig(config)
+        self.logs = LogStore.open(
+            disk,
+            clock,
+            config.log_dirs,
+            node_id=config.node_id,
+            rng=rng,
+            default_config=LogConfig.resolve({}, config),
+            recovery_threads=config.integer("num.recovery.threads.per.data.dir"),
+            producer_expiration_ms=config.integer("producer.id.expiration.ms"),
+            metadata_log_dir=config.metadata_log_dir,
+            background=self._background.submit,
+            on_failure=self._directory_failed_in_any_thread,
+        )
+        self.quorum = Quorum(self.logs, config, clock, rng, on_fatal=self._halt)
+        self.replicas = Replicas(config.node_id, self.logs, self.dynamic_config.log_config, self._checkpoints)
+        self.groups = GroupCoordinator(config, clock, rng)
+        self.lifecycle = BrokerLifecycle(
+            self.quorum,
+            config,
+            rng,
+            cluster_id=self.cluster_id,
+            directories=[directory.id for directory in self.logs.directories if directory.id is not None],
+            previous_epoch=self.logs.previous_broker_epoch,
+            offline_directories=self._offline_directories,
+        )
+        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.fetch_sessions = Sessions(config.integer("max.incremental.fetch.session.cache.slots"), rng)
+        self.fetch_max_bytes = config.integer("fetch.max.bytes")
+        self.sockets = SocketServer(
+            network,
+            limits=connection_limits(config),
+            request_size_max_bytes=config.integer("socket.request.max.bytes"),
+            idle_max_seconds=_positive_seconds(config.integer("connections.max.idle.ms")),
+            protected_listener=config.inter_broker_listener_name,
+            now=self._loop.time,
+        )
+
+    # --- what handlers ask
+
+    @property
+    def metadata(self) -> MetadataImage:
+        """The committed metadata."""
+        return self.quorum.image
+
+    def features(self) -> Features:
+        image = self.metadata
+        return Features(supported_ranges(), dict(image.features), image.offset)
+
+    def served_on(self, listener: str) -> tuple[ApiKey, ...]:
+        """The APIs that are answered on a listener."""
+        if listener in self.config.controller_listener_names:
+            return served_on_controller()
+        return served_on_broker()
+
+    # --- life
+
+    async def start(self) -> None:
+        """Returns when clients are served."""
+        began = self.clock.monotonic()
+        await self._bind()
+        await self.quorum.start(self._controller_listeners())
+        self._take_up_metadata()
+        await self.lifecycle.start(self._broker_listeners())
+        housekeeping = Housekeeping(self._jobs(), self._background)
+        self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
+        self.sockets.admit()
+        # What exists now stays; the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        elapsed_ms = (self.clock.monotonic() - began) * 1000
+        _log.info("[BrokerServer id=%d] Ready after %.0f ms", self.node_id, elapsed_ms)
+        _log.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.node_id)
+
+    async def stop(self, *, clean: bool = True) -> None:
+        """Gives up leaderships, answers who waits, flushes and closes. Not `clean`: leaves the disks as they are."""
+        began = self.clock.monotonic()
+        _log.info("[BrokerServer id=%d] shutting down", self.node_id)
+        if self._housekeeping is not None:
+            self._housekeeping.cancel()
+            await asyncio.gather(self._housekeeping, return_exceptions=True)
+        self.sockets.stop_accepting()
+        if clean:
+            await self.groups.stop()
+            await self.lifecycle.stop()
+        await self.sockets.close()
+        await self.quorum.stop()
+        await self._loop.run_in_executor(None, self._close_logs, clean)
+        self._background.shutdown(wait=clean)
+        elapsed_ms = (self.clock.monotonic() - began) * 1000
+        _log.info("[BrokerServer id=%d] shut down completed in %.0f ms", self.node_id, elapsed_ms)
+
+    def _close_logs(self, clean: bool) -> None:
+        with self._checkpoints:
+            self.logs.close(clean, broker_epoch=self.lifecycle.epoch)
+
+    async def _bind(self) -> None:
+        """Opens every listener; clients that connect are held until `admit`."""
+        self.sockets.hold()
+        broker, controller = Dispatch(self, served_on_broker()), Dispatch(self, served_on_controller())
+        for listener in self.config.listeners:
+            is_controller = listener.name in self.config.controller_listener_names
+            opened = await self.sockets.listen(
+                listener_settings(self.config, listener), controller if is_controller else broker
+            )
+            _log.info("Awaiting socket connections on %s:%d.", listener.host or "0.0.0.0", opened.port)
+
+    def _broker_listeners(self) -> list[ConfiguredListener]:
+        """What clients are told."""
+        return [self._bound(listener) for listener in self.config.advertised_listeners]
+
+    def _controller_listeners(self) -> list[ConfiguredListener]:
+        return [self._bound(listener) for listener in self.config.advertised_controller_listeners]
+
+    def _bound(self, listener: ConfiguredListener) -> ConfiguredListener:
+        """A port 0 stands for the one that was bound."""
+        if listener.port:
+            return listener
+        return listener.at(listener.host, self.sockets.listeners[listener.name].port)
+
+    def _take_up_metadata(self) -> None:
+        image = self.metadata
+        self.dynamic_config.update(image)
+        self.dynamic_config.subscribe(self._reconfigure)
+        self.replicas.subscribe(self.groups.leadership_changed)
+        self.groups.load(image)
+        self.replicas.load(image)
+        self.quorum.subscribe(self._metadata_changed)
+
+    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self.dynamic_config.update(image)
+        self.replicas.apply(delta, image)
+        self.groups.apply(delta, image)
+
+    def _reconfigure(self, config: BrokerConfig) -> None:
+        self.sockets.limits = connection_limits(config)
+        self.replicas.reconfigure(None)
+
+    async def _allocate_producer_ids(self) -> ProducerIdBlock:
+        return ProducerIdBlock(*await self.quorum.allocate_producer_ids())
+
+    # --- by the clock
+
+    def _jobs(self) -> list[Job]:
+        config, logs, now_ms = self.config, self.logs, self.clock.now_ms
+        every = config.integer
+        return [
+            Job(
+                "log retention",
+                every("log.retention.check.interval.ms"),
+                lambda: logs.delete_old_segments(now_ms()),
+            ),
+            Job(
+                "log flusher",
+                every("log.flush.scheduler.interval.ms"),
+                lambda: logs.flush_due(now_ms()),
+                True,
+            ),
+            Job(
+                "recovery point checkpoint",
+                every("log.flush.offset.checkpoint.interval.ms"),
+                self._checkpoint(logs.checkpoint_recovery_points),
+                True,
+            ),
+            Job(
+                "log start offset checkpoint",
+                every("log.flush.start.offset.checkpoint.interval.ms"),
+                self._checkpoint(logs.checkpoint_log_start_offsets),
+                True,
+            ),
+            Job(
+                "high watermark checkpoint",
+                every("replica.high.watermark.checkpoint.interval.ms"),
+                self._checkpoint(logs.checkpoint_high_watermarks),
+                True,
+            ),
+            Job(
+                "producer id expiry",
+                every("producer.id.expiration.check.interval.ms"),
+                lambda: logs.remove_expired_producers(now_ms()),
+            ),
+            Job("file deletion", DELETION_INTERVAL_MS, lambda: logs.delete_due_files(now_ms()), True),
+            Job("idle connections", IDLE_CHECK_INTERVAL_MS, self.sockets.close_idle),
+        ]
+
+    def _checkpoint(self, write: Callable[[], None]) -> Callable[[], None]:
+        def guarded() -> None:
+            with self._checkpoints:
+                write()
+
+        return guarded
+
+    # --- disks
+
+    def _offline_directories(self) -> list[uuid.UUID]:
+        return [
+            directory.id
+            for directory in self.logs.directories
+            if directory.error is not None and directory.id is not None
+        ]
+
+    def _directory_failed_in_any_thread(self, directory: LogDirectory, error: StorageError) -> None:
+        self._loop.call_soon_threadsafe(self._directory_failed, directory, error)
+
+    def _directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
+        self.replicas.directory_failed(directory)
+        if directory.path == self.config.metadata_log_dir:
+            self._halt(f"the metadata log directory {directory.path} has failed: {error}")
+        elif all(each.error is not None for each in self.logs.directories):
+            self._halt(f"all log directories have failed: {', '.join(self.config.log_dirs)}")
+
+    def _halt(self, reason: object) -> None:
+        if not self.halted.done():
+            _log.critical("[KafkaRaftServer nodeId=%d] Shutting down: %s", self.node_id, reason)
+            self.halted.set_result(str(reason))
+
+
+def connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    return ConnectionLimits(
+        connections_max=config.integer("max.connections"),
+        per_ip_max=config.integer("max.connections.per.ip"),
+        per_ip_overrides=_per_ip_overrides(config.text("max.connections.per.ip.overrides")),
+    )
+
+
+def _per_ip_overrides(text: str) -> dict[str, int]:
+    """`host:n,…`; a host name counts for the address that it has now."""
+    overrides = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, _, limit = item.rpartition(":")
+        overrides[host] = int(limit)
+        try:
+            overrides[socket.gethostbyname(host)] = int(limit)
+        except OSError as error:
+            _log.warning("max.connections.per.ip.overrides names %s, which has no address: %s", host, error)
+    return overrides
+
+
+def listener_settings(config: BrokerConfig, listener: ConfiguredListener) -> ListenerSettings:
+    def of_listener(name: str) -> int:
+        value = config.of_listener(listener.name, name)
+        assert isinstance(value, int), f"{name} is not an integer"
+        return value
+
+    return ListenerSettings(
+        listener.name,
+        listener.host or None,
+        listener.port,
+        connections_max=of_listener("max.connections"),
+        creation_rate_max=of_listener("max.connection.creation.rate"),
+        send_buffer_bytes=config.integer("socket.send.buffer.bytes"),
+        receive_buffer_bytes=config.integer("socket.receive.buffer.bytes"),
+    )
+
+
+def _positive_seconds(milliseconds: int) -> float | None:
+    return None if milliseconds < 0 else milliseconds / 1000

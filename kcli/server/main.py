@@ -1,0 +1,90 @@
+"""Runs a node until it is told to stop: `kcli server-start`, or `python -m kcli.server.main server.properties`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.definition import ConfigError
+from kcli.config.not_built import check_can_serve, start_up_warnings
+from kcli.config.properties import load
+from kcli.errors import KafkaError, StorageError
+from kcli.runtime.clock import SystemClock
+from kcli.runtime.disk import SystemDisk
+from kcli.runtime.network import SystemNetwork
+from kcli.runtime.rng import SystemRng
+from kcli.server import logging as server_logging
+from kcli.server.broker import Broker
+
+_log = logging.getLogger("kcli.server.KafkaRaftServer")
+
+
+def run(config: BrokerConfig) -> int:
+    """Serves until SIGTERM or SIGINT; returns the process's exit code. Raises ConfigError on what it cannot serve."""
+    server_logging.configure()
+    check_can_serve(config)
+    for warning in start_up_warnings(config):
+        _log.warning("%s", warning)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(config))
+
+
+async def _serve(config: BrokerConfig) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    try:
+        broker = Broker(
+            config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng()
+        )
+        await broker.start()
+    except (StorageError, KafkaError, OSError) as error:
+        _log.critical("Exiting because the server cannot start: %s", error)
+        return 1
+    waiting = loop.create_task(stopping.wait())
+    await asyncio.wait((waiting, broker.halted), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    halted = broker.halted.done()
+    await broker.stop(clean=not halted)
+    return 1 if halted else 0
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed; it halves the cost of a small request."""
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+        return factory
+    return None
+
+
+def configured(path: str, overrides: Mapping[str, str]) -> BrokerConfig:
+    """The configuration of a file with `--override` values over it. Raises ConfigError and OSError."""
+    return BrokerConfig.from_properties(load(path), overrides)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="kcli.server.main", description="Runs a broker and controller.")
+    parser.add_argument("properties", help="the node's server.properties")
+    parser.add_argument(
+        "--override", action="append", default=[], metavar="KEY=VALUE", help="a property over the file's"
+    )
+    options = parser.parse_args(arguments)
+    overrides = dict(item.split("=", 1) for item in options.override)
+    try:
+        return run(configured(options.properties, overrides))
+    except (ConfigError, OSError) as error:
+        print(error.located() if isinstance(error, ConfigError) else error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
