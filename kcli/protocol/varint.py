@@ -18,6 +18,12 @@ class VarintError(ValueError):
 
 
 def read_uvarint(buffer: Buffer, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
+    first = buffer[position]
+    if first < 0x80:
+        return first, position + 1
+    second = buffer[position + 1]
+    if second < 0x80:
+        return first & 0x7F | second << 7, position + 2
     value = 0
     for shift in range(0, 7 * max_bytes, 7):
         byte = buffer[position]
@@ -29,12 +35,18 @@ def read_uvarint(buffer: Buffer, position: int, max_bytes: int = MAX_VARINT_BYTE
 
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    first = buffer[position]
+    if first < 0x80:  # most lengths and deltas: worth a path of their own
+        return first >> 1 ^ -(first & 1), position + 1
     value, position = read_uvarint(buffer, position)
     value &= 0xFFFF_FFFF
     return (value >> 1) ^ -(value & 1), position
 
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    first = buffer[position]
+    if first < 0x80:
+        return first >> 1 ^ -(first & 1), position + 1
     value, position = read_uvarint(buffer, position, MAX_VARLONG_BYTES)
     value &= 0xFFFF_FFFF_FFFF_FFFF
     return (value >> 1) ^ -(value & 1), position
