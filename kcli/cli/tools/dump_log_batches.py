@@ -31,6 +31,8 @@ from kcli.protocol.legacy import MIN_MESSAGE_SIZE_V0, read_checked_messages
 NO_LIMIT_BYTES = 0x7FFF_FFFF
 # One read: large enough that small batches cost no call each, small against any machine's memory.
 READ_BYTES = 1 << 20
+# Where only the batch at a position is wanted: an index points at one every 4 KiB by default.
+INDEXED_READ_BYTES = 1 << 14
 
 _LENGTH = struct.Struct(">i")
 _CONTROL_NAMES = {3: "SnapshotHeader", 4: "SnapshotFooter", 5: "KRaftVersion", 6: "KRaftVoters"}
@@ -95,7 +97,9 @@ class LogDump:
     max_bytes: int
 
 
-def batches(path: str, position: int = 0, limit: int = NO_LIMIT_BYTES) -> Iterator[Batch]:
+def batches(
+    path: str, position: int = 0, limit: int = NO_LIMIT_BYTES, read_bytes: int = READ_BYTES
+) -> Iterator[Batch]:
     """The whole batches of a file from `position` on, within `limit` bytes; a partial tail ends it in silence.
 
     Raises CommandError as Kafka's readers fail: CorruptRecordException where a size is nonsense.
@@ -106,7 +110,7 @@ def batches(path: str, position: int = 0, limit: int = NO_LIMIT_BYTES) -> Iterat
         start, buffer = position, b""
         while end - position > PREFIX_SIZE:
             if position + HEADER_SIZE > start + len(buffer):
-                start, buffer = position, os.pread(file, READ_BYTES, position)
+                start, buffer = position, os.pread(file, read_bytes, position)
             (length,) = _LENGTH.unpack_from(buffer, position - start + 8)
             if length < MIN_MESSAGE_SIZE_V0:
                 raise _too_small(path, length)
@@ -114,7 +118,7 @@ def batches(path: str, position: int = 0, limit: int = NO_LIMIT_BYTES) -> Iterat
             if size > end - position:
                 return
             if position + size > start + len(buffer):
-                start, buffer = position, os.pread(file, max(READ_BYTES, size), position)
+                start, buffer = position, os.pread(file, max(read_bytes, size), position)
             try:
                 header = read_header(buffer, position - start)
             except CorruptRecordError as error:
