@@ -1,0 +1,364 @@
+"""Runs the recorded command-line stories against our broker and our tools, and tells which steps come out different.
+
+The recordings are described in golden/README.md: stories of steps, each on a fresh broker, with placeholders, notes and
+regular expressions for what changes from run to run. A step is compared on exit code, stdout, and the message lines of
+stderr; what a JVM adds there (log lines, exceptions' stack traces) is left out on both sides.
+
+Alone: python tests/golden/replay.py [STORY[/STEP] ...] prints each different step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kcli.cli.main import run
+from kcli.cli.registry import TOOLS
+from kcli.testing.broker_process import BrokerProcess, free_port
+
+CLI = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden" / "cli"
+CLUSTER_ID = "Z29sZGVuLWNsdXN0ZXItMQ"
+
+# The recordings' base configuration, beyond BrokerProcess's own.
+BASE_CONFIG = {
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.index.size.max.bytes": "65536",
+}
+# What the recordings allowed a tool, and what they note when it was not enough.
+STEP_LIMIT_SECONDS = 45.0
+TIMED_OUT = "timeout"
+
+SCRIPTS = {tool.script.removesuffix(".sh"): tool for tool in TOOLS.values() if tool.script}
+
+_TIMESTAMP = r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]"
+_LOG_LINE = re.compile(rf"{_TIMESTAMP} (?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) ")
+_THREAD_DIED = re.compile(r'Exception in thread "main" (?:[\w$]+\.)+[\w$]+(?:: (?P<message>.*))?')
+_EXCEPTION = re.compile(
+    r"(?:Caused by: )?(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)(?::.*)?|Caused by: .*|\s+\.\.\. .*"
+)
+_LOGGER = re.compile(r"\s*\((?:[a-z]\w*\.)+[\w$]+\)")
+_FIGURE = re.compile(r"-?\d+(?:[.,:]\d+)*|NaN")
+_HINT = re.compile(r"Did you mean .*\?")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a tool wrote and how it ended."""
+
+    stdout: str
+    stderr: str
+    exit: int | str
+
+
+@dataclass
+class Compared:
+    """One step: what was recorded, what came, and why they are not the same (empty: they are)."""
+
+    id: str
+    differences: list[str] = field(default_factory=list)
+    recorded: dict[str, Any] = field(default_factory=dict)
+    came: Result | None = None
+
+
+def stories() -> dict[str, dict[str, Any]]:
+    """Name -> its needs and its `steps`."""
+    with open(CLI / "stories.jsonl", encoding="utf-8") as lines:
+        found = {story["story"]: story | {"steps": []} for story in map(json.loads, lines)}
+    with open(CLI / "transcripts.jsonl", encoding="utf-8") as lines:
+        for step in map(json.loads, lines):
+            found[step["story"]]["steps"].append(step)
+    return found
+
+
+def replay(story: dict[str, Any], directory: Path) -> Iterator[Compared]:
+    """Run a story in an empty directory, step by step; steps of tools that are not built are passed over."""
+    broker = BrokerProcess(directory, BASE_CONFIG | story["broker_config"])
+    broker.port, broker.controller_port = _five_digit_port(), _five_digit_port()
+    stage = _Stage(broker, directory)
+    with contextlib.ExitStack() as stack:
+        if story["broker"]:
+            stage.format(story["format_args"])
+            stack.enter_context(broker)
+        stack.callback(stage.end)
+        for step in story["steps"]:
+            came = stage.act(step)
+            if came is not None:
+                yield compare(step, came)
+
+
+def compare(step: dict[str, Any], came: Result) -> Compared:
+    """The step against its recording, or, where timing decides what is printed, against either of the two."""
+    compared = Compared(step["id"], _differences(step, came), step, came)
+    if compared.differences and "alt" in step:
+        second = _differences(step | step["alt"], came)
+        if not second:
+            compared.differences = []
+    return compared
+
+
+def _differences(step: dict[str, Any], came: Result) -> list[str]:
+    found = []
+    if step["exit"] != came.exit:
+        found.append(f"exit {came.exit}, recorded {step['exit']}")
+    for stream in ("stdout", "stderr"):
+        recorded, ours = (_comparable(step, stream, text) for text in (step[stream], getattr(came, stream)))
+        cut = "usage_text_omitted" in step.get(f"{stream}_notes", ())
+        if recorded != ours and not (cut and recorded in ours):
+            found.append(stream)
+    return found
+
+
+def _comparable(step: dict[str, Any], stream: str, text: str) -> Any:
+    if stream == "stderr" or "stack_frames_omitted" in step.get(f"{stream}_notes", ()):
+        text = _message_lines(text)
+    for rule in step.get("volatile", ()):
+        where, _, what = rule.partition(" ")
+        if where != stream:
+            continue
+        name, _, pattern = what.partition(": ")
+        if name == "line-order":
+            text = "\n".join(sorted(text.splitlines()))
+        elif name == "column-widths":
+            text = re.sub(r"[ -]+", " ", text)
+        elif pattern:
+            text = re.sub(pattern, f"<{name}>", text)
+    match step.get("compare"):
+        case "set":
+            return sorted(set(text.splitlines()))
+        case "shape":
+            return sorted({re.sub(r"\s+", " ", _FIGURE.sub("#", line)) for line in text.splitlines()})
+    # Kafka's parser justifies its errors to the terminal's width, even between two halves of an option.
+    return re.sub(r"\s+", "", text) if stream == "stderr" else text
+
+
+def _message_lines(text: str) -> str:
+    """What is left for people when log lines, exceptions and our guesses are taken out."""
+    kept = []
+    logged = False
+    for line in text.splitlines():
+        died = _THREAD_DIED.fullmatch(line)
+        if _LOG_LINE.match(line):
+            # A log line goes on until the name of its logger ends it.
+            logged = not re.search(r"\([\w.$]+\)$", line)
+        elif logged:
+            logged = not _LOGGER.fullmatch(line)
+        elif died is not None:
+            kept.append(died["message"] or "")
+        elif not (_EXCEPTION.fullmatch(line) or _HINT.fullmatch(line)):
+            kept.append(line)
+    return "\n".join(kept)
+
+
+class _Stage:
+    """Where a story plays: its broker, its files, its programs in the background."""
+
+    def __init__(self, broker: BrokerProcess, directory: Path) -> None:
+        self._broker = broker
+        self._directory = directory
+        self._background: dict[str, _Program] = {}
+
+    def format(self, arguments: list[str]) -> None:
+        """Format the log directory as the recordings did."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        properties = self._directory / "server.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self._broker.properties.items()))
+        argv = ["storage", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties), *arguments]
+        done = _Program(argv, None, self._directory)
+        result = done.wait(STEP_LIMIT_SECONDS)
+        assert result.exit == 0, f"kcli {' '.join(argv)} failed: {result.stderr}"
+
+    def act(self, step: dict[str, Any]) -> Result | None:
+        """Do one step; None where there is nothing to compare."""
+        match step["action"]:
+            case "file":
+                path = Path(self._filled(step["path"]))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(self._filled(step["content"]), encoding="utf-8")
+            case "sleep":
+                time.sleep(step["seconds"])
+            case "start":
+                self._start(step)
+            case "stop":
+                return self._stop(step)
+            case "run":
+                return self._run(step)
+        return None
+
+    def end(self) -> None:
+        """Stop what still runs."""
+        for program in self._background.values():
+            program.signal(signal.SIGKILL)
+            program.wait(STEP_LIMIT_SECONDS)
+
+    def _run(self, step: dict[str, Any]) -> Result | None:
+        tool = SCRIPTS.get(step["tool"])
+        if tool is None or not tool.is_built or "not-replayed" in step.get("volatile", ()):
+            return None
+        limit = max(STEP_LIMIT_SECONDS, 1.5 * step["seconds"]) if step["exit"] != TIMED_OUT else 3.0
+        argv = [tool.name, *map(self._filled, step["argv"])]
+        return self._emptied(_Program(argv, step["stdin"], self._directory).wait(limit))
+
+    def _start(self, step: dict[str, Any]) -> None:
+        tool = SCRIPTS.get(step["tool"])
+        if tool is None or not tool.is_built:
+            return
+        argv = [tool.name, *map(self._filled, step["argv"])]
+        program = _Program(argv, step.get("stdin"), self._directory)
+        self._background[step["name"]] = program
+        deadline = time.monotonic() + STEP_LIMIT_SECONDS
+        while step.get("until") and step["until"] not in program.stdout() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def _stop(self, step: dict[str, Any]) -> Result | None:
+        program = self._background.pop(step["name"], None)
+        if program is None:
+            return None
+        program.signal(signal.Signals[f"SIG{step['signal']}"])
+        return self._emptied(program.wait(STEP_LIMIT_SECONDS))
+
+    def _places(self) -> list[tuple[str, str]]:
+        return [
+            ("{DIR}", str(self._directory)),
+            ("{PORT}", str(self._broker.port)),
+            ("{CPORT}", str(self._broker.controller_port)),
+        ]
+
+    def _filled(self, text: str) -> str:
+        for placeholder, value in self._places():
+            text = text.replace(placeholder, value)
+        return text
+
+    def _emptied(self, result: Result) -> Result:
+        out, err = result.stdout, result.stderr
+        for placeholder, value in self._places():
+            out, err = out.replace(value, placeholder), err.replace(value, placeholder)
+        return Result(out, err, result.exit)
+
+
+class _Program:
+    """`kcli ARGV...` in a fork of this process: the imports are done, so that hundreds of steps take seconds."""
+
+    def __init__(self, argv: list[str], stdin: str | None, directory: Path) -> None:
+        self._out = tempfile.TemporaryFile()
+        self._err = tempfile.TemporaryFile()
+        with tempfile.TemporaryFile() as incoming:
+            if stdin is not None:
+                incoming.write(stdin.encode("utf-8"))
+                incoming.seek(0)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self._pid = os.fork()
+            if self._pid == 0:
+                self._become(argv, incoming.fileno(), directory)
+
+    def stdout(self) -> str:
+        """What it has written so far."""
+        size = os.fstat(self._out.fileno()).st_size
+        return os.pread(self._out.fileno(), size, 0).decode("utf-8", "replace")
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, number)
+
+    def wait(self, limit: float) -> Result:
+        """Its end, which comes by force after `limit` seconds."""
+        deadline = time.monotonic() + limit
+        pause = 0.002
+        timed_out = False
+        while True:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            if pid:
+                break
+            if time.monotonic() > deadline and not timed_out:
+                timed_out = True
+                self.signal(signal.SIGKILL)
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.05)
+        code = os.waitstatus_to_exitcode(status)
+        # A shell shows a death by signal as 128 + its number.
+        shown: int | str = TIMED_OUT if timed_out else code if code >= 0 else 128 - code
+        size = os.fstat(self._err.fileno()).st_size
+        err = os.pread(self._err.fileno(), size, 0).decode("utf-8", "replace")
+        result = Result(self.stdout(), err, shown)
+        self._out.close()
+        self._err.close()
+        return result
+
+    def _become(self, argv: list[str], stdin: int, directory: Path) -> None:
+        code = 70
+        try:
+            os.dup2(stdin, 0)
+            os.dup2(self._out.fileno(), 1)
+            os.dup2(self._err.fileno(), 2)
+            os.chdir(directory)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.environ |= {"COLUMNS": "80", "TZ": "UTC"}
+            time.tzset()
+            sys.stdin = open(0, encoding="utf-8", newline=None, closefd=False)
+            sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+            sys.stderr = open(2, "w", encoding="utf-8", closefd=False)
+            code = run(argv)
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+
+
+def _five_digit_port() -> int:
+    """Column widths depend on the number of digits."""
+    while (port := free_port()) < 10_000:
+        continue
+    return port
+
+
+def _show(compared: Compared) -> None:
+    step, came = compared.recorded, compared.came
+    assert came is not None
+    print(
+        f"## {compared.id} {step.get('tool', '')} {' '.join(step.get('argv', ()))}: {', '.join(compared.differences)}"
+    )
+    for stream in ("stdout", "stderr"):
+        if stream in compared.differences:
+            print(f"-- recorded {stream}\n{step[stream]}\n-- came\n{getattr(came, stream)}")
+
+
+def main() -> None:
+    """Replay the stories (all unless named) and print what is different."""
+    wanted = sys.argv[1:]
+    found = stories()
+    for name in wanted or found:
+        story_name, _, number = name.partition("/")
+        with tempfile.TemporaryDirectory() as directory:
+            started = time.monotonic()
+            counts = {True: 0, False: 0}
+            for compared in replay(found[story_name], Path(directory)):
+                counts[not compared.differences] += 1
+                if compared.differences and (not number or compared.id.endswith(f"/{number}")):
+                    _show(compared)
+            seconds = time.monotonic() - started
+            print(f"== {story_name}: {counts[True]} equal, {counts[False]} different, {seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
