@@ -16,7 +16,7 @@ from crc32c import crc32c
 
 from kcli.cli.options import CommandError
 from kcli.cli.output import Output, warn
-from kcli.cli.tools.dump_log_batches import batches, optional_long
+from kcli.cli.tools.dump_log_batches import INDEXED_READ_BYTES, batches, optional_long
 from kcli.cli.tools.dump_log_decoders import uncaught
 from kcli.protocol.batch import MAX_SEQUENCE, NO_TIMESTAMP, read_records
 
@@ -144,7 +144,7 @@ def dump_offset_index(
         output.say(f"{path} passed sanity check.")
         return
     for entry in _offset_entries(content, base_offset):
-        batch = next(batches(log, entry.position, max_message_size), None)
+        batch = next(batches(log, entry.position, max_message_size, INDEXED_READ_BYTES), None)
         if batch is None:
             raise uncaught("java.util.NoSuchElementException")
         if batch.header.last_offset != entry.offset:
@@ -209,9 +209,8 @@ def _position_of(positions: list[OffsetEntry], offset: int) -> int:
 def _check_time_entry(
     path: str, log: str, entry: TimeEntry, position: int, previous: int, faults: IndexFaults
 ) -> None:
-    found = next(
-        (batch for batch in batches(log, position) if batch.header.last_offset >= entry.offset), None
-    )
+    following = batches(log, position, read_bytes=INDEXED_READ_BYTES)
+    found = next((batch for batch in following if batch.header.last_offset >= entry.offset), None)
     if found is None:
         _note(faults.offsets_not_found, path, (entry.offset, -1))
         return
