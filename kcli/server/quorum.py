@@ -28,6 +28,7 @@ from kcli.controller.replay import ImageReplayer
 from kcli.controller.settings import ControllerSettings
 from kcli.controller.snapshot import image_records
 from kcli.errors import (
+    ErrorCode,
     KafkaError,
     NotControllerException,
     StorageError,
@@ -102,6 +103,8 @@ class Quorum:
         self._appended: deque[_Appended] = deque()
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._creating: set[str] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
         self._snapshot_ms = clock.now_ms()
         self._cleaned_ms = clock.now_ms()
@@ -370,6 +373,26 @@ class Quorum:
         self, request: ct.CreateTopicsRequest, _context: RequestContext | None = None
     ) -> ct.CreateTopicsResponse:
         return await self._decided(lambda controller: controller.create_topics(request), request.timeout_ms)
+
+    def create_in_background(self, topics: Sequence[ct.CreatableTopic]) -> None:
+        """Creates topics nobody waits for; one that is being created already is left alone."""
+        new = tuple(topic for topic in topics if topic.name not in self._creating)
+        if new:
+            self._creating.update(topic.name for topic in new)
+            task = asyncio.get_running_loop().create_task(self._create(new), name="create-topics")
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+
+    async def _create(self, topics: tuple[ct.CreatableTopic, ...]) -> None:
+        try:
+            response = await self.create_topics(ct.CreateTopicsRequest(topics=topics))
+            for result in response.topics:
+                if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    logger.warning("Topic '%s' is not created: %s", result.name, result.error_message)
+        except KafkaError as error:
+            logger.warning("Topics are not created: %s", error.message)
+        finally:
+            self._creating.difference_update(topic.name for topic in topics)
 
     async def create_partitions(
         self, request: cp.CreatePartitionsRequest, _context: RequestContext | None = None

@@ -1,0 +1,39 @@
+"""Creating topics that a client asked for and that do not exist (auto.create.topics.enable).
+
+The request goes to the controller in the background. Each topic is asked for once at a time, however many clients ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kcli.config.broker import BrokerConfig
+from kcli.controller import topic_names
+from kcli.controller.topics import DEFAULT
+from kcli.protocol.messages.create_topics import CreatableTopic
+from kcli.server.context import RequestContext
+from kcli.server.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
+
+_INTERNAL = {topic.name: topic for topic in (GROUP_TOPIC, TRANSACTION_TOPIC)}
+
+
+def create_missing(context: RequestContext, names: Iterable[str]) -> None:
+    """Has the controller create what may be created under these names; refusals go to the log."""
+    config = context.broker.config
+    topics = [_creation(config, name) for name in names if topic_names.is_valid(name)]
+    if topics:
+        context.broker.quorum.create_in_background(topics)
+
+
+def _creation(config: BrokerConfig, name: str) -> CreatableTopic:
+    """Internal topics have settings of their own; others get this broker's where its file has any, else the
+    controller's.
+    """
+    internal = _INTERNAL.get(name)
+    if internal is not None:
+        return internal.creation(config)
+    partitions = config.integer("num.partitions") if config.is_set("num.partitions") else DEFAULT
+    replicas = DEFAULT
+    if config.is_set("default.replication.factor"):
+        replicas = config.integer("default.replication.factor")
+    return CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)

@@ -1,0 +1,66 @@
+"""AlterConfigs (key 33, versions 0-2): the old way, in which the configs given replace all of a resource's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kcli.controller.configs import ConfigChange, ConfigOperation
+from kcli.controller.decision import NO_ERROR
+from kcli.controller.image import ConfigResourceType
+from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
+from kcli.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from kcli.server.config_changes import check_keys, check_resource, check_resources
+from kcli.server.context import RequestContext
+
+
+async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    errors = check_resources(request.resources, lambda resource: _check(context, resource))
+    passed = tuple(
+        resource for resource, error in zip(request.resources, errors, strict=True) if error is NO_ERROR
+    )
+    decided: Iterator[AlterConfigsResourceResponse] = iter(())
+    if passed:
+        answer = await context.broker.quorum.alter_configs(replace(request, resources=passed), context)
+        decided = iter(answer.responses)
+    return AlterConfigsResponse(
+        responses=tuple(
+            next(decided) if error is NO_ERROR else _refused(resource, error.code, error.message)
+            for resource, error in zip(request.resources, errors, strict=True)
+        )
+    )
+
+
+def error_response(
+    _context: RequestContext, request: AlterConfigsRequest, error: KafkaError
+) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=tuple(_refused(resource, error.code, error.message) for resource in request.resources)
+    )
+
+
+def _check(context: RequestContext, resource: AlterConfigsResource) -> None:
+    check_keys(
+        (config.name for config in resource.configs),
+        [config.name for config in resource.configs if config.value is None],
+    )
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
+        raise InvalidRequestException(f"Unknown resource type {resource.resource_type}")
+    changes = [ConfigChange(config.name, ConfigOperation.SET, config.value) for config in resource.configs]
+    check_resource(context, resource, changes, replace_all=True)
+
+
+def _refused(
+    resource: AlterConfigsResource, code: ErrorCode, message: str | None
+) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -1,0 +1,30 @@
+"""CreateTopics (key 19, versions 2-7): asks the controller; the rules are in controller/topics.py.
+
+KIP-464 (-1 = the controller's defaults, v4), KIP-525 (answers with the effective configuration, v5), KIP-516 (topic id,
+v7). A refusal of the whole request is told topic by topic, as the response has no other place for it.
+"""
+
+from __future__ import annotations
+
+from kcli.errors import KafkaError
+from kcli.protocol.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kcli.server.context import RequestContext
+
+
+async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    return await context.broker.quorum.create_topics(request, context)
+
+
+def error_response(
+    _context: RequestContext, request: CreateTopicsRequest, error: KafkaError
+) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=tuple(
+            CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+            for topic in request.topics
+        )
+    )

@@ -1,0 +1,35 @@
+"""DeleteTopics (key 20, versions 1-6): asks the controller; the rules are in controller/topics.py.
+
+Topics are named, and from version 6 on named or given by id (KIP-516).
+"""
+
+from __future__ import annotations
+
+from kcli.controller.topics import DELETE_BY_ID_SINCE
+from kcli.errors import KafkaError
+from kcli.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from kcli.server.context import RequestContext
+
+
+async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    return await context.broker.quorum.delete_topics(request, context)
+
+
+def error_response(
+    context: RequestContext, request: DeleteTopicsRequest, error: KafkaError
+) -> DeleteTopicsResponse:
+    by_id = context.api_version >= DELETE_BY_ID_SINCE
+    states = request.topics if by_id else tuple(DeleteTopicState(name=name) for name in request.topic_names)
+    return DeleteTopicsResponse(
+        responses=tuple(
+            DeletableTopicResult(
+                name=state.name, topic_id=state.topic_id, error_code=error.code, error_message=error.message
+            )
+            for state in states
+        )
+    )

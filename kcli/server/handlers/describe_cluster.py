@@ -1,0 +1,107 @@
+"""DescribeCluster (key 60, versions 0-2): the brokers or the controllers of the cluster, and who controls it.
+
+KIP-700; endpoint types (v1, KIP-919): a broker listener tells of brokers, a controller listener of controllers; fenced
+brokers on request (v2, KIP-1073).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from kcli.errors import (
+    InvalidRequestException,
+    KafkaError,
+    MismatchedEndpointTypeException,
+    UnsupportedEndpointTypeException,
+)
+from kcli.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from kcli.server.cluster_view import random_alive_broker
+from kcli.server.context import RequestContext
+from kcli.server.operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+
+
+class EndpointType(IntEnum):
+    BROKER = 1
+    CONTROLLER = 2
+
+
+def handle(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    image = context.broker.metadata
+    served = _served_type(context)
+    _check_type(context, request, served)
+    nodes, controller_id = (
+        (_brokers(context, request), random_alive_broker(context))
+        if served is EndpointType.BROKER
+        else (_controllers(context), context.broker.quorum.raft.leader_id)
+    )
+    return DescribeClusterResponse(
+        endpoint_type=int(served),
+        cluster_id=image.cluster_id,
+        controller_id=controller_id,
+        brokers=nodes,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+        ),
+    )
+
+
+def _served_type(context: RequestContext) -> EndpointType:
+    on_controller = context.listener in context.broker.config.controller_listener_names
+    return EndpointType.CONTROLLER if on_controller else EndpointType.BROKER
+
+
+def _check_type(context: RequestContext, request: DescribeClusterRequest, served: EndpointType) -> None:
+    """Version 0 knows no types and says only that the request is wrong."""
+    asked = EndpointType.BROKER if context.api_version == 0 else request.endpoint_type
+    error: KafkaError
+    if asked not in EndpointType.__members__.values():
+        error = UnsupportedEndpointTypeException(f"Unsupported endpoint type {asked}")
+    elif asked != served:
+        error = MismatchedEndpointTypeException(
+            f"The request was sent to an endpoint of type {served.name}, but we wanted an endpoint of type "
+            f"{EndpointType(asked).name}"
+        )
+    else:
+        return
+    raise InvalidRequestException(error.message) if context.api_version == 0 else error
+
+
+def _brokers(context: RequestContext, request: DescribeClusterRequest) -> tuple[DescribeClusterBroker, ...]:
+    nodes = []
+    for _, broker in sorted(context.broker.metadata.brokers.items()):
+        endpoint = broker.endpoints.get(context.listener)
+        if endpoint is None or (broker.fenced and not request.include_fenced_brokers):
+            continue
+        nodes.append(
+            DescribeClusterBroker(
+                broker_id=broker.id,
+                host=endpoint.host,
+                port=endpoint.port,
+                rack=broker.rack,
+                is_fenced=broker.fenced,
+            )
+        )
+    return tuple(nodes)
+
+
+def _controllers(context: RequestContext) -> tuple[DescribeClusterBroker, ...]:
+    nodes = []
+    for _, controller in sorted(context.broker.metadata.controllers.items()):
+        endpoint = controller.endpoints.get(context.listener)
+        if endpoint is not None:
+            nodes.append(
+                DescribeClusterBroker(broker_id=controller.id, host=endpoint.host, port=endpoint.port)
+            )
+    return tuple(nodes)
+
+
+def error_response(
+    context: RequestContext, _request: DescribeClusterRequest, error: KafkaError
+) -> DescribeClusterResponse:
+    return DescribeClusterResponse(
+        error_code=error.code, error_message=error.message, endpoint_type=int(_served_type(context))
+    )

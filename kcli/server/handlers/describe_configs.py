@@ -1,0 +1,126 @@
+"""DescribeConfigs (key 32, versions 1-4): every key of a resource with its value and where that comes from.
+
+KIP-226 (synonyms, v1), KIP-569 (type and documentation, v3), KIP-1142 groups and subscriptions. Entries come in the
+order of Java's HashMap: tools print them as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kcli.config.describe import ConfigEntry
+from kcli.config.java_order import hash_order
+from kcli.controller import topic_names
+from kcli.controller.image import ConfigResourceType
+from kcli.errors import (
+    InvalidRequestException,
+    KafkaError,
+    UnknownTopicOrPartitionException,
+)
+from kcli.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kcli.server.config_changes import require_own_id
+from kcli.server.context import RequestContext
+
+
+def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=tuple(_describe(context, request, resource) for resource in request.resources)
+    )
+
+
+def error_response(
+    _context: RequestContext, request: DescribeConfigsRequest, error: KafkaError
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=tuple(_failed(resource, error, error.message) for resource in request.resources)
+    )
+
+
+def _describe(
+    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    try:
+        entries = _entries(context, resource)
+    except UnknownTopicOrPartitionException as error:
+        # Kafka leaves the text empty here, and tools print it.
+        return _failed(resource, error, "")
+    except KafkaError as error:
+        return _failed(resource, error, error.message)
+    wanted = None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
+    return DescribeConfigsResult(
+        error_message=None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=tuple(
+            _result(entry, request) for entry in _ordered(entries) if wanted is None or entry.name in wanted
+        ),
+    )
+
+
+def _failed(resource: DescribeConfigsResource, error: KafkaError, message: str) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error.code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _entries(context: RequestContext, resource: DescribeConfigsResource) -> tuple[ConfigEntry, ...]:
+    image, dynamic = context.broker.metadata, context.broker.dynamic_config
+    name = resource.resource_name
+    match resource.resource_type:
+        case ConfigResourceType.TOPIC:
+            topic_names.validate(name)
+            if name not in image.topics:
+                raise UnknownTopicOrPartitionException
+            return dynamic.describe_topic(name)
+        case ConfigResourceType.BROKER:
+            if not name:
+                return dynamic.describe_broker_defaults()
+            require_own_id(context, name)
+            return dynamic.describe_broker()
+        case ConfigResourceType.BROKER_LOGGER:
+            if not name:
+                raise InvalidRequestException("Broker id must not be empty")
+            require_own_id(context, name)
+            return ()
+        case ConfigResourceType.CLIENT_METRICS:
+            if not name:
+                raise InvalidRequestException("Client metrics subscription name must not be empty")
+            return dynamic.describe_client_metrics(name)
+        case ConfigResourceType.GROUP:
+            if not name:
+                raise InvalidRequestException("Group name must not be empty")
+            return dynamic.describe_group(name)
+        case unknown:
+            raise InvalidRequestException(f"Unsupported resource type: {unknown}")
+
+
+def _ordered(entries: Iterable[ConfigEntry]) -> list[ConfigEntry]:
+    by_name = {entry.name: entry for entry in entries}
+    return [by_name[name] for name in hash_order(by_name)]
+
+
+def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=int(entry.source),
+        is_sensitive=entry.sensitive,
+        synonyms=tuple(
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=int(synonym.source))
+            for synonym in synonyms
+        ),
+        config_type=int(entry.type),
+        documentation=entry.documentation if request.include_documentation else None,
+    )

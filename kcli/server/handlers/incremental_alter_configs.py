@@ -1,0 +1,77 @@
+"""IncrementalAlterConfigs (key 44, versions 0-1): KIP-339. The broker judges its own keys, the controller the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kcli.controller.configs import ConfigChange, ConfigOperation
+from kcli.controller.decision import NO_ERROR
+from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
+from kcli.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kcli.server.config_changes import check_keys, check_resource, check_resources
+from kcli.server.context import RequestContext
+
+
+async def handle(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    errors = check_resources(request.resources, lambda resource: _check(context, resource))
+    passed = tuple(
+        resource for resource, error in zip(request.resources, errors, strict=True) if error is NO_ERROR
+    )
+    decided: Iterator[AlterConfigsResourceResponse] = iter(())
+    if passed:
+        answer = await context.broker.quorum.incremental_alter_configs(
+            replace(request, resources=passed), context
+        )
+        decided = iter(answer.responses)
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(
+            next(decided) if error is NO_ERROR else _refused(resource, error.code, error.message)
+            for resource, error in zip(request.resources, errors, strict=True)
+        )
+    )
+
+
+def error_response(
+    _context: RequestContext, request: IncrementalAlterConfigsRequest, error: KafkaError
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(_refused(resource, error.code, error.message) for resource in request.resources)
+    )
+
+
+def _check(context: RequestContext, resource: AlterConfigsResource) -> None:
+    nulls = [
+        config.name
+        for config in resource.configs
+        if config.value is None and config.config_operation != ConfigOperation.DELETE
+    ]
+    check_keys((config.name for config in resource.configs), nulls)
+    for config in resource.configs:
+        if config.config_operation not in ConfigOperation.__members__.values():
+            raise InvalidRequestException(
+                f"Unknown config operation {config.config_operation} for {config.name}"
+            )
+    changes = [
+        ConfigChange(config.name, ConfigOperation(config.config_operation), config.value)
+        for config in resource.configs
+    ]
+    check_resource(context, resource, changes, replace_all=False)
+
+
+def _refused(
+    resource: AlterConfigsResource, code: ErrorCode, message: str | None
+) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
