@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from struct import Struct
+from struct import Struct, error
 
 from kcli.errors import ProtocolError
 
@@ -18,6 +18,7 @@ Buffer = bytes | bytearray | memoryview
 INT16 = Struct(">h")
 INT32 = Struct(">i")
 INT64 = Struct(">q")
+_REQUEST_HEADER = Struct(">hhi")
 
 # Five bytes carry 35 bits: enough for any int32 length; Kafka's own reader stops there too.
 UVARINT_MAX_BYTES = 5
@@ -106,6 +107,27 @@ def read_tags(buffer: Buffer, at: int, known: Callable[[int, Buffer], None] | No
             known(tag, buffer[at : at + size])
         at += size
     return at
+
+
+def read_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]:
+    """(API key, version, correlation id, client id, where the rest begins): the part that both header versions have.
+
+    Header v2, of flexible versions, has tags after it (KIP-482); the client id is a plain string in both.
+    """
+    try:
+        api_key, api_version, correlation_id = _REQUEST_HEADER.unpack_from(frame, 0)
+        client_id, at = read_string(frame, _REQUEST_HEADER.size, False)
+    except (error, UnicodeDecodeError) as cause:
+        raise ProtocolError(f"request header is malformed: {cause}") from cause
+    return api_key, api_version, correlation_id, client_id, at
+
+
+def read_header_tags(frame: Buffer, at: int) -> int:
+    """Skips the tags of a version 2 header."""
+    try:
+        return read_tags(frame, at)
+    except IndexError as cause:
+        raise ProtocolError("request header ends inside its tags") from cause
 
 
 def pack_uvarint(value: int) -> bytes:

@@ -18,11 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from kcli.config.broker import BrokerConfig
+from kcli.config.dynamic import DynamicConfig
 from kcli.config.features import supported_ranges
 from kcli.config.listeners import Listener as ConfiguredListener
 from kcli.config.topic import LogConfig
 from kcli.controller.delta import MetadataDelta
-from kcli.controller.image import MetadataImage
+from kcli.controller.image import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType, MetadataImage
 from kcli.errors import StorageError
 from kcli.protocol.api import ApiKey
 from kcli.runtime.clock import Clock
@@ -31,8 +32,7 @@ from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
 from kcli.server.broker_lifecycle import BrokerLifecycle
 from kcli.server.coordinators import GroupCoordinator
-from kcli.server.dispatch import Dispatch, served_on_broker, served_on_controller
-from kcli.server.dynamic_config import DynamicConfig
+from kcli.server.dispatch import Dispatch, served_on_broker, served_on_controller, warm_up
 from kcli.server.fetch_sessions import Sessions
 from kcli.server.format import Machine, ensure_formatted
 from kcli.server.housekeeping import Housekeeping, Job
@@ -78,6 +78,7 @@ class Broker:
         # Checkpoints are written in a thread, and by whoever sets a log aside.
         self._checkpoints = threading.Lock()
         self._housekeeping: asyncio.Task[None] | None = None
+        self._settling: asyncio.Task[None] | None = None
 
         self.cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.dynamic_config = DynamicConfig(config)
@@ -95,7 +96,7 @@ class Broker:
             on_failure=self._directory_failed_in_any_thread,
         )
         self.quorum = Quorum(self.logs, config, clock, rng, on_fatal=self._halt)
-        self.replicas = Replicas(config.node_id, self.logs, self.dynamic_config.log_config, self._checkpoints)
+        self.replicas = Replicas(config.node_id, self.logs, self._log_config, self._checkpoints)
         self.groups = GroupCoordinator(config, clock, rng)
         self.lifecycle = BrokerLifecycle(
             self.quorum,
@@ -147,12 +148,16 @@ class Broker:
         housekeeping = Housekeeping(self._jobs(), self._background)
         self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
         self.sockets.admit()
-        # What exists now stays; the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
         elapsed_ms = (self.clock.monotonic() - began) * 1000
         _log.info("[BrokerServer id=%d] Ready after %.0f ms", self.node_id, elapsed_ms)
         _log.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.node_id)
+        self._settling = self._loop.create_task(self._settle(), name="settling")
+
+    async def _settle(self) -> None:
+        """After the start: loads what the first client will need, and tells the collector that all this stays."""
+        await self._loop.run_in_executor(None, warm_up)
+        gc.collect()
+        gc.freeze()
 
     async def stop(self, *, clean: bool = True) -> None:
         """Gives up leaderships, answers who waits, flushes and closes. Not `clean`: leaves the disks as they are."""
@@ -202,7 +207,7 @@ class Broker:
 
     def _take_up_metadata(self) -> None:
         image = self.metadata
-        self.dynamic_config.update(image)
+        self._update_config(image)
         self.dynamic_config.subscribe(self._reconfigure)
         self.replicas.subscribe(self.groups.leadership_changed)
         self.groups.load(image)
@@ -210,13 +215,24 @@ class Broker:
         self.quorum.subscribe(self._metadata_changed)
 
     def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        self.dynamic_config.update(image)
+        if any(resource.type is ConfigResourceType.BROKER for resource in delta.configs_changed):
+            self._update_config(image)
         self.replicas.apply(delta, image)
         self.groups.apply(delta, image)
 
-    def _reconfigure(self, config: BrokerConfig) -> None:
-        self.sockets.limits = connection_limits(config)
+    def _update_config(self, image: MetadataImage) -> None:
+        own = ConfigResource(ConfigResourceType.BROKER, str(self.node_id))
+        self.dynamic_config.update(default=image.config(CLUSTER_DEFAULT), own=image.config(own))
+
+    def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
+        self.sockets.limits = connection_limits(after)
+        for listener in self.config.listeners:
+            self.sockets.listeners[listener.name].settings = listener_settings(after, listener)
+        self.sockets.admit_held()
         self.replicas.reconfigure(None)
+
+    def _log_config(self, topic: str) -> LogConfig:
+        return self.dynamic_config.log_config(self.metadata.topic_config(topic))
 
     async def _allocate_producer_ids(self) -> ProducerIdBlock:
         return ProducerIdBlock(*await self.quorum.allocate_producer_ids())

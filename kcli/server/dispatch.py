@@ -27,10 +27,9 @@ from kcli.errors import (
     StorageError,
     UnknownServerException,
 )
-from kcli.protocol import codec
 from kcli.protocol.api import API, ApiKey, ApiSpec
 from kcli.protocol.fetch_codec import decode_fetch_request, encode_fetch_response
-from kcli.protocol.packing import Buffer
+from kcli.protocol.packing import Buffer, read_header_tags, read_request_header
 from kcli.protocol.produce_codec import decode_produce_request, encode_produce_response
 from kcli.server.connection import Answer, Connection, Waiting
 from kcli.server.context import RequestContext
@@ -45,6 +44,8 @@ Decode = Callable[[int, memoryview, int], Any]
 Encode = Callable[[Any, int, int], "Buffer | list[Buffer]"]
 
 HANDLERS = "kcli.server.handlers"
+# Named, not imported: it is the slowest import of all, and no client waits while the broker starts without it.
+CODEC = "kcli.protocol.codec"
 
 SERVED: dict[ApiKey, str] = {
     key: f"{HANDLERS}.{API[key].module}"
@@ -52,6 +53,7 @@ SERVED: dict[ApiKey, str] = {
         ApiKey.PRODUCE,
         ApiKey.FETCH,
         ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
         ApiKey.OFFSET_COMMIT,
         ApiKey.OFFSET_FETCH,
         ApiKey.FIND_COORDINATOR,
@@ -62,12 +64,20 @@ SERVED: dict[ApiKey, str] = {
         ApiKey.DESCRIBE_GROUPS,
         ApiKey.LIST_GROUPS,
         ApiKey.API_VERSIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
         ApiKey.DELETE_RECORDS,
         ApiKey.INIT_PRODUCER_ID,
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
         ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.CREATE_PARTITIONS,
         ApiKey.DELETE_GROUPS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.OFFSET_DELETE,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     )
 }
 """API -> the module that answers it."""
@@ -106,10 +116,11 @@ class Dispatch:
         self._routes: dict[int, Route] = {}
 
     def __call__(self, connection: Connection, frame: memoryview) -> Answer | Waiting:
-        header = codec.decode_request_header(frame)
-        route = self._routes.get(header.api_key) or self._route(header.api_key)
-        version = header.api_version
+        api_key, version, correlation_id, client_id, at = read_request_header(frame)
+        route = self._routes.get(api_key) or self._route(api_key)
         spec = route.spec
+        if spec.is_flexible(version):
+            at = read_header_tags(frame, at)
         if not spec.min_version <= version <= spec.max_version:
             if spec.key is not ApiKey.API_VERSIONS:
                 raise ProtocolError(
@@ -118,13 +129,13 @@ class Dispatch:
                 )
             request = None  # KIP-511: answered in version 0, whatever the body is
         else:
-            request = route.decode(version, frame, header.body_offset)
+            request = route.decode(version, frame, at)
         context = RequestContext(
             self._broker,
             spec.key,
             version,
-            header.correlation_id,
-            header.client_id,
+            correlation_id,
+            client_id,
             connection.listener,
             connection.peer_host,
         )
@@ -196,6 +207,11 @@ def _as_kafka_error(spec: ApiSpec, context: RequestContext, error: BaseException
     return UnknownServerException()
 
 
+def warm_up() -> None:
+    """Imports the general codec, which takes longer than all the rest of starting; may run in a thread."""
+    importlib.import_module(CODEC)
+
+
 def _load(key: ApiKey) -> Route:
     module = importlib.import_module(SERVED[key])
     decode: Decode
@@ -205,31 +221,32 @@ def _load(key: ApiKey) -> Route:
             decode, encode = decode_produce_request, encode_produce_response
         case ApiKey.FETCH:
             decode, encode = decode_fetch_request, encode_fetch_response
-        case ApiKey.API_VERSIONS:
-            decode, encode = partial(_decode, key), _encode_api_versions
         case _:
-            decode, encode = partial(_decode, key), partial(_encode, key)
+            decode, encode = _general(key)
     error_response = getattr(module, "error_response", None) or partial(_top_level_error, key)
     return Route(API[key], module.handle, decode, encode, error_response)
 
 
-def _decode(key: ApiKey, version: int, frame: memoryview, at: int) -> Any:
-    return codec.decode_request(key, version, bytes(frame), at)
+def _general(key: ApiKey) -> tuple[Decode, Encode]:
+    """Reading and writing by the general codec."""
+    codec = importlib.import_module(CODEC)
+    spec = API[key]
 
+    def decode(version: int, frame: memoryview, at: int) -> Any:
+        return codec.decode_request(key, version, bytes(frame), at)
 
-def _encode(key: ApiKey, response: Any, version: int, correlation_id: int) -> bytes:
-    return codec.encode_response(response, key, version, correlation_id)
+    def encode(response: Any, version: int, correlation_id: int) -> Buffer:
+        # Only ApiVersions is answered in a version that it does not have (KIP-511).
+        known = version if spec.min_version <= version <= spec.max_version else 0
+        encoded: bytes = codec.encode_response(response, key, known, correlation_id)
+        return encoded
 
-
-def _encode_api_versions(response: Any, version: int, correlation_id: int) -> bytes:
-    spec = API[ApiKey.API_VERSIONS]
-    known = version if spec.min_version <= version <= spec.max_version else 0
-    return codec.encode_response(response, ApiKey.API_VERSIONS, known, correlation_id)
+    return decode, encode
 
 
 def _top_level_error(key: ApiKey, _context: RequestContext, _request: Any, error: KafkaError) -> Any:
     """The response that says only what went wrong. Raises KafkaError where the message has no place for that."""
-    response = codec.message_class(key, "response")
+    response = importlib.import_module(CODEC).message_class(key, "response")
     names = {field.name for field in dataclasses.fields(response)}
     if "error_code" not in names:
         raise error

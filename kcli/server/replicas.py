@@ -208,12 +208,9 @@ class Replicas:
         for diff in delta.partitions_changed():
             self._apply(diff)
         changed = delta.configs_changed
-        if any(resource.type is ConfigResourceType.BROKER for resource in changed):
-            self.reconfigure(None)
-        else:
-            topics = {resource.name for resource in changed if resource.type is ConfigResourceType.TOPIC}
-            if topics:
-                self.reconfigure(topics)
+        topics = {resource.name for resource in changed if resource.type is ConfigResourceType.TOPIC}
+        if topics:
+            self.reconfigure(topics)
 
     def reconfigure(self, topics: set[str] | None) -> None:
         """Gives the logs of these topics (None: of all) their present config."""
