@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kcli.cli.options import Command, CommonOptions, Kind, OnParseError, flag, option
-from kcli.cli.output import Output, warn
+from kcli.cli.output import Output, java_name, warn
 from kcli.cli.tools import dump_log_decoders as decoders
 from kcli.cli.tools.dump_log_batches import NO_LIMIT_BYTES, LogDump, dump_log
 from kcli.cli.tools.dump_log_decoders import STRING_DECODER, Decoder, uncaught
@@ -21,6 +21,7 @@ from kcli.cli.tools.dump_log_indexes import (
     dump_transaction_index,
     first_offset_of,
 )
+from kcli.errors import KafkaError, KcliError
 
 MAX_MESSAGE_SIZE_BYTES = 5 * 1024 * 1024
 
@@ -108,6 +109,10 @@ class Dumper:
             self._dump(path)
         except FileNotFoundError as error:
             raise uncaught("java.nio.file.NoSuchFileException", str(error.filename)) from None
+        except KafkaError as error:
+            raise uncaught(java_name(error), error.message) from None
+        except KcliError as error:
+            raise uncaught("org.apache.kafka.common.errors.CorruptRecordException", str(error)) from None
         except OSError as error:
             raise uncaught("java.io.IOException", f"{path}: {error.strerror}") from None
 

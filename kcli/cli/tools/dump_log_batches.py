@@ -235,21 +235,18 @@ def _bool(value: bool) -> str:
 def _show_records(path: str, batch: Batch, dump: LogDump, previous: int, gaps: list[tuple[int, int]]) -> int:
     header = batch.header
     label = timestamp_type(header)
-    try:
-        for record, detail in _records(batch):
-            if previous not in (-1, record.offset - 1):
-                gaps.append((previous, record.offset))
-            previous = record.offset
-            control = _control_text(record) if header.is_control else None
-            decoded = Decoded(None, None)
-            if dump.decoder is not None and not header.is_control:
-                decoded = dump.decoder(record)
-            if dump.output.is_text:
-                dump.output.say(_record_text(record, label, detail, control, decoded, dump.skip_metadata))
-            else:
-                dump.output.row(_record_row(path, record, label, control, decoded), "")
-    except KcliError as error:
-        raise uncaught(f"org.apache.kafka.common.errors.{type(error).__name__}", str(error)) from None
+    for record, detail in _records(batch):
+        if previous not in (-1, record.offset - 1):
+            gaps.append((previous, record.offset))
+        previous = record.offset
+        control = _control_text(record) if header.is_control else None
+        decoded = Decoded(None, None)
+        if dump.decoder is not None and not header.is_control:
+            decoded = dump.decoder(record)
+        if dump.output.is_text:
+            dump.output.say(_record_text(record, label, detail, control, decoded, dump.skip_metadata))
+        else:
+            dump.output.row(_record_row(path, record, label, control, decoded), "")
     return previous
 
 

@@ -114,6 +114,17 @@ def test_a_broken_checksum_is_shown_and_a_broken_size_ends_the_tool(dump, tmp_pa
     )
 
 
+def test_records_that_do_not_add_up_end_the_tool(dump, tmp_path) -> None:
+    miscounted = bytearray(FIRST)
+    miscounted[60] = 1
+    name = write(tmp_path, bytes(miscounted))
+    result = dump("--files", name, "--deep-iteration")
+    assert (result.code, len(result.lines)) == (1, 4)
+    assert result.err.startswith(
+        'Exception in thread "main" org.apache.kafka.common.InvalidRecordException: Incorrect declared batch size'
+    )
+
+
 def test_gaps_are_told_newest_first(dump, tmp_path) -> None:
     records = [Record(offset=offset, timestamp_ms=1) for offset in (3, 4, 7, 9)]
     name = write(tmp_path, encode_batch(records, base_offset=3))
