@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kcli.config.describe import ConfigEntry
 from kcli.config.java_order import hash_order
 from kcli.controller import topic_names
-from kcli.controller.image import ConfigResourceType
+from kcli.controller.image import ConfigResource, ConfigResourceType
 from kcli.errors import (
     InvalidRequestException,
     KafkaError,
@@ -81,7 +81,7 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> tupl
             topic_names.validate(name)
             if name not in image.topics:
                 raise UnknownTopicOrPartitionException
-            return dynamic.describe_topic(name)
+            return dynamic.describe_topic(image.topic_config(name))
         case ConfigResourceType.BROKER:
             if not name:
                 return dynamic.describe_broker_defaults()
@@ -95,11 +95,13 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> tupl
         case ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequestException("Client metrics subscription name must not be empty")
-            return dynamic.describe_client_metrics(name)
+            return dynamic.describe_client_metrics(
+                image.config(ConfigResource(ConfigResourceType.CLIENT_METRICS, name))
+            )
         case ConfigResourceType.GROUP:
             if not name:
                 raise InvalidRequestException("Group name must not be empty")
-            return dynamic.describe_group(name)
+            return dynamic.describe_group(image.config(ConfigResource(ConfigResourceType.GROUP, name)))
         case unknown:
             raise InvalidRequestException(f"Unsupported resource type: {unknown}")
 
