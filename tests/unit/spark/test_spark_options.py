@@ -1,0 +1,116 @@
+"""Options of the source and the sink: Spark's names, defaults and refusals."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kcli.protocol.compression import Codec
+from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, TopicPartition
+from kcli.spark.options import sink_options, source_options
+
+BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a, b"}
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+def test_defaults_of_a_batch() -> None:
+    options = source_options(BASE, streaming=False)
+    assert options.subscription.topics == ("a", "b")
+    assert (options.start.default, options.end.default) == (EARLIEST, LATEST)
+    assert options.fail_on_data_loss
+    assert not options.include_headers
+    assert options.max_offsets_per_trigger is None
+
+
+def test_a_stream_starts_at_the_end() -> None:
+    assert source_options(BASE, streaming=True).start.default == LATEST
+
+
+def test_names_ignore_case_and_values_are_read() -> None:
+    given = BASE | {
+        "STARTINGOFFSETS": '{"a":{"0":23,"1":-2}}',
+        "failondataloss": "FALSE",
+        "includeHeaders": "true",
+        "minPartitions": "7",
+        "maxRecordsPerPartition": "100",
+        "kafka.isolation.level": "read_committed",
+    }
+    options = source_options(given, streaming=False)
+    assert options.start.offsets == {A0: 23, A1: EARLIEST}
+    assert not options.fail_on_data_loss
+    assert options.include_headers
+    assert (options.min_partitions, options.max_records_per_partition) == (7, 100)
+    assert options.client.isolation_level == READ_COMMITTED
+
+
+def test_timestamps_go_before_offsets() -> None:
+    by_partition = BASE | {"startingOffsets": "latest", "startingOffsetsByTimestamp": '{"a":{"0":1000}}'}
+    assert source_options(by_partition, streaming=True).start.timestamps == {A0: 1000}
+    for_all = by_partition | {"startingTimestamp": "2000"}
+    assert source_options(for_all, streaming=True).start.timestamp == 2000
+
+
+def test_assign_and_pattern() -> None:
+    servers = {"kafka.bootstrap.servers": "h:1"}
+    assigned = source_options(servers | {"assign": '{"a":[1,0]}'}, streaming=False)
+    assert assigned.subscription.partitions == (A0, A1)
+    assert (
+        source_options(servers | {"subscribePattern": "a.*"}, streaming=False).subscription.pattern == "a.*"
+    )
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"kafka.bootstrap.servers": ""}, "'kafka.bootstrap.servers' must be specified"),
+        ({"kafka.bootstrap.servers": "nohost"}, "Invalid url in bootstrap.servers: nohost"),
+        ({"assign": "{}"}, "there are subscribe and assign"),
+        ({"subscribe": " , "}, "subscribe names no topic"),
+        ({"startingOffsets": "latest"}, "startingOffsets can't be latest in a batch query"),
+        ({"endingOffsets": "earliest"}, "endingOffsets can't be earliest"),
+        ({"endingOffsets": '{"a":{"0":-2}}'}, "endingOffsets can't be earliest"),
+        ({"startingOffsets": '{"a":{"0":-3}}'}, "offset -3 of a-0"),
+        ({"startingOffsets": "newest"}, "startingOffsets is 'newest'"),
+        ({"startingOffsets": '{"a":[1]}'}, "startingOffsets is "),
+        ({"startingTimestamp": "noon"}, "startingTimestamp is 'noon'"),
+        ({"minPartitions": "0"}, "minPartitions is 0"),
+        ({"includeHeaders": "yes"}, "includeHeaders is 'yes'"),
+        ({"kafka.isolation.level": "serializable"}, "read_uncommitted or read_committed"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "PLAINTEXT listeners only"),
+        ({"kafka.sasl.jaas.config": "secret"}, "kafka.sasl.jaas.config is not supported"),
+    ],
+)
+def test_what_is_wrong_is_named(change: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")) as caught:
+        source_options(BASE | change, streaming=False)
+    assert "secret" not in str(caught.value)
+
+
+def test_nothing_to_subscribe() -> None:
+    with pytest.raises(
+        ValueError, match="One of 'subscribe', 'subscribePattern', 'assign' must be specified"
+    ):
+        source_options({"kafka.bootstrap.servers": "h:1"}, streaming=False)
+    with pytest.raises(ValueError, match="not a regular expression"):
+        source_options({"kafka.bootstrap.servers": "h:1", "subscribePattern": "("}, streaming=False)
+
+
+def test_a_stream_has_no_end() -> None:
+    with pytest.raises(ValueError, match="endingOffsets is not valid in a streaming query"):
+        source_options(BASE | {"endingOffsets": "latest"}, streaming=True)
+
+
+def test_unknown_options_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        source_options(BASE | {"minOffsetsPerTriger": "1"}, streaming=False)
+    assert "minoffsetspertriger is not known" in caplog.text
+
+
+def test_sink_options() -> None:
+    options = sink_options(
+        {"kafka.bootstrap.servers": "h:1", "topic": "t", "kafka.compression.type": "zstd", "kafka.acks": "-1"}
+    )
+    assert (options.topic, options.codec) == ("t", Codec.ZSTD)
+    with pytest.raises(ValueError, match=r"kafka\.acks is 1"):
+        sink_options({"kafka.bootstrap.servers": "h:1", "kafka.acks": "1"})

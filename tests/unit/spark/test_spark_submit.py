@@ -1,0 +1,203 @@
+"""The spark-submit wrapper: where it cuts the command line, what it says is missing, what it hands to Spark."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kcli.cli.main import run
+from kcli.spark import submit as submit_module
+from kcli.spark.submit import (
+    SubmitError,
+    check_java,
+    java_version,
+    job_file,
+    split_command_line,
+    write_conf,
+)
+
+
+def test_the_first_word_that_is_no_option_is_the_job() -> None:
+    line = split_command_line(
+        [
+            "--master",
+            "local[2]",
+            "--conf",
+            "a.b=c",
+            "--verbose",
+            "--name=x",
+            "export",
+            "--topic",
+            "t",
+            "--master",
+            "z",
+        ]
+    )
+    assert line.spark == ("--master", "local[2]", "--conf", "a.b=c", "--verbose", "--name=x")
+    assert line.job == "export"
+    assert line.arguments == ("--topic", "t", "--master", "z")
+    assert line.value("--master") == "local[2]"
+    assert line.value("--name") == "x"
+
+
+@pytest.mark.parametrize(
+    "words, local",
+    [
+        ([], True),
+        (["--master", "local[4]"], True),
+        (["--master", "spark://h:7077"], False),
+        (["--conf", "spark.master=yarn"], False),
+        (["--conf=spark.master=local"], True),
+    ],
+)
+def test_local_or_not(words: list[str], local: bool) -> None:
+    assert split_command_line([*words, "job.py"]).is_local is local
+
+
+def test_only_options() -> None:
+    assert split_command_line(["--version"]).job is None
+    assert split_command_line(["--master"]).job is None
+
+
+def test_jobs_files_and_uris() -> None:
+    assert job_file("export").endswith(os.path.join("jobs", "export.py"))
+    assert os.path.isfile(job_file("ingest"))
+    assert job_file("hdfs://h/job.py") == "hdfs://h/job.py"
+    with pytest.raises(
+        SubmitError, match=r"there is no file nosuch\.py, and it is not a built-in job \(export, ingest\)"
+    ):
+        job_file("nosuch.py")
+
+
+def fake_java(directory: Path, version: str) -> Path:
+    """A Java home with nothing in it but what tells its version."""
+    binary = directory / "bin" / "java"
+    binary.parent.mkdir(parents=True)
+    binary.write_text("#!/bin/sh\nexit 0\n")
+    binary.chmod(0o755)
+    (directory / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+    return binary
+
+
+@pytest.mark.parametrize("version, number", [("17.0.15", 17), ("1.8.0_392", 8), ("21", 21), ("25-ea", 25)])
+def test_java_versions(version: str, number: int, tmp_path: Path) -> None:
+    assert java_version(str(fake_java(tmp_path, version))) == number
+
+
+def test_a_java_without_release_file_is_asked(tmp_path: Path) -> None:
+    binary = tmp_path / "java"
+    binary.write_text("#!/bin/sh\necho 'openjdk version \"19.0.1\" 2022' >&2\n")
+    binary.chmod(0o755)
+    assert java_version(str(binary)) == 19
+
+
+def test_missing_or_old_java_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SubmitError, match="Spark needs Java, and there is none: install Java 17 or newer"):
+        check_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
+    with pytest.raises(SubmitError, match="has no bin/java: install Java 17"):
+        check_java()
+    fake_java(tmp_path / "old", "11.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    with pytest.raises(SubmitError, match="is Java 11, too old for Spark"):
+        check_java()
+
+
+def test_missing_pyspark_is_one_clear_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(submit_module.importlib.util, "find_spec", lambda name: None)
+    assert run(["spark-submit", "--master", "local", __file__]) == 1
+    assert capsys.readouterr().err == "pyspark is not installed: pip install 'kcli-streaming[spark]'\n"
+
+
+def test_help_names_the_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["spark-submit", "--help"]) == 0
+    assert "export" in capsys.readouterr().out
+    assert run(["spark-submit"]) == 1
+    assert "Usage: kcli spark-submit" in capsys.readouterr().err
+
+
+def test_wrong_job_options_are_told_without_starting_spark(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["spark-submit", "export", "--bootstrap-server", "h:1", "--topic", "t"]) == 1
+    assert "the following arguments are required: --path" in capsys.readouterr().err
+    words = ["--bootstrap-server", "h:1", "--topic", "t", "--path", "p"]
+    assert run(["spark-submit", "export", *words, "--mode", "available-now"]) == 1
+    assert "--mode available-now needs --checkpoint" in capsys.readouterr().err
+    assert run(["spark-submit", "export", *words, "--columns", "value,colour"]) == 1
+    assert "there is no column colour" in capsys.readouterr().err
+    assert run(["spark-submit", "ingest", *words[:4], "--path", "/nonexistent/*"]) == 1
+    assert "there is no file /nonexistent/*" in capsys.readouterr().err
+
+
+def test_our_settings_are_below_the_users(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.mkdir()
+    (users / "spark-defaults.conf").write_text("spark.ui.enabled true\n")
+    (users / "hive-site.xml").write_text("<x/>")
+    write_conf(tmp_path / "conf", users, is_local=True)
+    lines = (tmp_path / "conf" / "spark-defaults.conf").read_text().splitlines()
+    assert lines.index("spark.ui.enabled false") < lines.index("spark.ui.enabled true")
+    assert "spark.sql.execution.arrow.maxBytesPerBatch 2147483647" in lines
+    assert "spark.master local[*,4]" in lines
+    assert (tmp_path / "conf" / "hive-site.xml").read_text() == "<x/>"
+    assert "rootLogger.level = warn" in (tmp_path / "conf" / "log4j2.properties").read_text()
+
+
+def test_a_log_configuration_of_the_user_stays(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.mkdir()
+    (users / "log4j2.properties").write_text("mine")
+    write_conf(tmp_path / "conf", users, is_local=False)
+    assert (tmp_path / "conf" / "log4j2.properties").read_text() == "mine"
+    assert "spark.master" not in (tmp_path / "conf" / "spark-defaults.conf").read_text()
+
+
+REPORT = """\
+#!/bin/sh
+echo "$@"
+env | grep -E '^(SPARK_|PYSPARK_|PYTHONPATH|KCLI)' | sort
+"$PYSPARK_PYTHON" -c 'import sys, kcli; print(sys.executable)'
+exit 42
+"""
+
+
+def test_what_spark_is_started_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script in place of Spark's own shows arguments and environment; its exit code is ours."""
+    home = tmp_path / "pyspark"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "spark-submit").write_text(REPORT)
+    (home / "bin" / "spark-submit").chmod(stat.S_IRWXU)
+    fake_java(tmp_path / "java", "17.0.1")
+    job = tmp_path / "job.py"
+    job.write_text("")
+    program = (
+        "import sys; from pathlib import Path; from kcli.spark import submit; "
+        "submit.spark_home = lambda: Path(sys.argv[1]); "
+        "sys.exit(submit.submit(submit.split_command_line(sys.argv[2:])))"
+    )
+    environment = {"PATH": os.environ["PATH"], "JAVA_HOME": str(tmp_path / "java")}
+    environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(home), "--properties-file", "p.conf", str(job), "one", "two"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 42, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"--properties-file p.conf --load-spark-defaults {job} one two"
+    shown = dict(line.split("=", 1) for line in lines[1:-1])
+    assert shown["SPARK_HOME"] == str(home)
+    assert shown["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert shown["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert lines[-1] == sys.executable  # the workers' Python is this one, and finds kcli
+    assert not os.path.exists(shown["SPARK_CONF_DIR"])  # gone with the run
