@@ -1,0 +1,112 @@
+"""kafka-server-start: run a node in this process, or leave one running in the background."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.cli.options import Command, CommandError, CommonOptions, UsageError, flag, option
+from kcli.cli.output import Output
+
+if TYPE_CHECKING:
+    from kcli.config.broker import BrokerConfig
+
+# Where Kafka's own script leaves what a background server says.
+CONSOLE_FILE = "kafkaServer.out"
+SERVER_MODULE = "kcli.server.main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStartOptions(CommonOptions):
+    daemon: bool = flag("Run in the background, writing to $LOG_DIR/kafkaServer.out ($LOG_DIR: logs).")
+    override: tuple[str, ...] = option(
+        "A property over the file's, after the file.", metavar="property=value", repeatable=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A server left in the background."""
+
+    pid: int
+    log_file: str
+
+
+def run(options: ServerStartOptions, output: Output) -> int:
+    if not options.arguments:
+        raise UsageError("USAGE: kcli server-start [-daemon] server.properties [--override property=value]*")
+    file, *extra = options.arguments
+    if extra:
+        raise UsageError(f"Found non argument parameters: {','.join(extra)}")
+    overrides = _overrides(options.override)
+    config = _config(file, overrides)
+    if options.daemon:
+        started = _start_in_background(file, options.override)
+        if not output.is_text:
+            output.row(started, "")
+        return 0
+    return _serve(config)
+
+
+def _overrides(texts: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise CommandError(f"Invalid command line properties: {text}; --override takes property=value")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:
+    """Also for a background server: what is wrong with the file is said here, not in a log."""
+    from kcli.config.definition import ConfigError
+    from kcli.config.not_built import check_can_serve
+    from kcli.server.main import configured
+
+    try:
+        config = configured(file, overrides)
+        check_can_serve(config)
+    except ConfigError as error:
+        raise CommandError(error.located()) from None
+    except OSError as error:
+        raise CommandError(f"cannot read the configuration file {file}: {error.strerror}") from None
+    return config
+
+
+def _serve(config: BrokerConfig) -> int:
+    from kcli.server.main import run as serve
+
+    return serve(config)
+
+
+def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
+    """As `nohup … &` does: a session of its own, nothing to read, everything it says in one file."""
+    log_dir = os.environ.get("LOG_DIR") or "logs"
+    log_file = os.path.join(log_dir, CONSOLE_FILE)
+    argv = [sys.executable, "-m", SERVER_MODULE, file]
+    for text in overrides:
+        argv += ["--override", text]
+    try:
+        os.makedirs(log_dir, exist_ok=True)
+        with open(log_file, "ab") as log:
+            server = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+    except OSError as error:
+        raise CommandError(f"cannot start a server that writes to {log_file}: {error.strerror}") from None
+    # It is meant to outlive this process; Python would warn of a child that nobody waited for.
+    server.returncode = 0
+    return Started(server.pid, log_file)
+
+
+command = Command(
+    name="server-start",
+    description="USAGE: kcli server-start [-daemon] server.properties [--override property=value]*",
+    options=ServerStartOptions,
+    run=run,
+)

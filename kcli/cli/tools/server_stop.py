@@ -1,0 +1,168 @@
+"""kafka-server-stop: ask the servers on this machine to stop; it does not wait until they have."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kcli.cli.options import Command, CommandError, CommonOptions, Family, Kind, option
+from kcli.cli.output import Output
+
+PROC = "/proc"
+SERVER_MODULE = "kcli.server.main"
+MISSING_FILE = (
+    "Can not find the configuration file in the current directory. Please make sure the kafka stop process and the "
+    "start process are called in the same directory."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStopOptions(CommonOptions):
+    process_role: str | None = option("Stop only servers with these process.roles.", metavar="role")
+    node_id: int | None = option("Stop only the server with this node.id.", Kind.INTEGER, metavar="id")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server: its process, the directory it was started in, and the words after `server-start`."""
+
+    pid: int
+    directory: str
+    words: tuple[str, ...]
+
+
+def run(options: ServerStopOptions, output: Output) -> int:
+    wanted = _signal(os.environ.get("SIGNAL") or "TERM")
+    servers = list(running_servers())
+    if not servers:
+        output.say("No kafka server to stop")
+        return 1
+    if options.node_id is not None and options.process_role is not None:
+        output.say(
+            "When both node-id and process-role are provided, the value for node-id will take precedence"
+        )
+    if options.node_id is not None or options.process_role is not None:
+        servers = [server for server in servers if _matches(server, options)]
+        if not servers:
+            output.say("No kafka server to stop")
+            return 1
+    for server in servers:
+        _send(server.pid, wanted)
+    if not output.is_text:
+        output.rows(servers, lambda server: str(server.pid))
+    return 0
+
+
+def running_servers(proc: str = PROC) -> Iterator[Server]:
+    """The servers on this machine, by process id; this process is none."""
+    for pid, argv in _processes(proc):
+        words = server_words(argv)
+        if words is not None and pid != os.getpid():
+            yield Server(pid, _directory(proc, pid), words)
+
+
+def server_words(argv: Sequence[str]) -> tuple[str, ...] | None:
+    """What follows `kcli server-start` or `python -m kcli.server.main`; None where a command line is neither.
+
+    A `-daemon` start leaves the latter behind, and is itself gone.
+    """
+    for at, word in enumerate(argv[:4]):
+        following = argv[at + 1] if at + 1 < len(argv) else ""
+        if os.path.basename(word) == "kcli" and following == "server-start":
+            return tuple(argv[at + 2 :])
+        if word == "-m" and following == SERVER_MODULE:
+            return tuple(argv[at + 2 :])
+        if word == "-m" and following == "kcli" and argv[at + 2 : at + 3] == ["server-start"]:
+            return tuple(argv[at + 3 :])
+    return None
+
+
+def _processes(proc: str) -> Iterator[tuple[int, list[str]]]:
+    if not os.path.isdir(proc):
+        yield from _processes_by_ps()
+        return
+    for name in sorted((name for name in os.listdir(proc) if name.isdigit()), key=int):
+        try:
+            with open(f"{proc}/{name}/cmdline", "rb") as file:
+                argv = file.read().split(b"\0")[:-1]
+        except OSError:  # it ended meanwhile, or is not ours to see
+            continue
+        yield int(name), [word.decode(errors="surrogateescape") for word in argv]
+
+
+def _processes_by_ps() -> Iterator[tuple[int, list[str]]]:
+    listed = subprocess.run(["ps", "axww", "-o", "pid=,command="], capture_output=True, text=True, check=True)
+    for line in listed.stdout.splitlines():
+        pid, *argv = line.split()
+        yield int(pid), argv
+
+
+def _directory(proc: str, pid: int) -> str:
+    try:
+        return os.readlink(f"{proc}/{pid}/cwd")
+    except OSError:
+        return os.getcwd()
+
+
+def _matches(server: Server, options: ServerStopOptions) -> bool:
+    texts = _properties(server)
+    if options.node_id is not None:
+        return texts.get("node.id", texts.get("broker.id", "")).strip() == str(options.node_id)
+    assert options.process_role is not None
+    return _roles(texts.get("process.roles", "")) == _roles(options.process_role)
+
+
+def _roles(text: str) -> set[str]:
+    return {role.strip() for role in text.split(",") if role.strip()}
+
+
+def _properties(server: Server) -> dict[str, str]:
+    """The server's file, with what its command line sets over it."""
+    from kcli.config.definition import ConfigError
+    from kcli.config.properties import load
+
+    file, overrides = "", {}
+    words = iter(server.words)
+    for word in words:
+        if word == "--override":
+            name, _, value = next(words, "").partition("=")
+            overrides[name] = value
+        elif word.startswith("--override="):
+            name, _, value = word.removeprefix("--override=").partition("=")
+            overrides[name] = value
+        elif not word.startswith("-"):
+            file = word
+    try:
+        return dict(load(os.path.join(server.directory, file))) | overrides
+    except (OSError, ConfigError):
+        raise CommandError(f"{MISSING_FILE} (process {server.pid}: {file or 'no file named'})") from None
+
+
+def _signal(name: str) -> int:
+    try:
+        return int(name) if name.isdigit() else signal.Signals[f"SIG{name.removeprefix('SIG')}"].value
+    except KeyError:
+        raise CommandError(f"SIGNAL={name} is not a signal; TERM, INT and KILL are") from None
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return  # it has stopped by itself
+    except PermissionError:
+        raise CommandError(f"not permitted to stop process {pid}: it belongs to another user") from None
+
+
+command = Command(
+    name="server-stop",
+    description="Stop the servers on this machine.",
+    options=ServerStopOptions,
+    run=run,
+    family=Family.ARGPARSE4J,
+    prog="kafka-server-stop",
+    help_exit=0,
+)

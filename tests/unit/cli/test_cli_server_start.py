@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kcli.server.main
+from kcli import KAFKA_VERSION
+from kcli.cli.main import run
+from kcli.cli.tools import server_start
+from kcli.config.broker import BrokerConfig
+
+TEXTS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "server.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in TEXTS.items()))
+    return str(path)
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[BrokerConfig]:
+    """The configurations that were served, instead of serving them."""
+    configs: list[BrokerConfig] = []
+
+    def serve(config: BrokerConfig) -> int:
+        configs.append(config)
+        return 0
+
+    monkeypatch.setattr(kcli.server.main, "run", serve)
+    return configs
+
+
+def test_a_file_and_overrides(file: str, served: list[BrokerConfig]) -> None:
+    assert run(["server-start", file, "--override", "num.partitions=3", "--override=broker.rack = r1"]) == 0
+    (config,) = served
+    assert config["num.partitions"] == 3
+    assert config.rack == "r1"
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "USAGE: kcli server-start [-daemon] server.properties [--override property=value]*\n"),
+        (["--override", "a=b"], "USAGE: kcli server-start [-daemon] server.properties"),
+        (["FILE", "extra"], "Found non argument parameters: extra\n"),
+        (["FILE", "--override", "a"], "Invalid command line properties: a;"),
+        (
+            ["FILE", "--override", "num.partitions=0"],
+            "--override: Invalid value 0 for configuration num.partitions: ",
+        ),
+        (
+            ["FILE", "--override", "authorizer.class.name=x"],
+            "--override: authorizer.class.name is set, and authorization",
+        ),
+        (
+            ["missing.properties"],
+            "cannot read the configuration file missing.properties: No such file or directory\n",
+        ),
+        (["--help"], "USAGE: kcli server-start"),
+    ],
+)
+def test_what_is_refused_is_said(
+    file: str,
+    served: list[BrokerConfig],
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    message: str,
+) -> None:
+    assert run(["server-start", *(file if word == "FILE" else word for word in argv)]) == 1
+    assert capsys.readouterr().err.startswith(message)
+    assert served == []
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["server-start", "--version"]) == 0
+    assert capsys.readouterr().out == f"{KAFKA_VERSION}\n"
+
+
+@pytest.mark.parametrize("daemon", ["-daemon", "--daemon"])
+def test_in_the_background(
+    tmp_path: Path,
+    file: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    daemon: str,
+) -> None:
+    monkeypatch.setenv("LOG_DIR", str(tmp_path / "logs"))
+    started: list[tuple[list[str], dict[str, Any]]] = []
+
+    class Process:
+        pid = 4711
+        returncode = None
+
+        def __init__(self, argv: list[str], **options: Any) -> None:
+            started.append((argv, options))
+
+    monkeypatch.setattr(server_start.subprocess, "Popen", Process)
+    assert run(["server-start", daemon, file, "--override", "num.partitions=3"]) == 0
+    ((argv, options),) = started
+    assert argv[1:] == ["-m", "kcli.server.main", file, "--override", "num.partitions=3"]
+    assert options["start_new_session"]
+    assert options["stdout"].name == str(tmp_path / "logs" / "kafkaServer.out")
+    assert capsys.readouterr().out == ""
+    assert run(["server-start", daemon, file, "--override", "num.partitions=0"]) == 1
+    assert len(started) == 1
