@@ -7,6 +7,8 @@ stderr; what a JVM adds there (log lines, exceptions' stack traces) is left out 
 Alone: python tests/golden/replay.py [STORY[/STEP] ...] prints each different step.
 """
 
+# ruff: noqa: SIM115  the streams of a forked program live as long as it does
+
 from __future__ import annotations
 
 import contextlib

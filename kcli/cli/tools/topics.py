@@ -126,7 +126,7 @@ async def run(options: TopicsOptions, output: Output) -> None:
         try:
             await _act(options, client, output)
         except (KafkaError, ValueError) as error:
-            _failed(str(error))
+            _failed(str(error), output)
             raise CommandError from error
 
 
@@ -143,16 +143,18 @@ async def _act(options: TopicsOptions, client: AdminClient, output: Output) -> N
         await _delete(options, client, output)
 
 
-def _failed(message: str) -> None:
-    """Kafka puts this on stdout, and a log line with the exception on stderr."""
-    print(f"Error while executing topic command : {message}")
-    warn(message)
+def _failed(message: str, output: Output) -> None:
+    """Kafka says this on stdout; rows of json and tsv are not mixed with it."""
+    if output.is_text:
+        output.say(f"Error while executing topic command : {message}")
+    else:
+        warn(message)
 
 
 def _parse_failed(message: str) -> None:
     """Kafka converts arguments only when it uses them, after the action has begun."""
     if message.startswith("Cannot parse argument"):
-        _failed(message)
+        _failed(message, Output())
     else:
         warn(message)
 
