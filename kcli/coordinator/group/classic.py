@@ -185,6 +185,7 @@ class ClassicGroup:
         )
 
     def described_members(self) -> tuple[DescribedGroupMember, ...]:
+        """While a rebalance runs there is no chosen protocol to show metadata of; assignments are the last ones."""
         stable = self.state is GroupState.STABLE
         return tuple(
             DescribedGroupMember(
@@ -193,7 +194,7 @@ class ClassicGroup:
                 client_id=member.client_id,
                 client_host=member.client_host,
                 member_metadata=member.metadata_for(self.protocol_name) if stable else b"",
-                member_assignment=member.assignment if stable else b"",
+                member_assignment=member.assignment,
             )
             for member in self.members.values()
         )
