@@ -1,7 +1,12 @@
-"""The leader epoch cache: which epoch began at which offset (KIP-101). Every change goes to its checkpoint at once."""
+"""The leader epoch cache: which epoch began at which offset (KIP-101).
+
+Changes are made in memory and marked; the log has them written, in the background, before it counts anything that
+depends on them as flushed. What a crash takes of them is found again in the batches, each of which has its epoch.
+"""
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
 
 from kcli.runtime.disk import Disk
@@ -18,8 +23,9 @@ class LeaderEpochCache:
         self._disk = disk
         self.path = path
         self.entries = read_epochs(disk, path)
-        self.latest_epoch = NO_EPOCH
-        self._note_latest()
+        self.latest_epoch = self.entries[-1][0] if self.entries else NO_EPOCH
+        self.is_dirty = False
+        self._guard = threading.Lock()
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Epoch `epoch` begins at `start_offset`; whatever contradicts it is forgotten."""
@@ -65,12 +71,17 @@ class LeaderEpochCache:
         return (epoch if found == 0 else self.entries[found - 1][0]), next_start
 
     def flush(self) -> None:
-        write_epochs(self._disk, self.path, self.entries)
+        """Writes the checkpoint if it is out of date. May block, and may be called in any thread."""
+        with self._guard:
+            if self.is_dirty:
+                self.is_dirty = False
+                try:
+                    write_epochs(self._disk, self.path, self.entries)
+                except OSError:
+                    self.is_dirty = True
+                    raise
 
     def _replace(self, entries: list[tuple[int, int]]) -> None:
-        write_epochs(self._disk, self.path, entries)
-        self.entries = entries
-        self._note_latest()
-
-    def _note_latest(self) -> None:
-        self.latest_epoch = self.entries[-1][0] if self.entries else NO_EPOCH
+        self.entries = entries  # a new list each time: `flush` may be writing the old one
+        self.latest_epoch = entries[-1][0] if entries else NO_EPOCH
+        self.is_dirty = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kcli.config.topic import LogConfig
@@ -94,8 +94,9 @@ def load_log(
 ) -> PartitionLog:
     """Opens the log in `<directory>/<name>`. Raises OSError, or CorruptRecordError where no recovery helps."""
     disk, path = directory.disk, f"{directory.path}/{name}"
-    finish_swaps(disk, path)
-    files = {entry.name: entry for entry in disk.list_dir(path) if not entry.is_dir}
+    files = _list_files(disk, path)
+    if finish_swaps(disk, path, list(files)):
+        files = _list_files(disk, path)
     segments, damaged = _open_segments(directory, path, files, settings, clean=state.clean)
     topic_id = read_partition_metadata(disk, f"{path}/{PARTITION_METADATA_FILE}")
     if not segments:
@@ -113,18 +114,33 @@ def load_log(
         log_start_offset=max(state.log_start_offset, segments[0].base_offset),
         log_end_offset=segments[-1].base_offset,
         recovery_point=0,
+        file_names=files,
         now_ms=settings.now_ms,
         random_below=settings.random_below,
     )
     had_snapshots = any(file.endswith(SNAPSHOT_SUFFIX) for file in files)
-    if state.clean and not damaged:
-        log.log_end_offset, _end = segments[-1].tail()
+    if state.clean and not damaged and (end := _whole_end(segments[-1])) is not None:
+        log.log_end_offset = end
     else:
-        unsure = damaged if state.clean else [state.recovery_point, *damaged]
-        log.log_end_offset = Recovery(log, settings).run(min(unsure))
+        unsure = segments[-1].base_offset if state.clean else state.recovery_point
+        log.log_end_offset = Recovery(log, settings).run(min([unsure, *damaged]))
         had_snapshots = True
     _settle(log, state, settings, trust_empty=state.clean and not had_snapshots)
     return log
+
+
+def _list_files(disk: Disk, path: str) -> dict[str, DirectoryEntry]:
+    return {entry.name: entry for entry in disk.list_dir(path) if not entry.is_dir}
+
+
+def _whole_end(segment: Segment) -> int | None:
+    """The offset after the last batch; None when there are bytes after it that are no batch."""
+    try:
+        offset, end = segment.tail()
+    except CorruptRecordError as error:
+        logger.warning("%s is read again: %s", segment.log.path, error)
+        return None
+    return offset if end == segment.size_bytes else None
 
 
 def _settle(log: PartitionLog, state: LoadState, settings: LogSettings, *, trust_empty: bool) -> None:
@@ -153,16 +169,15 @@ def _settle(log: PartitionLog, state: LoadState, settings: LogSettings, *, trust
     log.set_high_watermark(max(state.high_watermark, log.log_start_offset))
 
 
-def finish_swaps(disk: Disk, path: str) -> None:
+def finish_swaps(disk: Disk, path: str, names: Sequence[str]) -> bool:
     """Step one after a crash: undo what the cleaner was writing, finish what it was installing.
 
     `.cleaned` files are unfinished, and so is every `.swap` at or past the lowest of them. The other `.swap` files are
-    whole: the segments they replace go, and they take their names.
+    whole: the segments they replace go, and they take their names. True when anything was done.
     """
-    names = [entry.name for entry in disk.list_dir(path) if not entry.is_dir]
-    for name in names:
-        if name.endswith(DELETED_SUFFIX):
-            disk.remove(f"{path}/{name}")
+    deleted = [name for name in names if name.endswith(DELETED_SUFFIX)]
+    for name in deleted:
+        disk.remove(f"{path}/{name}")
     cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
     swapped = [name for name in names if name.endswith(SWAP_SUFFIX)]
     lowest_cleaned = min((_offset(name) for name in cleaned), default=None)
@@ -171,7 +186,7 @@ def finish_swaps(disk: Disk, path: str) -> None:
         disk.remove(f"{path}/{name}")
     whole = [name for name in swapped if name not in unfinished]
     if not whole:
-        return
+        return bool(deleted or cleaned or unfinished)
     start, end = _swapped_range(disk, path, whole)
     for name in names:
         offset = offset_of(name)
@@ -180,6 +195,7 @@ def finish_swaps(disk: Disk, path: str) -> None:
     for name in whole:
         disk.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
     disk.sync_dir(path)
+    return True
 
 
 def _offset(name: str) -> int:
@@ -245,7 +261,7 @@ def _open_segments(
 
 
 def _is_sound(segment: Segment, sizes: dict[str, int], *, deep: bool) -> bool:
-    """`deep` reads the ends of the indexes and the tail of the log; else their sizes must do (as in Kafka)."""
+    """`deep` reads the ends of the indexes; else their sizes must do (as in Kafka)."""
     if INDEX_SUFFIX not in sizes:
         logger.warning("%s has no offset index; it is rebuilt", segment.log.path)
         return False
@@ -253,12 +269,12 @@ def _is_sound(segment: Segment, sizes: dict[str, int], *, deep: bool) -> bool:
         segment.time_index.entries.handle.create()
     try:
         segment.txn_index.check(segment.base_offset)
-        sound = segment.has_sane_index_sizes(sizes) and (not deep or segment.has_sane_tail())
+        sound = segment.has_sane_index_sizes(sizes) and (not deep or segment.has_sane_indexes())
     except CorruptRecordError as error:
         logger.warning("%s is read again: %s", segment.log.path, error)
         return False
     if not sound:
-        logger.warning("%s is read again: an index of it or its last batch is not whole", segment.log.path)
+        logger.warning("%s is read again: an index of it is not whole", segment.log.path)
     return sound
 
 

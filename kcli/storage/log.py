@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -25,7 +25,7 @@ from kcli.protocol.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid, iter_ba
 from kcli.runtime.disk import Buffer
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.index import TimestampOffset
-from kcli.storage.leader_epochs import LeaderEpochCache
+from kcli.storage.leader_epochs import NO_EPOCH, LeaderEpochCache
 from kcli.storage.producer_state import ProducerEntry, ProducerState, read_marker
 from kcli.storage.retention import deletable_count
 from kcli.storage.segment import Segment
@@ -76,6 +76,7 @@ class PartitionLog:
         log_start_offset: int,
         log_end_offset: int,
         recovery_point: int,
+        file_names: Iterable[str],
         now_ms: Callable[[], int],
         random_below: Callable[[int], int],
     ) -> None:
@@ -88,7 +89,7 @@ class PartitionLog:
         self.segments = segments
         self.leader_epochs = leader_epochs
         self.producers = producers
-        self.snapshots = ProducerSnapshots(directory.disk, path)
+        self.snapshots = ProducerSnapshots(directory.disk, path, file_names)
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
@@ -97,6 +98,7 @@ class PartitionLog:
         self._now_ms = now_ms
         self._random_below = random_below
         self._topic_partition = f"{topic}-{partition}"
+        self._noted_epoch = NO_EPOCH  # the newest epoch written to, whose checkpoint is written or on its way
         segments[-1].roll_jitter_ms = self._jitter_ms()
 
     def __repr__(self) -> str:
@@ -228,8 +230,10 @@ class PartitionLog:
         try:
             if leader_epoch is None:
                 self._assign_own_epochs(batches)
-            elif leader_epoch != self.leader_epochs.latest_epoch:
+            elif leader_epoch != self._noted_epoch:
                 self.leader_epochs.assign(leader_epoch, first.base_offset)
+                self._noted_epoch = leader_epoch
+                self._flush_epochs_soon()
             segment = self._segment_for(first.base_offset, last_offset, size, newest_ms, now_ms)
             segment.append(
                 [
@@ -262,6 +266,17 @@ class PartitionLog:
                 self.leader_epochs.clear()  # messages of the old formats say nothing of epochs
             elif epoch >= 0 and epoch != self.leader_epochs.latest_epoch:
                 self.leader_epochs.assign(epoch, batch.base_offset)
+        self._flush_epochs_soon()
+
+    def _flush_epochs_soon(self) -> None:
+        if self.leader_epochs.is_dirty:
+            self.directory.background(self._flush_epochs)
+
+    def _flush_epochs(self) -> None:
+        try:
+            self.leader_epochs.flush()
+        except OSError as error:
+            self.directory.failed(error)
 
     def _note_producer(
         self, header: BatchHeader, base_offset: int, buffers: Sequence[Buffer], segment: Segment
@@ -409,7 +424,11 @@ class PartitionLog:
 
     @on_disk
     def append_leader_epoch(self, epoch: int) -> None:
-        """A replica becomes leader: its epoch begins at the log end (called before any append)."""
+        """A replica becomes leader: its epoch begins at the log end (called before any append).
+
+        It is written when something is appended in it, or at the next flush: an epoch without records is forgotten
+        at start-up in any case, and writing thousands of these files would delay it.
+        """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
     @on_disk
@@ -459,6 +478,7 @@ class PartitionLog:
     def _move_log_start(self, offset: int) -> None:
         self.log_start_offset = offset
         self.leader_epochs.truncate_start(offset)
+        self._flush_epochs_soon()
 
     @on_disk
     def truncate_to(self, offset: int) -> None:
@@ -485,6 +505,8 @@ class PartitionLog:
     def _after_cut(self) -> None:
         end = self.log_end_offset
         self.leader_epochs.truncate_end(end)
+        self._noted_epoch = NO_EPOCH
+        self._flush_epochs_soon()
         self.high_watermark = min(max(self.high_watermark, self.log_start_offset), end)
         self.recovery_point = min(self.recovery_point, end)
         self.rebuild_producers(self._now_ms())
@@ -541,6 +563,7 @@ class PartitionLog:
                     raise
         if not segments or segments[-1].base_offset >= recovery_point:
             self.directory.disk.sync_dir(self.path)  # a new segment's names
+        self.leader_epochs.flush()
         self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
         self.last_flush_ms = self._now_ms()
 
@@ -558,6 +581,7 @@ class PartitionLog:
             self.snapshots.take(self.producers)
             self.segments[-1].seal()
             self.flush()
+            self.leader_epochs.flush()
         for segment in self.segments:
             segment.close()
         # Whoever still holds this log, a fetch or a flush in a thread, must not take its absence for a bad disk.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kcli.errors import CorruptRecordError
 from kcli.runtime.disk import Disk
 from kcli.storage.files import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_name, offset_of
@@ -9,20 +11,20 @@ from kcli.storage.producer_state import ProducerState, read_snapshot
 
 
 class ProducerSnapshots:
-    """The snapshot files in one partition's directory."""
+    """The snapshot files in one partition's directory; `names`: what is in it, as it was listed."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, names: Iterable[str]) -> None:
         self._disk = disk
         self._directory = directory
+        found = (offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
+        self._offsets = {offset for offset in found if offset is not None}
 
     def path(self, offset: int) -> str:
         return f"{self._directory}/{offset_name(offset, SNAPSHOT_SUFFIX)}"
 
     def offsets(self) -> list[int]:
         """Ascending."""
-        names = (entry.name for entry in self._disk.list_dir(self._directory))
-        found = (offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
-        return sorted(offset for offset in found if offset is not None)
+        return sorted(self._offsets)
 
     def take(self, producers: ProducerState) -> None:
         """Writes the state at `producers.end_offset`, unless the last snapshot says it already.
@@ -38,6 +40,7 @@ class ProducerSnapshots:
             file.write_at(0, producers.encode())
         finally:
             file.close()
+        self._offsets.add(offset)
         producers.last_snapshot_offset = offset
 
     def load(self, producers: ProducerState, end_offset: int, now_ms: int) -> None:
@@ -56,6 +59,7 @@ class ProducerSnapshots:
 
     def remove(self, offset: int) -> None:
         self._disk.remove(self.path(offset))
+        self._offsets.discard(offset)
 
     def remove_outside(self, log_start_offset: int, end_offset: int) -> None:
         """Removes those past the end of the log, and those at or before its start, which tell nothing."""
@@ -65,14 +69,15 @@ class ProducerSnapshots:
 
     def rename_deleted(self, offset: int) -> list[str]:
         """Puts `.deleted` after the name of the snapshot at `offset`, if there is one; returns its path."""
-        path = self.path(offset)
-        if not self._disk.exists(path):
+        if offset not in self._offsets:
             return []
+        self._offsets.discard(offset)
+        path = self.path(offset)
         self._disk.rename(path, path + DELETED_SUFFIX)
         return [path + DELETED_SUFFIX]
 
     def sync(self, offset: int) -> None:
-        if self._disk.exists(self.path(offset)):
+        if offset in self._offsets:
             file = self._disk.open(self.path(offset))
             try:
                 file.sync()

@@ -411,7 +411,7 @@ class LogStore:
     def _served(self, directory: LogDirectory) -> Iterable[PartitionLog]:
         """The directory's logs but for the metadata log, which checkpoints do not list."""
         for log in list(self.logs.values()):
-            if log.directory is directory and log.topic != CLUSTER_METADATA_TOPIC:
+            if log.directory.path == directory.path and log.topic != CLUSTER_METADATA_TOPIC:
                 yield log
 
     # --- checkpoints

@@ -233,9 +233,11 @@ def test_a_failing_disk_takes_only_its_own_logs(caplog: pytest.LogCaptureFixture
     )
     logs = [store.create("t", partition, None) for partition in range(4)]
     assert {log.directory.path for log in logs} == {"/data", "/other"}
-    disk.fail("write", "/data/t-0")
+    disk.fail("write", ".log")
     with pytest.raises(StorageError):
-        logs[0].append(batch_of([b"x"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        next(log for log in logs if log.directory.path == "/data").append(
+            batch_of([b"x"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS
+        )
     for log in logs:
         if log.directory.path == "/other":
             log.append(batch_of([b"x"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)

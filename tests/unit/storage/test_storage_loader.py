@@ -1,0 +1,373 @@
+"""Start-up: what a crash, a clean stop or an interrupted cleaner left."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kcli.config.topic import LogConfig
+from kcli.storage.checkpoint import PARTITION_METADATA_FILE, read_partition_metadata
+from kcli.storage.loader import create_log
+from kcli.storage.log import AppendOrigin, PartitionLog
+from kcli.testing.logs import START_MS, LogRig, batch_of, contents, numbered
+from kcli.testing.sim_disk import SimDisk
+
+BATCH = len(batch_of([b"00"]))
+PATH = "/data/t-0"
+
+
+def rig(**config: object) -> LogRig:
+    values = {"internal_segment_bytes": 5 * BATCH, "index_interval_bytes": BATCH, **config}
+    return LogRig(SimDisk(), config=LogConfig(**values))  # type: ignore[arg-type]
+
+
+def value(nth: int) -> bytes:
+    return b"%02d" % nth
+
+
+def filled(made: LogRig, count: int = 23) -> PartitionLog:
+    log = made.create()
+    for nth in range(count):
+        append(log, value(nth))
+    return log
+
+
+def append(log: PartitionLog, content: bytes) -> None:
+    log.append(batch_of([content]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+
+
+def names(made: LogRig) -> list[str]:
+    return [entry.name for entry in made.disk.list_dir(PATH)]
+
+
+def content_of(made: LogRig, name: str) -> bytes:
+    file = made.disk.open(f"{PATH}/{name}")
+    return file.read_at(0, file.size())
+
+
+def put(made: LogRig, name: str, content: bytes) -> None:
+    file = made.disk.open(f"{PATH}/{name}", create=True)
+    file.truncate(0)
+    file.write_at(0, content)
+
+
+def rename(made: LogRig, name: str, to: str) -> None:
+    made.disk.rename(f"{PATH}/{name}", f"{PATH}/{to}")
+
+
+def expected(count: int) -> list[tuple[int, bytes]]:
+    return [(nth, value(nth)) for nth in range(count)]
+
+
+LAST = "00000000000000000020"
+
+
+class TestClean:
+    def test_everything_is_as_it_was(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        before = {name: content_of(made, name) for name in names(made)}
+        log = made.load(clean=True)
+        assert contents(log) == expected(23)
+        assert log.recovery_point == 23
+        log.close(clean=True)
+        assert {name: content_of(made, name) for name in names(made)} == before
+
+    def test_it_goes_on_where_it_stopped(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        log = made.load(clean=True)
+        append(log, value(23))
+        assert contents(log) == expected(24)
+
+    def test_a_lost_offset_index_is_rebuilt(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        before = {name: content_of(made, name) for name in names(made)}
+        made.disk.remove(f"{PATH}/00000000000000000005.index")
+        log = made.load(clean=True)
+        assert contents(log) == expected(23)
+        log.close(clean=True)
+        assert {name: content_of(made, name) for name in names(made) if not name.endswith(".snapshot")} == {
+            name: content for name, content in before.items() if not name.endswith(".snapshot")
+        }
+
+    def test_a_torn_offset_index_is_rebuilt(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        whole = content_of(made, "00000000000000000010.index")
+        put(made, "00000000000000000010.index", whole[:-3])
+        made.load(clean=True).close(clean=True)
+        assert content_of(made, "00000000000000000010.index") == whole
+
+    def test_a_lost_time_index_is_made_anew(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        made.disk.remove(f"{PATH}/00000000000000000005.timeindex")
+        made.load(clean=True)
+        assert content_of(made, "00000000000000000005.timeindex") == b""
+
+    def test_a_lone_index_is_removed(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        put(made, "00000000000000000007.index", b"12345678")
+        made.load(clean=True)
+        assert "00000000000000000007.index" not in names(made)
+
+    def test_bytes_after_the_last_batch_are_cut(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        put(made, LAST + ".log", content_of(made, LAST + ".log") + bytes(100))
+        log = made.load(clean=True)
+        assert contents(log) == expected(23)
+        assert len(content_of(made, LAST + ".log")) == 3 * BATCH
+
+    def test_stray_snapshots_go(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        snapshot = content_of(made, "00000000000000000023.snapshot")
+        put(made, "00000000000000000022.snapshot", snapshot)
+        made.load(clean=True)
+        assert [name for name in names(made) if name.endswith(".snapshot")] == [
+            f"{nth:020d}.snapshot" for nth in (5, 10, 15, 20, 23)
+        ]
+
+    def test_no_snapshot_at_all_means_no_producers(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        for name in names(made):
+            if name.endswith(".snapshot"):
+                made.disk.remove(f"{PATH}/{name}")
+        made.load(clean=True)
+        assert [name for name in names(made) if name.endswith(".snapshot")] == [
+            f"{nth:020d}.snapshot" for nth in (15, 20, 23)
+        ]
+
+
+class TestUnclean:
+    @pytest.mark.parametrize("cut", range(1, BATCH))
+    def test_a_torn_tail_is_cut(self, cut: int) -> None:
+        made = rig()
+        filled(made).close(clean=False)
+        put(made, LAST + ".log", content_of(made, LAST + ".log")[:-cut])
+        log = made.load(clean=False, recovery_point=20)
+        assert contents(log) == expected(22)
+        append(log, value(22))
+        assert contents(log) == expected(23)
+
+    @pytest.mark.parametrize("bit", range(0, 8 * BATCH, 13))
+    def test_a_wrong_bit_ends_the_log_there(self, bit: int) -> None:
+        made = rig()
+        filled(made).close(clean=False)
+        broken = bytearray(content_of(made, LAST + ".log"))
+        broken[BATCH + bit // 8] ^= 1 << bit % 8
+        put(made, LAST + ".log", bytes(broken))
+        log = made.load(clean=False, recovery_point=20)
+        unchecked = bit // 8 in (
+            *range(8),
+            12,
+            13,
+            14,
+            15,
+        )  # base offset and leader epoch are outside the CRC
+        if not unchecked:
+            assert contents(log) == expected(21)
+
+    def test_later_segments_go_with_a_broken_one(self) -> None:
+        made = rig()
+        filled(made).close(clean=False)
+        broken = bytearray(content_of(made, "00000000000000000010.log"))
+        broken[2 * BATCH + 70] ^= 1
+        put(made, "00000000000000000010.log", bytes(broken))
+        log = made.load(clean=False, recovery_point=0)
+        assert contents(log) == expected(12)
+        assert log.log_end_offset == 12
+        assert "00000000000000000015.log" not in names(made)
+        assert "00000000000000000015.log.deleted" in names(made)
+
+    def test_what_lies_before_the_recovery_point_is_not_read(self) -> None:
+        made = rig()
+        filled(made).close(clean=False)
+        broken = bytearray(content_of(made, "00000000000000000005.log"))
+        broken[70] ^= 1
+        put(made, "00000000000000000005.log", bytes(broken))
+        log = made.load(clean=False, recovery_point=12)
+        assert log.log_end_offset == 23
+        assert log.recovery_point == 12
+
+    def test_indexes_padded_with_zeros_are_rebuilt(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        whole = {name: content_of(made, name) for name in names(made) if name.endswith("index")}
+        for name, content in whole.items():
+            size = 1200  # whole entries of either kind
+            put(made, name, content + bytes(size - len(content)))
+        log = made.load(clean=False, recovery_point=23)
+        assert contents(log) == expected(23)
+        log.close(clean=True)
+        assert {name: content_of(made, name) for name in whole} == whole
+
+    def test_a_preallocated_tail_is_cut(self) -> None:
+        made = rig(preallocate=True)
+        filled(made, 3).close(clean=False)
+        assert len(content_of(made, "00000000000000000000.log")) == 5 * BATCH
+        log = made.load(clean=False)
+        assert contents(log) == expected(3)
+        assert len(content_of(made, "00000000000000000000.log")) == 3 * BATCH
+
+    def test_epochs_come_back_from_the_batches(self) -> None:
+        made = rig()
+        log = made.create()
+        for epoch in (0, 0, 3, 3, 8):
+            log.append(batch_of([b"x"]), leader_epoch=epoch, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        log.close(clean=False)
+        made.disk.remove(f"{PATH}/leader-epoch-checkpoint")
+        assert made.load(clean=False).leader_epochs.entries == [(0, 0), (3, 2), (8, 4)]
+
+    def test_an_empty_directory_is_an_empty_log(self) -> None:
+        made = rig()
+        made.disk.make_dir(PATH)
+        log = made.load(clean=False, log_start_offset=7)
+        assert (log.log_start_offset, log.log_end_offset) == (7, 7)
+
+    def test_a_log_that_ends_before_its_start_begins_again(self) -> None:
+        made = rig()
+        filled(made, 4).close(clean=False)
+        log = made.load(clean=False, log_start_offset=9)
+        assert (log.log_start_offset, log.log_end_offset, log.leader_epochs.entries) == (9, 9, [])
+        append(log, b"x")
+        assert contents(log) == [(9, b"x")]
+
+
+class TestSwaps:
+    def test_deleted_files_go(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        put(made, "00000000000000000099.log.deleted", b"old")
+        made.load(clean=True)
+        assert "00000000000000000099.log.deleted" not in names(made)
+
+    def test_unfinished_cleaning_is_undone(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        put(made, "00000000000000000005.log.cleaned", b"half")
+        put(made, "00000000000000000005.index.cleaned", b"")
+        put(made, "00000000000000000010.log.swap", b"of the same, unfinished swap")
+        log = made.load(clean=True)
+        assert contents(log) == expected(23)
+        assert not [name for name in names(made) if name.endswith((".cleaned", ".swap"))]
+
+    def test_a_whole_swap_is_finished(self) -> None:
+        """Segments 5 and 10 were compacted into one: a crash came before its name was installed."""
+        made = rig()
+        filled(made).close(clean=True)
+        first, second = (content_of(made, f"{nth:020d}.log") for nth in (5, 10))
+        kept = first[:BATCH] + second[4 * BATCH :]  # offsets 5 and 14
+        put(made, "00000000000000000005.log.swap", kept)
+        put(made, "00000000000000000005.index.swap", b"")
+        put(made, "00000000000000000005.timeindex.swap", b"")
+        log = made.load(clean=True)
+        assert [segment.base_offset for segment in log.segments] == [0, 5, 15, 20]
+        assert contents(log) == [(nth, content) for nth, content in expected(23) if nth not in range(6, 14)]
+
+    def test_a_swap_that_was_nearly_done(self) -> None:
+        made = rig()
+        filled(made).close(clean=True)
+        for suffix in (".log", ".index", ".timeindex"):
+            rename(made, "00000000000000000010" + suffix, "00000000000000000010" + suffix + ".swap")
+        log = made.load(clean=True)
+        assert contents(log) == expected(23)
+
+
+class TestRetention:
+    def test_by_size(self) -> None:
+        made = rig(retention_bytes=10 * BATCH)
+        log = filled(made)
+        assert log.delete_old_segments(START_MS) == 0  # nothing is committed yet
+        log.set_high_watermark(12)
+        assert log.delete_old_segments(START_MS) == 2
+        log.set_high_watermark(23)
+        assert log.delete_old_segments(START_MS) == 0  # 13 batches are left: 8 would be too few
+        assert (log.log_start_offset, log.size_bytes) == (10, 13 * BATCH)
+        assert contents(log) == expected(23)[10:]
+
+    def test_by_time_the_active_segment_too(self) -> None:
+        made = rig(retention_ms=1000)
+        log = filled(made)
+        log.set_high_watermark(23)
+        assert log.delete_old_segments(START_MS + 1000) == 0
+        assert log.delete_old_segments(START_MS + 1001) == 5
+        assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (23, 23, 1)
+        assert log.delete_old_segments(START_MS + 9999) == 0
+        append(log, b"x")
+        assert contents(log) == [(23, b"x")]
+
+    def test_a_future_timestamp_keeps_what_follows(self) -> None:
+        made = rig(retention_ms=1000)
+        log = made.create()
+        log.append(
+            batch_of([b"x"], timestamp_ms=START_MS + 3_000_000),
+            leader_epoch=0,
+            origin=AppendOrigin.CLIENT,
+            now_ms=START_MS,
+        )
+        log.roll()
+        append(log, b"y")
+        log.set_high_watermark(2)
+        assert log.delete_old_segments(START_MS + 2000) == 0
+
+    def test_by_log_start_offset_whatever_the_policy(self) -> None:
+        made = rig(cleanup_policy=("compact",), retention_ms=1)
+        log = filled(made)
+        log.set_high_watermark(23)
+        assert log.delete_old_segments(START_MS + 9999) == 0
+        log.delete_records_before(11)
+        assert log.delete_old_segments(START_MS) == 2
+        assert log.log_start_offset == 11
+
+    def test_files_wait_for_their_readers(self) -> None:
+        made = rig(retention_ms=1000, file_delete_delay_ms=500)
+        log = filled(made)
+        log.set_high_watermark(23)
+        log.delete_old_segments(START_MS + 1001)
+        waiting = [name for name in names(made) if name.endswith(".deleted")]
+        assert "00000000000000000000.log.deleted" in waiting
+        assert "00000000000000000005.snapshot.deleted" in waiting
+        assert made.directory.deletions.run(START_MS + 499) == 0
+        assert made.directory.deletions.run(START_MS + 500) == len(waiting)
+        assert not [name for name in names(made) if name.endswith(".deleted")]
+
+    def test_without_timestamps_the_file_s_date_counts(self) -> None:
+        made = rig(retention_ms=1000)
+        log = made.create()
+        log.append(
+            batch_of([b"x"], timestamp_ms=-1), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS
+        )
+        log.set_high_watermark(1)
+        made.disk.set_modified_ms(f"{PATH}/00000000000000000000.log", START_MS)
+        assert log.delete_old_segments(START_MS + 1000) == 0
+        assert log.delete_old_segments(START_MS + 1001) == 1
+
+
+def test_a_new_log_has_its_topic_id() -> None:
+    made = rig()
+    topic_id = uuid.UUID(int=1 << 70)
+    log = create_log(made.directory, "t-0", "t", 0, topic_id, made.config, made.settings)
+    assert log.topic_id == topic_id
+    assert read_partition_metadata(made.disk, f"{PATH}/{PARTITION_METADATA_FILE}") == topic_id
+    assert made.load(clean=True).topic_id == topic_id
+
+
+def test_many_batches_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.storage.loader.RECOVERY_CHUNK_BYTES", 150)
+    made = rig(internal_segment_bytes=1 << 20)
+    log = made.create()
+    sizes = (1, 40, 3, 200, 7)
+    for nth in range(20):
+        log.append(
+            batch_of(numbered(sizes[nth % 5])), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS
+        )
+    whole = contents(log)
+    log.close(clean=False)
+    assert contents(made.load(clean=False)) == whole

@@ -1,0 +1,321 @@
+"""Idempotence and transactions of one partition, and the snapshot file."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcli.errors import (
+    CorruptRecordError,
+    InvalidProducerEpochException,
+    InvalidTxnStateException,
+    KafkaError,
+    OutOfOrderSequenceException,
+    TransactionCoordinatorFencedException,
+)
+from kcli.protocol.batch import MAX_SEQUENCE, read_header
+from kcli.storage.log import AppendOrigin, AppendResult, PartitionLog
+from kcli.storage.producer_state import (
+    Marker,
+    ProducerEntry,
+    ProducerState,
+    WrittenBatch,
+    decode_snapshot,
+    read_marker,
+)
+from kcli.storage.transaction_index import AbortedTransaction
+from kcli.testing.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
+from kcli.testing.sim_disk import SimDisk
+
+
+def produce(
+    log: PartitionLog,
+    sequence: int,
+    *,
+    count: int = 1,
+    epoch: int = 0,
+    producer: int = 1,
+    transactional: bool = False,
+) -> AppendResult:
+    batch = batch_of(
+        numbered(count),
+        producer_id=producer,
+        producer_epoch=epoch,
+        sequence=sequence,
+        transactional=transactional,
+    )
+    return log.append(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+
+
+def end_transaction(
+    log: PartitionLog,
+    *,
+    commit: bool,
+    producer: int = 1,
+    epoch: int = 0,
+    coordinator: int = 0,
+    version: int = 0,
+) -> AppendResult:
+    marker = marker_of(
+        commit=commit, producer_id=producer, producer_epoch=epoch, coordinator_epoch=coordinator
+    )
+    return log.append(
+        marker, leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=START_MS, transaction_version=version
+    )
+
+
+@pytest.fixture
+def log() -> PartitionLog:
+    return LogRig(SimDisk()).create()
+
+
+class TestSequences:
+    def test_consecutive_batches_are_taken(self, log: PartitionLog) -> None:
+        assert produce(log, 0, count=3).base_offset == 0
+        assert produce(log, 3, count=2).base_offset == 3
+        (entry,) = log.active_producers()
+        assert (entry.last_sequence, entry.last_data_offset, entry.epoch) == (4, 4, 0)
+
+    def test_any_first_sequence_of_an_unknown_producer(self, log: PartitionLog) -> None:
+        assert produce(log, 77).base_offset == 0
+
+    def test_the_last_five_batches_may_be_repeated(self, log: PartitionLog) -> None:
+        for nth in range(6):
+            produce(log, 2 * nth, count=2)
+        for nth in range(1, 6):
+            again = produce(log, 2 * nth, count=2)
+            assert (again.base_offset, again.last_offset, again.duplicate) == (2 * nth, 2 * nth + 1, True)
+        assert log.log_end_offset == 12
+        with pytest.raises(OutOfOrderSequenceException):
+            produce(log, 0, count=2)
+
+    def test_a_batch_of_another_extent_is_no_duplicate(self, log: PartitionLog) -> None:
+        produce(log, 0, count=3)
+        with pytest.raises(OutOfOrderSequenceException):
+            produce(log, 1, count=2)
+
+    @pytest.mark.parametrize("sequence", [0, 2, 4, 5])
+    def test_gaps_and_repeats_are_refused(self, log: PartitionLog, sequence: int) -> None:
+        produce(log, 0, count=3)
+        with pytest.raises(OutOfOrderSequenceException, match="producer 1 at offset 3 in partition t-0"):
+            produce(log, sequence)
+        assert log.log_end_offset == 3
+
+    def test_after_the_largest_sequence_comes_0(self, log: PartitionLog) -> None:
+        produce(log, MAX_SEQUENCE - 1, count=2)
+        assert produce(log, 0).base_offset == 2
+
+    def test_a_batch_over_the_wrap(self, log: PartitionLog) -> None:
+        produce(log, MAX_SEQUENCE, count=3)
+        assert produce(log, MAX_SEQUENCE, count=3).duplicate
+        assert produce(log, 2).base_offset == 3
+
+    def test_a_new_epoch_starts_at_0(self, log: PartitionLog) -> None:
+        produce(log, 0)
+        with pytest.raises(OutOfOrderSequenceException):
+            produce(log, 1, epoch=1)
+        produce(log, 0, epoch=1)
+        with pytest.raises(InvalidProducerEpochException):
+            produce(log, 1, epoch=0)
+
+    def test_a_duplicate_on_a_log_append_time_topic_has_its_time(self) -> None:
+        rig = LogRig(SimDisk())
+        log = rig.create()
+        log.update_config(type(rig.config)(message_timestamp_type="LogAppendTime"))
+        first = produce(log, 0)
+        assert produce(log, 0).log_append_time_ms == first.log_append_time_ms == START_MS
+
+    def test_coordinators_are_not_checked(self, log: PartitionLog) -> None:
+        for _ in range(2):
+            batch = batch_of([b"x"], producer_id=1, producer_epoch=0, sequence=0)
+            log.append(batch, leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=START_MS)
+        assert log.log_end_offset == 2
+
+
+class TestTransactions:
+    def test_last_stable_offset(self, log: PartitionLog) -> None:
+        produce(log, 0, producer=9)
+        produce(log, 0, count=2, transactional=True)
+        produce(log, 0, producer=2, transactional=True)
+        log.set_high_watermark(4)
+        assert log.last_stable_offset == 1
+        end_transaction(log, commit=True)
+        assert log.last_stable_offset == 1  # the marker is not committed itself
+        log.set_high_watermark(5)
+        assert log.last_stable_offset == 3
+        end_transaction(log, commit=False, producer=2)
+        log.set_high_watermark(6)
+        assert log.last_stable_offset == 6
+
+    def test_aborts_are_indexed(self, log: PartitionLog) -> None:
+        produce(log, 0, count=2, transactional=True)
+        produce(log, 0, producer=2, transactional=True)
+        end_transaction(log, commit=False)  # offset 3, with producer 2 still open at 2
+        end_transaction(log, commit=False, producer=2)  # offset 4
+        produce(log, 2, transactional=True)
+        end_transaction(log, commit=True)
+        first, second = AbortedTransaction(1, 0, 3, 2), AbortedTransaction(2, 2, 4, 5)
+        assert log.aborted_transactions(0, 7) == [first, second]
+        assert log.aborted_transactions(4, 7) == [second]
+        assert log.aborted_transactions(0, 2) == [first]
+        assert log.aborted_transactions(5, 7) == []
+        assert [offset for offset, _ in contents(log)] == [0, 1, 2, 5]
+
+    def test_aborts_in_a_later_segment_are_found(self, log: PartitionLog) -> None:
+        produce(log, 0, transactional=True)
+        log.roll()
+        produce(log, 0, producer=3)
+        log.roll()
+        end_transaction(log, commit=False)
+        assert log.aborted_transactions(0, 2) == [AbortedTransaction(1, 0, 2, 3)]
+        assert not log.segments[0].txn_index.exists()
+        assert log.segments[2].txn_index.exists()
+
+    def test_plain_writes_are_refused_while_a_transaction_is_open(self, log: PartitionLog) -> None:
+        produce(log, 0, transactional=True)
+        with pytest.raises(InvalidTxnStateException):
+            produce(log, 1)
+        end_transaction(log, commit=True)
+        produce(log, 1)
+
+    @pytest.mark.parametrize(
+        ("epoch", "coordinator", "version", "error"),
+        [
+            (4, 7, 0, InvalidProducerEpochException),
+            (5, 6, 0, TransactionCoordinatorFencedException),
+            (5, 7, 2, InvalidProducerEpochException),
+            (5, 7, 0, None),
+            (6, 7, 2, None),
+        ],
+    )
+    def test_markers_of_the_past_are_refused(
+        self, log: PartitionLog, epoch: int, coordinator: int, version: int, error: type[KafkaError] | None
+    ) -> None:
+        produce(log, 0, epoch=5, transactional=True)
+        end_transaction(log, commit=True, epoch=5, coordinator=7)
+        produce(log, 1, epoch=5, transactional=True)
+        if error is None:
+            end_transaction(log, commit=True, epoch=epoch, coordinator=coordinator, version=version)
+            return
+        with pytest.raises(error):
+            end_transaction(log, commit=True, epoch=epoch, coordinator=coordinator, version=version)
+
+    def test_a_retried_marker_of_a_bumped_epoch(self, log: PartitionLog) -> None:
+        produce(log, 0, transactional=True)
+        end_transaction(log, commit=True, epoch=1, version=2)
+        end_transaction(log, commit=True, epoch=1, version=2)
+        produce(log, 0, epoch=1)  # the marker bumped the epoch, so sequences begin again
+        assert log.log_end_offset == 4
+
+    def test_a_marker_of_an_unknown_producer(self, log: PartitionLog) -> None:
+        end_transaction(log, commit=False, producer=42, epoch=3)
+        (entry,) = log.active_producers()
+        assert (entry.producer_id, entry.epoch, entry.last_sequence) == (42, 3, -1)
+        assert log.aborted_transactions(0, 9) == []
+
+    def test_other_control_records_are_no_markers(self) -> None:
+        batch = batch_of([b"value"], key=b"\x00\x00\x00\x02")
+        assert read_marker(batch) is None
+        assert read_marker(batch_of([b"v"], key=b"k")) is None
+        marker = marker_of(commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=8)
+        assert read_marker(marker) == Marker(True, 8, START_MS)
+
+    def test_truncation_takes_the_state_back(self, log: PartitionLog) -> None:
+        produce(log, 0, count=2, transactional=True)
+        produce(log, 2, count=2, transactional=True)
+        end_transaction(log, commit=False)
+        log.set_high_watermark(5)
+        log.truncate_to(2)
+        (entry,) = log.active_producers()
+        assert (entry.last_sequence, entry.current_txn_first_offset) == (1, 0)
+        assert log.last_stable_offset == 0
+        assert log.aborted_transactions(0, 9) == []
+        produce(log, 2, transactional=True)
+
+
+class TestExpiry:
+    def test_idle_producers_are_forgotten(self, log: PartitionLog) -> None:
+        produce(log, 0)
+        produce(log, 0, producer=2, transactional=True)
+        assert log.remove_expired_producers(START_MS + 86_399_999) == 0
+        assert log.remove_expired_producers(START_MS + 86_400_000) == 1
+        assert [entry.producer_id for entry in log.active_producers()] == [2]
+        assert produce(log, 50).base_offset == 2
+
+
+class TestSnapshot:
+    def entries(self) -> list[ProducerEntry]:
+        plain = ProducerEntry(5, 1, -1, START_MS)
+        plain.batches.append(WrittenBatch(9, 99, 4, START_MS))
+        opened = ProducerEntry(3, 0, 7, START_MS, current_txn_first_offset=90)
+        opened.batches.append(WrittenBatch(0, 90, 0, START_MS))
+        return [opened, plain, ProducerEntry(4, 2, 1, START_MS)]
+
+    def state(self) -> ProducerState:
+        state = ProducerState("t-0", 1000)
+        state.load(self.entries(), 100, START_MS)
+        return state
+
+    def test_round_trip(self) -> None:
+        found = decode_snapshot(self.state().encode(), "x")
+        assert {entry.producer_id: entry for entry in found} == {
+            entry.producer_id: entry for entry in self.entries()
+        }
+        assert self.state().first_unstable_offset() == 90
+
+    def test_expired_producers_are_not_loaded(self) -> None:
+        state = ProducerState("t-0", 1000)
+        state.load(self.entries(), 100, START_MS + 1000)
+        assert list(state.producers) == [3]  # its transaction is open
+
+    def test_order_is_that_of_java_s_hash_table(self) -> None:
+        state = ProducerState("t-0", 1000)
+        state.load([ProducerEntry(number, 0, -1, START_MS) for number in (13, 15, 16, 33, 17)], 1, START_MS)
+        assert [entry.producer_id for entry in decode_snapshot(state.encode(), "x")] == [16, 33, 17, 13, 15]
+
+    def test_empty(self) -> None:
+        encoded = ProducerState("t-0", 1).encode()
+        assert len(encoded) == 10
+        assert decode_snapshot(encoded, "x") == []
+
+    @pytest.mark.parametrize("position", range(0, 148, 7))
+    def test_a_wrong_bit_is_found(self, position: int) -> None:
+        encoded = bytearray(self.state().encode())
+        encoded[position] ^= 4
+        with pytest.raises(CorruptRecordError):
+            decode_snapshot(bytes(encoded), "x")
+
+    def test_a_short_file_is_found(self) -> None:
+        encoded = self.state().encode()
+        for size in range(len(encoded)):
+            with pytest.raises(CorruptRecordError):
+                decode_snapshot(encoded[:size], "x")
+
+    def test_a_torn_snapshot_gives_way_to_an_older_one(self) -> None:
+        rig = LogRig(SimDisk())
+        log = rig.create()
+        produce(log, 0)
+        log.roll()
+        produce(log, 1)
+        log.roll()
+        log.close(clean=True)
+        rig.disk.open("/data/t-0/00000000000000000002.snapshot").truncate(20)
+        again = rig.load(clean=True)
+        (entry,) = again.active_producers()
+        assert entry.last_sequence == 1
+
+    def test_only_the_newest_batch_survives_a_restart(self) -> None:
+        rig = LogRig(SimDisk())
+        log = rig.create()
+        produce(log, 0)
+        produce(log, 1)
+        log.close(clean=True)
+        again = rig.load(clean=True)
+        assert produce(again, 1).duplicate
+        with pytest.raises(OutOfOrderSequenceException):
+            produce(again, 0)
+
+
+def test_header_of_a_marker_is_kafka_s() -> None:
+    marker = marker_of(commit=True, producer_id=1, producer_epoch=2)
+    header = read_header(marker)
+    assert (header.attributes, header.records_count, header.base_sequence, len(marker)) == (0x30, 1, -1, 78)
