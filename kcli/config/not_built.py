@@ -16,61 +16,83 @@ from kcli.config.start_up import REMOVED, warnings
 
 # Features whose keys change nothing, by prefix.
 NOT_BUILT_PREFIXES: Mapping[str, str] = {
-    "client.quota.callback.class": "quotas",
-    "quota.window.": "quotas",
-    "controller.quota.window.": "quotas",
-    "replication.quota.window.": "quotas",
-    "alter.log.dirs.replication.quota.window.": "quotas",
-    "max.connection.creation.rate": "quotas",
-    "leader.replication.throttled.": "quotas",
-    "follower.replication.throttled.": "quotas",
-    "replica.alter.log.dirs.io.": "quotas",
-    "remote.": "tiered storage",
-    "rsm.config.": "tiered storage",
-    "rlmm.config.": "tiered storage",
-    "log.local.retention.": "tiered storage",
-    "replica.fetch.": "replication between brokers",
-    "replica.socket.": "replication between brokers",
-    "replica.lag.": "replication between brokers",
-    "replica.selector.class": "replication between brokers",
-    "num.replica.fetchers": "replication between brokers",
-    "num.replica.alter.log.dirs.threads": "replication between brokers",
-    "metric.reporters": "metrics reporters",
-    "kafka.metrics.": "metrics reporters",
-    "metrics.": "metrics",
-    "auto.include.jmx.reporter": "metrics reporters",
-    "delegation.token.": "delegation tokens",
-    "group.share.": "share groups",
-    "share.coordinator.": "share groups",
-    "share.fetch.": "share groups",
-    "group.streams.": "streams groups",
-    "telemetry.": "client telemetry",
-    "early.start.listeners": "early listeners",
-    "security.providers": "Java security providers",
-    "transaction.two.phase.commit.enable": "two-phase commit",
+    prefix: feature
+    for feature, prefixes in {
+        "quotas": (
+            "client.quota.callback.class",
+            "quota.window.",
+            "controller.quota.window.",
+            "replication.quota.window.",
+            "alter.log.dirs.replication.quota.window.",
+            "leader.replication.throttled.",
+            "follower.replication.throttled.",
+            "replica.alter.log.dirs.io.",
+        ),
+        "tiered storage": ("remote.", "rsm.config.", "rlmm.config.", "log.local.retention."),
+        "replication between brokers": (
+            "replica.fetch.",
+            "replica.socket.",
+            "replica.lag.",
+            "replica.selector.class",
+            "num.replica.fetchers",
+            "num.replica.alter.log.dirs.threads",
+            "auto.leader.rebalance.enable",
+            "leader.imbalance.",
+            "log.dir.failure.timeout.ms",
+            "socket.connection.setup.",
+        ),
+        "a quorum of several controllers": (
+            "controller.quorum.append.",
+            "controller.quorum.election.",
+            "controller.quorum.fetch.",
+            "controller.quorum.retry.",
+            "controller.socket.timeout.ms",
+        ),
+        "compaction": ("log.cleaner.",),
+        "transactions": ("transaction.", "transactional.id.", "add.partitions.to.txn."),
+        "the consumer group protocol of KIP-848": (
+            "group.consumer.",
+            "group.coordinator.rebalance.protocols",
+        ),
+        "share groups": ("group.share.", "share.coordinator.", "share.fetch."),
+        "streams groups": ("group.streams.",),
+        "metrics": ("metric.reporters", "kafka.metrics.", "metrics.", "auto.include.jmx.reporter"),
+        "client telemetry": ("telemetry.",),
+        "delegation tokens": ("delegation.token.",),
+        "authentication": ("connection.failed.authentication.", "connections.max.reauth."),
+        "early listeners": ("early.start.listeners",),
+        "Java security providers": ("security.providers",),
+        "the length of the accept queue": ("socket.listen.backlog.size",),
+    }.items()
+    for prefix in prefixes
 }
 
-# The shape of a topic that only the first share group would create; Kafka's own server.properties sets it.
-_OF_NO_CONSEQUENCE = "share.coordinator.state.topic."
+# The shapes of topics that are created with the first share group and transaction: Kafka's own server.properties sets
+# them, and whoever would notice is told that there are no share groups and transactions.
+_OF_NO_CONSEQUENCE = ("share.coordinator.state.topic.", "transaction.state.log.")
 
-# One event loop does the work of Kafka's thread pools.
+# Sizes of Kafka's thread pools and of the queues between them.
 ONE_LOOP = frozenset(
     {
         "background.threads",
+        "delete.records.purgatory.purge.interval.requests",
+        "fetch.purgatory.purge.interval.requests",
         "group.coordinator.threads",
         "num.io.threads",
         "num.network.threads",
-        "log.cleaner.threads",
-        "num.recovery.threads.per.data.dir",
+        "producer.purgatory.purge.interval.requests",
+        "queued.max.request.bytes",
+        "queued.max.requests",
     }
 )
 
-# Java classes that decide what is allowed.
+# Keys that close something, or say where a part of the data is.
 MUST_NOT_IGNORE: Mapping[str, str] = {
     "authorizer.class.name": "authorization",
     "create.topic.policy.class.name": "topic creation policies",
     "alter.config.policy.class.name": "configuration policies",
     "config.providers": "configuration providers",
+    "remote.log.storage.system.enable": "tiered storage",
 }
 
 # Keys that only plugins read, so that Kafka's own table does not list them.
@@ -81,10 +103,10 @@ _SCOPED = "listener.name."
 def check_can_serve(config: BrokerConfig) -> None:
     """Raises ConfigError where serving in spite of a missing feature would be wrong."""
     for name, feature in MUST_NOT_IGNORE.items():
-        if config.texts.get(name):
+        if config.texts.get(name) and not _is_default(name, config):
             raise ConfigError(
-                f"{name} is set, and {feature} are not built yet: serving without would ignore it. "
-                f"Remove {name} to start without {feature}",
+                f"{name} is set, and what it asks for is not built yet ({feature}). "
+                f"Remove {name} to start without",
                 key=name,
                 where=config.texts.where(name),
             )
@@ -140,10 +162,8 @@ def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
     base = _base_name(name)
     if name in REMOVED:
         return f"{name} went away with Kafka 4 and does nothing; it was replaced by {REMOVED[name]}"
-    if base in ("ssl", "sasl") or base.startswith(
-        ("ssl.", "sasl.", "principal.builder.", "connections.max.reauth.")
-    ):
-        return f"{name} does nothing: there is no SSL or SASL listener"
+    if base.startswith(("ssl.", "sasl.", "principal.builder.", "connections.max.reauth.")):
+        return None if _is_default(name, config) else f"{name} does nothing: there is no SSL or SASL listener"
     if name in _PLUGIN_KEYS:
         return f"{name} does nothing: there is no authorizer"
     feature = feature_not_built(base)

@@ -60,7 +60,7 @@ def test_a_file_and_overrides(file: str, served: list[BrokerConfig]) -> None:
         ),
         (
             ["FILE", "--override", "authorizer.class.name=x"],
-            "--override: authorizer.class.name is set, and authorization",
+            "--override: authorizer.class.name is set, and what it asks for is not built yet",
         ),
         (
             ["missing.properties"],
