@@ -327,9 +327,9 @@ class LogStore:
         """Takes the log out of service at once; its files go after `file.delete.delay.ms`."""
         log = self.logs.get((topic, partition))
         if log is not None:
+            directory = log.directory  # a closed log has none
             path = self._set_aside(log, DELETE_SUFFIX)
-            due_ms = self._clock.now_ms() + log.config.file_delete_delay_ms
-            log.directory.deletions.add([path], due_ms)
+            directory.deletions.add([path], self._clock.now_ms() + log.config.file_delete_delay_ms)
 
     def make_stray(self, topic: str, partition: int) -> None:
         """Sets a log aside that the cluster no longer knows: kept under `-stray`, never served, never deleted."""

@@ -1,0 +1,153 @@
+"""Offset, time and transaction index."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcli.errors import CorruptRecordError
+from kcli.storage.files import Handle, HandlePool
+from kcli.storage.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
+from kcli.storage.transaction_index import AbortedTransaction, TransactionIndex
+from kcli.testing.sim_disk import SimDisk
+
+BASE = 1000
+
+
+def offset_index(disk: SimDisk, size_bytes: int = 0) -> OffsetIndex:
+    return OffsetIndex(Handle(HandlePool(disk, 8), "/i"), BASE, size_bytes)
+
+
+def time_index(disk: SimDisk, size_bytes: int = 0) -> TimeIndex:
+    return TimeIndex(Handle(HandlePool(disk, 8), "/t"), BASE, size_bytes)
+
+
+class TestOffsetIndex:
+    @pytest.mark.parametrize("count", [0, 1, 2, 511, 512, 513, 5000])
+    @pytest.mark.parametrize("reopened", [False, True])
+    def test_lookups(self, count: int, reopened: bool) -> None:
+        disk = SimDisk()
+        index = offset_index(disk)
+        for nth in range(count):
+            index.append(BASE + 10 * nth + 5, 100 * nth)
+        if reopened:
+            index.entries.write_out()
+            index = offset_index(disk, count * 8)
+        assert index.lookup(BASE) == OffsetPosition(BASE, 0)
+        for nth in [*range(0, count, 97), count - 1][: count or 0]:
+            entry = OffsetPosition(BASE + 10 * nth + 5, 100 * nth)
+            assert index.lookup(BASE + 10 * nth + 5) == index.lookup(BASE + 10 * nth + 14) == entry
+            assert index.position_at_or_below(100 * nth + 99) == 100 * nth
+            assert index.upper_bound(100 * nth) == entry.offset
+        assert index.upper_bound(100 * count) is None
+        assert index.last() == (OffsetPosition(BASE + 10 * count - 5, 100 * count - 100) if count else None)
+
+    @pytest.mark.parametrize(("offset", "left"), [(BASE, 0), (BASE + 5, 0), (BASE + 6, 1), (BASE + 9999, 20)])
+    def test_truncate(self, offset: int, left: int) -> None:
+        disk = SimDisk()
+        index = offset_index(disk)
+        for nth in range(20):
+            index.append(BASE + 10 * nth + 5, 100 * nth)
+        index.truncate_to(offset)
+        assert index.entries.count == left
+        assert disk.open("/i").size() == 8 * left
+        index.append(BASE + 5000, 7)
+        assert index.last() == OffsetPosition(BASE + 5000, 7)
+
+    def test_full(self) -> None:
+        index = offset_index(SimDisk())
+        index.append(BASE, 0)
+        assert index.is_full(15)
+        assert not index.is_full(16)
+
+    def test_sanity(self) -> None:
+        disk = SimDisk()
+        assert offset_index(disk).is_sane()
+        disk.open("/i", create=True).write_at(0, b"\0\0\0\5\0\0\0\6" + bytes(16))
+        assert offset_index(disk, 8).is_sane()
+        assert not offset_index(disk, 24).is_sane()
+
+    def test_a_file_that_is_too_short(self) -> None:
+        disk = SimDisk()
+        disk.open("/i", create=True)
+        with pytest.raises(OSError, match="/i ends before its entry 0"):
+            offset_index(disk, 8).lookup(BASE + 3)
+
+
+class TestTimeIndex:
+    def test_only_newer_timestamps(self) -> None:
+        index = time_index(SimDisk())
+        for timestamp, offset in ((50, 1), (50, 2), (40, 3), (60, 4), (-1, 5)):
+            index.append_if_newer(timestamp, BASE + offset)
+        assert index.entries.entries() == [(50, 1), (60, 4)]
+        assert index.last() == TimestampOffset(60, BASE + 4)
+
+    def test_lookups(self) -> None:
+        index = time_index(SimDisk())
+        for nth in range(1000):
+            index.append_if_newer(10 * nth, BASE + nth)
+        assert index.lookup(-5) == TimestampOffset(-1, BASE)
+        for nth in range(0, 1000, 37):
+            assert (
+                index.lookup(10 * nth + 9) == index.lookup(10 * nth) == TimestampOffset(10 * nth, BASE + nth)
+            )
+        index.truncate_to(BASE + 500)
+        assert index.last() == TimestampOffset(4990, BASE + 499)
+
+    def test_one_place_is_kept_for_the_last_entry(self) -> None:
+        index = time_index(SimDisk())
+        index.append_if_newer(1, BASE)
+        assert index.is_full(24)
+        assert not index.is_full(36)
+
+    def test_sanity(self) -> None:
+        disk = SimDisk()
+        index = time_index(disk)
+        index.append_if_newer(77, BASE)
+        index.entries.write_out()
+        assert time_index(disk, 12).is_sane()
+        disk.open("/t").write_at(12, bytes(24))
+        assert not time_index(disk, 36).is_sane()
+
+
+class TestTransactionIndex:
+    ENTRIES = (AbortedTransaction(1, 10, 20, 15), AbortedTransaction(2, 15, 30, 31))
+
+    def index(self, disk: SimDisk, *, exists: bool = False) -> TransactionIndex:
+        return TransactionIndex(disk, Handle(HandlePool(disk, 8), "/x"), exists=exists)
+
+    def test_the_file_comes_with_the_first_entry(self) -> None:
+        disk = SimDisk()
+        index = self.index(disk)
+        index.sync()
+        index.truncate_to(5)
+        index.reset()
+        assert not index.exists()
+        for entry in self.ENTRIES:
+            index.append(entry)
+        assert disk.open("/x").size() == 68
+        assert self.index(disk, exists=True).entries() == list(self.ENTRIES)
+
+    def test_truncate(self) -> None:
+        disk = SimDisk()
+        index = self.index(disk)
+        for entry in self.ENTRIES:
+            index.append(entry)
+        index.truncate_to(30)
+        assert index.entries() == self.index(disk, exists=True).entries() == [self.ENTRIES[0]]
+
+    def test_nonsense(self) -> None:
+        disk = SimDisk()
+        index = self.index(disk)
+        index.append(self.ENTRIES[0])
+        with pytest.raises(
+            CorruptRecordError, match="ends at offset 20, before the segment's base offset 21"
+        ):
+            index.check(21)
+        index.check(20)
+        disk.open("/x").write_at(34, b"more")
+        with pytest.raises(CorruptRecordError, match="38 bytes are no whole number"):
+            self.index(disk, exists=True).entries()
+        disk.open("/x").truncate(34)
+        disk.open("/x").write_at(0, b"\0\7")
+        with pytest.raises(CorruptRecordError, match="version 7"):
+            self.index(disk, exists=True).entries()
