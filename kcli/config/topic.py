@@ -182,11 +182,14 @@ def server_default(name: str, broker: Mapping[str, ConfigValue]) -> ConfigValue:
             value = parse_type(synonym.name, value, key.type)
         if value is None:
             continue
-        if synonym.unit_ms == 1:
-            return value
-        assert isinstance(value, int)
-        # A negative duration in any unit means the same: no limit.
-        return value * synonym.unit_ms if value >= 0 else -1
+        if name == "retention.ms":
+            assert isinstance(value, int)
+            # A negative duration means no limit, in any unit.
+            return max(value * synonym.unit_ms, -1)
+        if synonym.unit_ms > 1:
+            assert isinstance(value, int)
+            return value * synonym.unit_ms
+        return value
     return TOPIC.default(name)
 
 

@@ -38,6 +38,7 @@ def test_overrides_win_over_broker_values() -> None:
         ({"log.retention.minutes": 5, "log.retention.hours": 3}, 300_000),
         ({"log.retention.ms": None, "log.retention.minutes": None, "log.retention.hours": 3}, 10_800_000),
         ({"log.retention.hours": -1}, -1),
+        ({"log.retention.ms": -7}, -1),
         ({"log.retention.hours": "2"}, 7_200_000),
     ],
 )
