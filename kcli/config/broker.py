@@ -22,6 +22,7 @@ from kcli.config.listeners import (
     split_list,
 )
 from kcli.config.properties import Properties
+from kcli.config.providers import resolve
 from kcli.config.start_up import check, check_removed
 from kcli.config.topic import server_default
 
@@ -55,6 +56,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         texts.update_from(properties, where="")
         texts.update_from(overrides or {}, where="--override")
         check_removed(texts)
+        resolve(texts)
         _derive_node_id(texts)
         config = cls(texts)
         try:

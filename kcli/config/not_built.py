@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from kcli.config.broker import BROKER, DYNAMIC_ONLY, NEWER, BrokerConfig
 from kcli.config.definition import ConfigError
+from kcli.config.providers import PROVIDERS
 from kcli.config.start_up import REMOVED, warnings
 
 # Features whose keys change nothing, by prefix.
@@ -91,7 +92,6 @@ MUST_NOT_IGNORE: Mapping[str, str] = {
     "authorizer.class.name": "authorization",
     "create.topic.policy.class.name": "topic creation policies",
     "alter.config.policy.class.name": "configuration policies",
-    "config.providers": "configuration providers",
     "remote.log.storage.system.enable": "tiered storage",
 }
 
@@ -173,7 +173,7 @@ def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
         return None if _is_default(name, config) else f"{name} does nothing: one event loop does this work"
     if name in NEWER:
         return f"{name} does nothing: it came after Kafka 4.1"
-    if base not in BROKER and base not in DYNAMIC_ONLY:
+    if base not in BROKER and base not in DYNAMIC_ONLY and not name.startswith(PROVIDERS):
         return f"{name} is not a configuration key and does nothing{_guess(name)}"
     return None
 

@@ -1,0 +1,132 @@
+"""Values kept elsewhere: `${env:NAME}`, `${file:/path/secrets.properties:key}`, `${dir:/path:file}` (KIP-297).
+
+`config.providers=env` names providers, `config.providers.env.class` says what each one is. The three that Kafka ships
+are known here by their Java names; another class is refused, since its variables would be taken for values.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kcli.config.definition import ConfigError
+from kcli.config.listeners import split_list
+from kcli.config.properties import Properties, load
+
+PROVIDERS = "config.providers"
+_PREFIX = "config.providers."
+_PACKAGE = "org.apache.kafka.common.config.provider."
+_VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+# A secret is short; a larger file is another one given by mistake.
+MAX_SECRET_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """`read(path, key)` is the value of a variable, or None where there is none: the variable then stays as it is."""
+
+    name: str
+    read: Callable[[str, str], str | None]
+
+
+def resolve(texts: Properties) -> None:
+    """Replace the variables in `texts`. Raises ConfigError for a provider or a file that cannot be used."""
+    providers = {name: _provider(name, texts) for name in split_list(texts.get(PROVIDERS))}
+    if not providers:
+        return
+    for key in list(texts):
+        if key.startswith(PROVIDERS):
+            continue
+        where, value = texts.where(key), texts[key]
+        try:
+            resolved = _VARIABLE.sub(lambda match: _replacement(match, providers), value)
+        except ConfigError as error:
+            raise ConfigError(f"{key}: {error.message}", key=key, where=where) from None
+        if resolved != value:
+            texts.update_from({key: resolved}, where=where)
+
+
+def _replacement(match: re.Match[str], providers: Mapping[str, Provider]) -> str:
+    provider = providers.get(match[1])
+    value = provider.read(match[2] or "", match[3]) if provider is not None else None
+    return match[0] if value is None else value
+
+
+def _provider(name: str, texts: Properties) -> Provider:
+    key = f"{_PREFIX}{name}.class"
+    java_class = texts.get(key, "").strip()
+    parameters = f"{_PREFIX}{name}.param."
+    match java_class.removeprefix(_PACKAGE):
+        case "EnvVarConfigProvider":
+            return Provider(name, _Environment(texts.get(f"{parameters}allowlist.pattern", "").strip()).read)
+        case "FileConfigProvider":
+            return Provider(name, _Files(_allowed(texts, parameters)).read)
+        case "DirectoryConfigProvider":
+            return Provider(name, _Directories(_allowed(texts, parameters)).read)
+        case "":
+            raise ConfigError(f"{PROVIDERS} names '{name}', but {key} does not say what it is", key=PROVIDERS)
+        case _:
+            known = ", ".join(f"{_PACKAGE}{kind}ConfigProvider" for kind in ("EnvVar", "File", "Directory"))
+            raise ConfigError(f"{key}={java_class} is not known; {known} are", key=key)
+
+
+def _allowed(texts: Properties, parameters: str) -> tuple[str, ...]:
+    return split_list(texts.get(f"{parameters}allowed.paths"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Environment:
+    allowlist: str
+
+    def read(self, path: str, key: str) -> str | None:
+        if path:
+            raise ConfigError(f"a variable of the environment has no path, found '{path}'")
+        if self.allowlist and not re.fullmatch(self.allowlist, key):
+            return None
+        return os.environ.get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Keys of properties files; each file is read once."""
+
+    allowed: tuple[str, ...]
+    read_already: dict[str, Properties] = field(default_factory=dict)
+
+    def read(self, path: str, key: str) -> str | None:
+        _check_allowed(path, self.allowed)
+        if path not in self.read_already:
+            try:
+                self.read_already[path] = load(path)
+            except OSError as error:
+                raise ConfigError(f"Could not read properties from file {path}: {error.strerror}") from None
+        return self.read_already[path].get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Directories:
+    """Files whose whole content is a value, as Kubernetes mounts secrets."""
+
+    allowed: tuple[str, ...]
+
+    def read(self, path: str, key: str) -> str | None:
+        _check_allowed(path, self.allowed)
+        file = os.path.join(path, key)
+        if os.path.basename(key) != key or not os.path.isfile(file):
+            return None
+        if os.path.getsize(file) > MAX_SECRET_BYTES:
+            raise ConfigError(f"{file} is larger than {MAX_SECRET_BYTES} bytes: not a value")
+        with open(file, encoding="utf-8") as content:
+            return content.read()
+
+
+def _check_allowed(path: str, allowed: tuple[str, ...]) -> None:
+    if not allowed:
+        return
+    real = os.path.realpath(path)
+    if not any(
+        os.path.commonpath((real, os.path.realpath(root))) == os.path.realpath(root) for root in allowed
+    ):
+        raise ConfigError(f"{path} is not below allowed.paths ({', '.join(allowed)})")
