@@ -39,7 +39,11 @@ def _traffic(bootstrap: str, round_number: int, broker: BrokerProcess) -> dict[t
     number = 0
     while time.monotonic() < kill_at:
         value = b"%d:%d:" % (round_number, number) + b"." * chance.randrange(MESSAGE_BYTES)
-        producer.produce("crash", value, partition=number % PARTITIONS)
+        try:
+            producer.produce("crash", value, partition=number % PARTITIONS)
+        except BufferError:
+            producer.poll(0.01)
+            continue
         producer.poll(0)
         number += 1
     broker.kill()
