@@ -176,8 +176,9 @@ class Segment:
             self.size_bytes = found[0]
             self.log.file().truncate(self.size_bytes)
         self.forget()
-        if not self.size_bytes:
-            self._first_timestamp_ms = None
+        self._bytes_since_index_entry = 0
+        self._first_timestamp_ms = None
+        self._max_timestamp = self._find_max_timestamp()
 
     def reset_indexes(self) -> None:
         """Empties the indexes, for recovery to fill them again."""
@@ -185,6 +186,7 @@ class Segment:
         self.time_index.entries.truncate(0)
         self.txn_index.reset()
         self.forget()
+        self._bytes_since_index_entry = 0
         self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def finish_recovery(self) -> None:
@@ -194,11 +196,17 @@ class Segment:
         self._first_timestamp_ms = None
 
     def forget(self) -> None:
-        """Drops what was remembered of batches; it is found again in the files."""
+        """Drops the positions remembered of the newest batches; they are found in the index and the file."""
         self._recent_last_offsets = array("q")
         self._recent_positions = array("q")
-        self._max_timestamp = None
-        self._bytes_since_index_entry = 0
+
+    def _find_max_timestamp(self) -> TimestampOffset:
+        """The last time entry, or what is newer in the batches after it (a sealed segment has none)."""
+        newest = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        for _position, header in self.headers(self.offset_index.lookup(newest.offset).position):
+            if header.max_timestamp_ms > newest.timestamp_ms:
+                newest = TimestampOffset(header.max_timestamp_ms, header.last_offset)
+        return newest
 
     def close(self) -> None:
         for handle in self.handles():
