@@ -41,7 +41,7 @@ def record_batches(
     depth = max((DEPTHS[name] for name in schema.names), default=Depth.OFFSET)
     for each in fetched:
         chunks = decode(
-            each.table, depth, first_offset=wanted.start, end_offset=wanted.end, aborted=each.aborted
+            each.table, depth, first_offset=each.first_offset, end_offset=wanted.end, aborted=each.aborted
         )
         for columns in chunks:
             if len(columns):

@@ -39,9 +39,13 @@ LEADER_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Complete batches, and (read_committed only) the transactions among them that were aborted."""
+    """Complete batches, and (read_committed only) the transactions among them that were aborted.
+
+    Records below `first_offset` were not asked for: a batch is sent whole.
+    """
 
     table: BatchHeaders
+    first_offset: int
     aborted: tuple[AbortedTransaction, ...] | None
 
 
@@ -56,6 +60,7 @@ def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -
         if not len(table):
             reader.waited()
             continue
+        first_offset = reader.position
         reader.advance(table.next_offset)
         aborted = None
         if options.client.isolation_level == READ_COMMITTED:
@@ -63,7 +68,7 @@ def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -
                 AbortedTransaction(each.producer_id, each.first_offset)
                 for each in data.aborted_transactions or ()
             )
-        yield Fetched(table, aborted)
+        yield Fetched(table, first_offset, aborted)
 
 
 class _RangeReader:
@@ -71,13 +76,13 @@ class _RangeReader:
 
     def __init__(self, cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> None:
         self._cluster, self._wanted, self._options = cluster, wanted, options
-        self._position = wanted.start
+        self.position = wanted.start
         self._pending: tuple[int, Pending] | None = None
         self._retry = Retry(NO_DATA_MS, f"reading {wanted}")
 
     def next_answer(self) -> PartitionData | None:
         """The answer to the fetch at the present position, or None at the end of the range."""
-        while self._position < self._wanted.end:
+        while self.position < self._wanted.end:
             try:
                 node, pending = self._pending or self._send()
                 self._pending = None
@@ -94,9 +99,9 @@ class _RangeReader:
 
     def advance(self, next_offset: int) -> None:
         """Go on after `next_offset`, asking for it at once: the broker works while we decode."""
-        self._position = max(self._position, next_offset)
+        self.position = max(self.position, next_offset)
         self._retry.succeeded()
-        if self._position < self._wanted.end:
+        if self.position < self._wanted.end:
             try:
                 self._pending = self._send()
             except (OSError, KafkaError) as error:
@@ -110,7 +115,7 @@ class _RangeReader:
         part = self._wanted.part
         max_bytes = self._options.client.max_partition_fetch_bytes
         partition = FetchPartition(
-            partition=part.partition, fetch_offset=self._position, partition_max_bytes=max_bytes
+            partition=part.partition, fetch_offset=self.position, partition_max_bytes=max_bytes
         )
         request = FetchRequest(
             max_wait_ms=MAX_WAIT_MS,
@@ -125,7 +130,7 @@ class _RangeReader:
     def _recover(self, code: ErrorCode) -> None:
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return self._out_of_range()
-        error = error_for(code, f"reading {self._wanted.part} at offset {self._position}: {code.name}")
+        error = error_for(code, f"reading {self._wanted.part} at offset {self.position}: {code.name}")
         if code in LEADER_ERRORS:
             self._cluster.forget(self._wanted.part)
         self._retry.after(error)
@@ -145,6 +150,6 @@ class _RangeReader:
         last = self._cluster.list_offsets({part: LATEST})[part].offset
         data_loss(
             self._options,
-            f"offset {self._position} of {part} cannot be read: the log holds {first} up to {last}",
+            f"offset {self.position} of {part} cannot be read: the log holds {first} up to {last}",
         )
-        self._position = first if self._position < first else self._wanted.end
+        self.position = first if self.position < first else self._wanted.end

@@ -1,0 +1,195 @@
+"""The built-in jobs and spark-submit: files to topic and back, dry runs, exit codes, stopping a stream."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from librdkafka import consume, produce
+
+from kcli.cli.main import run
+from kcli.spark.jobs import export, ingest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kcli.testing.broker_process import BrokerProcess
+
+Make = Callable[..., str]
+BARE = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
+"""No activated environment: spark-submit must find everything itself."""
+
+
+def exported(spark: SparkSession, *words: str) -> int:
+    return export.run(spark, export.parse(words)).rows
+
+
+def ingested(spark: SparkSession, *words: str) -> int:
+    return ingest.run(spark, ingest.parse(words)).rows
+
+
+def test_parquet_there_and_back(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
+    first, second = topic(2), topic(1)
+    sent = [
+        {"key": f"k{nth}", "value": b"\xff%d" % nth, "headers": [("n", b"%d" % nth)]} for nth in range(50)
+    ]
+    produce(broker.bootstrap, first, sent)
+    path, common = str(tmp_path / "out"), ("--bootstrap-server", broker.bootstrap)
+    assert exported(spark, *common, "--topic", first, "--path", path, "--include-headers") == 50
+    assert ingested(spark, *common, "--topic", second, "--path", path, "--format", "parquet") == 50
+    found = sorted(
+        (each.key(), each.value(), each.headers()) for each in consume(broker.bootstrap, second, 50)
+    )
+    assert found == sorted((record["key"].encode(), record["value"], record["headers"]) for record in sent)
+
+
+def test_csv_rows_become_json_values(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
+    name = topic(1)
+    source = tmp_path / "in.csv"
+    source.write_text('id,text\n1,one\n2,"two, or more"\n')
+    words = (
+        "--bootstrap-server",
+        broker.bootstrap,
+        "--topic",
+        name,
+        "--path",
+        str(source),
+        "--format",
+        "csv",
+    )
+    assert ingested(spark, *words, "--key-column", "id", "--compression-type", "lz4") == 2
+    found = {each.key(): json.loads(each.value()) for each in consume(broker.bootstrap, name, 2)}
+    assert found == {b"1": {"id": "1", "text": "one"}, b"2": {"id": "2", "text": "two, or more"}}
+
+
+def test_lines_and_json_fields(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
+    name = topic(1)
+    source = tmp_path / "in.json"
+    lines = ['{"user": "ann",  "n": 1}', '{"user": "bob", "n": 2}']
+    source.write_text("\n".join(lines) + "\n")
+    words = ("--bootstrap-server", broker.bootstrap, "--topic", name, "--path", str(source))
+    assert ingested(spark, *words, "--format", "json", "--key-column", "user") == 2
+    assert ingested(spark, *words) == 2
+    found = [(each.key(), each.value().decode()) for each in consume(broker.bootstrap, name, 4)]
+    assert found == [(b"ann", lines[0]), (b"bob", lines[1]), (None, lines[0]), (None, lines[1])]
+
+
+def test_an_export_that_goes_on(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
+    name = topic(1)
+    path, checkpoint = tmp_path / "out", str(tmp_path / "checkpoint")
+    words = ("--bootstrap-server", broker.bootstrap, "--topic", name, "--path", str(path), "--format", "csv")
+    words += ("--mode", "available-now", "--checkpoint", checkpoint, "--columns", "offset,key,value,headers")
+    for expected in ([0, 1, 2], [3, 4, 5]):
+        records = [{"key": "k", "value": f"v{nth}", "headers": {"h": b"x"}} for nth in expected]
+        produce(broker.bootstrap, name, records)
+        assert exported(spark, *words) == 3
+    rows = [
+        row
+        for file in path.glob("*.csv")
+        for row in csv.DictReader(file.read_text().splitlines(), escapechar="\\")
+    ]
+    assert sorted((row["offset"], row["key"], row["value"]) for row in rows) == [
+        (str(nth), "k", f"v{nth}") for nth in range(6)
+    ]
+    assert json.loads(rows[0]["headers"]) == [{"key": "h", "value": "x"}]
+
+
+def test_partitions_by_date_in_json(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
+    name = topic(1)
+    day = 86_400_000
+    produce(
+        broker.bootstrap,
+        name,
+        [{"value": f"v{nth}", "timestamp": 19_700 * day + nth * day} for nth in range(2)],
+    )
+    words = ("--bootstrap-server", broker.bootstrap, "--topic", name, "--path", str(tmp_path / "out"))
+    words += ("--format", "json", "--columns", "value", "--partition-by", "date")
+    assert exported(spark, *words) == 2
+    [file] = (tmp_path / "out" / "date=2023-12-09").glob("*.json")
+    assert json.loads(file.read_text()) == {"value": "v0"}
+
+
+def test_a_dry_run_starts_no_spark(
+    broker: BrokerProcess, topic: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = topic(2)
+    produce(broker.bootstrap, name, [{"value": "v", "partition": 1}] * 3)
+    settings = tmp_path / "pipeline.properties"
+    settings.write_text(f"bootstrap.servers={broker.bootstrap}\nexport.format=csv\ningest.format=json\n")
+    words = ["--config", str(settings), "--topic", name, "--dry-run"]
+    began = time.monotonic()
+    assert run(["spark-submit", "export", *words, "--path", str(tmp_path / "x")]) == 0
+    assert run(["spark-submit", "ingest", *words, "--path", str(settings)]) == 0
+    assert time.monotonic() - began < 5
+    assert capsys.readouterr().out.splitlines() == [
+        f"export 3 offsets of 2 partitions to {tmp_path / 'x'} as csv (batch)",
+        "columns: key, value, topic, partition, offset, timestamp, timestampType",
+        f"{name}-0 0..0",
+        f"{name}-1 0..3",
+        f"ingest json files of {settings} (1 files, {settings.stat().st_size} bytes) to topic {name} (batch)",
+        f"topic {name} has 2 partitions",
+        str(settings),
+    ]
+    assert run(["spark-submit", "export", *words[:2], "--topic", "nosuch", "--path", "x", "--dry-run"]) == 1
+    assert capsys.readouterr().err == "export: topic nosuch does not exist\n"
+
+
+def test_the_exit_code_is_sparks(kcli_program: list[str], tmp_path: Path) -> None:
+    job = tmp_path / "job.py"
+    job.write_text("import sys, kcli, pyspark\nprint(sys.argv[1:], sys.executable)\nsys.exit(7)\n")
+    words = ["spark-submit", "--conf", "spark.log.level=ERROR", str(job), "one", "--two"]
+    done = subprocess.run(
+        [*kcli_program, *words], env=BARE, capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (7, f"['one', '--two'] {kcli_program[0]}\n"), done.stderr
+
+
+def test_a_stream_ends_cleanly_when_told(
+    broker: BrokerProcess, topic: Make, tmp_path: Path, kcli_program: list[str]
+) -> None:
+    name = topic(1)
+    produce(broker.bootstrap, name, [{"value": f"v{nth}"} for nth in range(10)])
+    path = tmp_path / "out"
+    words = ["--bootstrap-server", broker.bootstrap, "--topic", name, "--path", str(path), "--format", "json"]
+    words += ["--mode", "continuous", "--checkpoint", str(tmp_path / "checkpoint")]
+    quick = ["--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
+    process = subprocess.Popen(
+        [*kcli_program, "spark-submit", *quick, "export", *words],
+        env=BARE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    try:
+        deadline = time.monotonic() + 90
+        while not os.path.exists(tmp_path / "checkpoint" / "commits" / "0"):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "no micro-batch was committed"
+            time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err
+    assert out.startswith("export: 10 records in ")
+    assert out.endswith("(stopped on request)\n")
+    assert sum(len(file.read_text().splitlines()) for file in path.glob("*.json")) == 10

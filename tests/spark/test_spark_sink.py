@@ -1,0 +1,125 @@
+"""The sink: what it writes is what other clients read, in the partitions they would choose."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from librdkafka import consume, produce
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kcli.testing.broker_process import BrokerProcess
+
+Make = Callable[..., str]
+HEADERS = "array<struct<key: string, value: binary>>"
+
+
+def write(frame: DataFrame, broker: BrokerProcess, **options: str) -> None:
+    writer = frame.write.format("kcli").option("kafka.bootstrap.servers", broker.bootstrap).options(**options)
+    writer.mode("append").save()
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_rows_arrive_with_key_value_and_headers(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, codec: str
+) -> None:
+    name = topic(1)
+    rows = [
+        (b"k1", b"v1", [("h", b"x"), ("h", None)]),
+        (None, b"", None),
+        (b"", None, []),
+        (b"k2", b"v" * 2000, [("long", b"y" * 300)]),
+    ]
+    frame = spark.createDataFrame(rows, f"key binary, value binary, headers {HEADERS}").coalesce(1)
+    write(frame, broker, topic=name, **{"kafka.compression.type": codec})
+    found = [
+        (each.key(), each.value(), each.headers()) for each in consume(broker.bootstrap, name, len(rows))
+    ]
+    assert found == [(key, value, headers or None) for key, value, headers in rows]
+
+
+def test_keys_go_where_the_java_client_sends_them(
+    spark: SparkSession, broker: BrokerProcess, topic: Make
+) -> None:
+    keys = [f"key-{nth}" for nth in range(200)]
+    theirs, ours = topic(7), topic(7)
+    sent = [{"key": key, "value": "v"} for key in keys]
+    produce(broker.bootstrap, theirs, sent, partitioner="murmur2_random")
+    write(spark.createDataFrame([(key, "v") for key in keys], "key string, value string"), broker, topic=ours)
+
+    def placed(name: str) -> dict[bytes, int]:
+        return {each.key(): each.partition() for each in consume(broker.bootstrap, name, len(keys))}
+
+    assert placed(ours) == placed(theirs)
+
+
+def test_topic_and_partition_columns(spark: SparkSession, broker: BrokerProcess, topic: Make) -> None:
+    first, second = topic(1), topic(4)
+    rows = [(first, 0, "a"), (second, 3, "b"), (second, 1, "c"), (second, None, "d")]
+    write(spark.createDataFrame(rows, "topic string, partition int, value string"), broker)
+    assert [each.value() for each in consume(broker.bootstrap, first, 1)] == [b"a"]
+    found = {each.value(): each.partition() for each in consume(broker.bootstrap, second, 3)}
+    assert (found[b"b"], found[b"c"]) == (3, 1)
+    assert b"d" in found
+
+
+def test_many_batches_keep_their_order(spark: SparkSession, broker: BrokerProcess, topic: Make) -> None:
+    name = topic(3)
+    frame = spark.range(60_000).selectExpr(
+        "cast(id % 50 as string) as key", "repeat(cast(id as string), 20) as value"
+    )
+    write(frame.coalesce(1), broker, topic=name)
+    last: dict[bytes, int] = {}
+    for each in consume(broker.bootstrap, name, 60_000):
+        number = int(each.value()[: len(each.value()) // 20])
+        assert number > last.get(each.key(), -1)
+        last[each.key()] = number
+    assert len(last) == 50
+
+
+@pytest.mark.parametrize(
+    "columns, options, message",
+    [
+        ("'k' as key", {"topic": "t"}, "Required attribute 'value' not found"),
+        ("'v' as value", {}, "topic option required when no 'topic' attribute is present"),
+        ("1 as value", {"topic": "t"}, "column value is int; binary or string is meant"),
+        ("'v' as value, 1 as colour", {"topic": "t"}, "column colour cannot be written to a topic"),
+        (
+            "'v' as value, 9 as partition",
+            {"topic": "TOPIC"},
+            "partition 9 of topic .*: it has partitions 0 to 0",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(
+    spark: SparkSession,
+    broker: BrokerProcess,
+    topic: Make,
+    columns: str,
+    options: dict[str, str],
+    message: str,
+) -> None:
+    options = {name: topic(1) if value == "TOPIC" else value for name, value in options.items()}
+    with pytest.raises(Exception, match=message):
+        write(spark.sql(f"select {columns}"), broker, **options)
+
+
+def test_a_stream_from_topic_to_topic(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
+    source, target = topic(2), f"made-{uuid.uuid4().hex[:8]}"  # the sink lets the broker make it
+    produce(broker.bootstrap, source, [{"key": f"k{nth}", "value": f"v{nth}"} for nth in range(300)])
+    servers = {"kafka.bootstrap.servers": broker.bootstrap}
+    reader = spark.readStream.format("kcli").options(subscribe=source, startingOffsets="earliest", **servers)
+    frame = reader.load().select("key", "value")
+    writer = frame.writeStream.format("kcli").options(
+        topic=target, checkpointLocation=str(tmp_path), **servers
+    )
+    assert writer.trigger(availableNow=True).start().awaitTermination(120)
+    found = {each.key(): each.value() for each in consume(broker.bootstrap, target, 300)}
+    assert found == {b"k%d" % nth: b"v%d" % nth for nth in range(300)}
