@@ -39,6 +39,12 @@ async def handle(context: RequestContext, request: DeleteGroupsRequest) -> Delet
     )
 
 
+def error_response(
+    _context: RequestContext, request: DeleteGroupsRequest, error: KafkaError
+) -> DeleteGroupsResponse:
+    return fail_delete_groups(request, error.code)
+
+
 async def _delete(context: RequestContext, part: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Deletes groups of one shard."""
     try:

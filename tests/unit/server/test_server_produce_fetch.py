@@ -532,7 +532,7 @@ def test_a_newer_api_versions_is_answered_in_version_0(tmp_path):
         "0001 000c 00000001",  # cut in the header
         "0001 000c 00000001 7fff 41",  # client id longer than the frame
         "0000 0009 00000001 ffff 00 00 ffff 000003e8 ffffffff0f",  # an array of four billion topics
-        "0003 0001 00000001 ffff ffffffff00000000",  # Metadata is not in this rig's table
+        "004c 0001 00000001 ffff 00",  # ShareGroupHeartbeat: not served
         "",
     ],
 )

@@ -1,0 +1,146 @@
+"""Dispatch: the table of what is served, and errors becoming bytes in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from types import SimpleNamespace
+
+import pytest
+from server_rig import BrokerRig, topic_image
+
+from kcli.errors import ErrorCode, InvalidGroupIdException, ProtocolError, StorageError
+from kcli.protocol import codec
+from kcli.protocol.api import API, ApiKey
+from kcli.protocol.messages import describe_log_dirs, init_producer_id, list_offsets
+from kcli.server.dispatch import SERVED, served_on_broker, served_on_controller
+
+
+@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
+def test_every_served_api_has_a_handler(key):
+    module = importlib.import_module(SERVED[key])
+    assert callable(module.handle)
+    assert API[key].name.lower().replace("_", "") in module.__doc__.split("(")[0].lower()
+
+
+def test_every_handler_module_is_served():
+    import pkgutil
+
+    import kcli.server.handlers as handlers
+
+    modules = {f"kcli.server.handlers.{each.name}" for each in pkgutil.iter_modules(handlers.__path__)}
+    unserved = {
+        name for name in modules - set(SERVED.values()) if hasattr(importlib.import_module(name), "handle")
+    }
+    assert unserved == set()
+
+
+def test_each_listener_has_its_own_table():
+    assert ApiKey.PRODUCE in served_on_broker()
+    assert ApiKey.PRODUCE not in served_on_controller()
+    assert ApiKey.FETCH not in served_on_controller()
+    assert ApiKey.API_VERSIONS in served_on_controller()
+    assert list(served_on_broker()) == sorted(served_on_broker())
+
+
+@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
+def test_an_error_of_a_handler_has_a_place(key):
+    """Whatever fails, the client hears it: as an error code somewhere in a response it can read."""
+    from kcli.server.context import RequestContext
+    from kcli.server.dispatch import _load
+
+    route = _load(key)
+    broker = SimpleNamespace(config=SimpleNamespace(controller_listener_names=("CONTROLLER",)))
+    for version in {route.spec.min_version, route.spec.max_version}:
+        request = codec.message_class(key, "request")()
+        context = RequestContext(broker, key, version, 1, "c", "PLAINTEXT", "127.0.0.1")
+        try:
+            response = route.error_response(context, request, InvalidGroupIdException("not so"))
+        except ProtocolError:
+            assert key is ApiKey.PRODUCE, "acks=0 has no answer"
+            continue
+        encoded = route.encode(response, version, 7)
+        joined = b"".join(encoded) if isinstance(encoded, list) else encoded
+        assert codec.decode_response(key, version, bytes(joined[4:]))[0] == 7
+
+
+class Failing:
+    """A handler that does what it is told to."""
+
+    def __init__(self, error, *, later):
+        self.error = error
+        self.later = later
+
+    def __call__(self, _context, _request):
+        if not self.later:
+            raise self.error
+
+        async def fail():
+            await asyncio.sleep(0)
+            raise self.error
+
+        return fail()
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize(
+    ("error", "code", "logged"),
+    [
+        (InvalidGroupIdException(), ErrorCode.INVALID_GROUP_ID, False),
+        (StorageError("disk is gone"), ErrorCode.KAFKA_STORAGE_ERROR, True),
+        (ZeroDivisionError("bug"), ErrorCode.UNKNOWN_SERVER_ERROR, True),
+    ],
+)
+def test_errors_of_handlers(tmp_path, monkeypatch, caplog, error, code, logged, later):
+    async def main():
+        async with BrokerRig(tmp_path, topic_image("t")) as rig:
+            client = await rig.connect()
+            monkeypatch.setattr("kcli.server.handlers.init_producer_id.handle", Failing(error, later=later))
+            request = init_producer_id.InitProducerIdRequest(transactional_id=None)
+            response = await client.call(request, ApiKey.INIT_PRODUCER_ID, 4)
+            assert response.error_code is code
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(main())
+    assert bool(caplog.records) is logged
+
+
+def test_an_error_without_a_place_in_the_message_closes(tmp_path, monkeypatch):
+    async def main():
+        async with BrokerRig(tmp_path, topic_image("t")) as rig:
+            client = await rig.connect()
+            monkeypatch.setattr(
+                "kcli.server.handlers.describe_log_dirs.handle", Failing(ProtocolError("no"), later=True)
+            )
+            client.post(describe_log_dirs.DescribeLogDirsRequest(topics=None), ApiKey.DESCRIBE_LOG_DIRS, 2)
+            assert await client.at_end()
+
+    asyncio.run(main())
+
+
+def test_a_response_that_cannot_be_written_becomes_an_error(tmp_path, monkeypatch, caplog):
+    async def main():
+        async with BrokerRig(tmp_path, topic_image("t")) as rig:
+            client = await rig.connect()
+            broken = init_producer_id.InitProducerIdResponse(producer_id="not a number")
+            monkeypatch.setattr("kcli.server.handlers.init_producer_id.handle", lambda *_: broken)
+            request = init_producer_id.InitProducerIdRequest(transactional_id=None)
+            response = await client.call(request, ApiKey.INIT_PRODUCER_ID, 4)
+            assert response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+    asyncio.run(main())
+
+
+def test_a_client_without_an_id_is_served(tmp_path):
+    async def main():
+        async with BrokerRig(tmp_path, topic_image("t")) as rig:
+            client = await rig.connect()
+            part = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=-1)
+            topic = list_offsets.ListOffsetsTopic(name="t", partitions=(part,))
+            request = list_offsets.ListOffsetsRequest(replica_id=-1, topics=(topic,))
+            for version in range(1, 11):
+                response = await client.call(request, ApiKey.LIST_OFFSETS, version, client_id=None)
+                assert response.topics[0].partitions[0].offset == 0
+
+    asyncio.run(main())
