@@ -54,6 +54,7 @@ class LogDirectory:
         self.error: StorageError | None = None
         self.deletions = DeletionQueue(self)
         self.background = background
+        self.checkpointing = threading.Lock()  # checkpoints are written by a clock's thread and by deletions
         self._on_failure = on_failure
         self._guard = threading.Lock()
 

@@ -17,11 +17,13 @@ from crc32c import crc32c
 from kcli.errors import (
     CorruptRecordError,
     InvalidProducerEpochException,
+    InvalidRecordException,
     InvalidTxnStateException,
     OutOfOrderSequenceException,
     TransactionCoordinatorFencedException,
 )
 from kcli.protocol.batch import MAX_SEQUENCE, NO_SEQUENCE, BatchHeader, read_records
+from kcli.protocol.control import EndTransactionMarker, decode_control
 from kcli.runtime.disk import Buffer, Disk, read_file
 from kcli.storage.transaction_index import AbortedTransaction
 
@@ -36,9 +38,6 @@ SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEAD = struct.Struct(">hIi")
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _CRC_END = 6
-_MARKER_KEY = struct.Struct(">hh")
-_MARKER_VALUE = struct.Struct(">hi")
-_ABORT, _COMMIT = 0, 1
 
 
 class WrittenBatch(NamedTuple):
@@ -100,13 +99,15 @@ class Marker:
 def read_marker(batch: Buffer) -> Marker | None:
     """The marker in a control batch; None when it holds another kind of control record."""
     record = next(iter(read_records(batch)), None)
-    if record is None or record.key is None or record.value is None or len(record.key) < _MARKER_KEY.size:
+    if record is None:
         return None
-    _version, kind = _MARKER_KEY.unpack_from(record.key)
-    if kind not in (_ABORT, _COMMIT) or len(record.value) < _MARKER_VALUE.size:
+    try:
+        control = decode_control(record.key, record.value)
+    except InvalidRecordException:
         return None
-    _version, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value)
-    return Marker(kind == _COMMIT, coordinator_epoch, record.timestamp_ms)
+    if not isinstance(control, EndTransactionMarker):
+        return None
+    return Marker(control.committed, control.coordinator_epoch, record.timestamp_ms)
 
 
 @dataclass(slots=True)

@@ -434,19 +434,20 @@ class LogStore:
         self, directory: LogDirectory, name: str, offset_of_log: Callable[[PartitionLog], int | None]
     ) -> None:
         path = f"{directory.path}/{name}"
-        offsets: dict[TopicPartition, int] = {}
-        for log in self._served(directory):
-            offset = offset_of_log(log)
-            if offset is not None:
-                offsets[(log.topic, log.partition)] = offset
-        if self._written.get(path) == offsets:
-            return  # an idle node writes nothing
-        try:
-            write_offsets(self.disk, path, offsets)
-        except OSError as error:
-            directory.failed(error)
-            return
-        self._written[path] = offsets
+        with directory.checkpointing:
+            offsets: dict[TopicPartition, int] = {}
+            for log in self._served(directory):
+                offset = offset_of_log(log)
+                if offset is not None:
+                    offsets[(log.topic, log.partition)] = offset
+            if self._written.get(path) == offsets:
+                return  # an idle node writes nothing
+            try:
+                write_offsets(self.disk, path, offsets)
+            except OSError as error:
+                directory.failed(error)
+                return
+            self._written[path] = offsets
 
     # --- closing
 

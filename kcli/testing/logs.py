@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 
 from kcli.config.topic import LogConfig
@@ -16,6 +15,7 @@ from kcli.protocol.batch import (
 )
 from kcli.protocol.batch import read_records as records_in
 from kcli.protocol.compression import Codec
+from kcli.protocol.control import EndTransactionMarker, encode_marker_batch
 from kcli.runtime.disk import Disk
 from kcli.runtime.rng import SystemRng
 from kcli.storage.directory import LogDirectory
@@ -75,13 +75,11 @@ def marker_of(
     timestamp_ms: int = START_MS,
 ) -> bytes:
     """The commit or abort marker of a transaction."""
-    key, value = struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, coordinator_epoch)
-    return encode_batch(
-        [Record(-1, timestamp_ms, key, value, (), NO_SEQUENCE)],
+    return encode_marker_batch(
+        EndTransactionMarker(committed=commit, coordinator_epoch=coordinator_epoch),
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        transactional=True,
-        control=True,
+        timestamp_ms=timestamp_ms,
     )
 
 
