@@ -76,7 +76,7 @@ def run_command(command: Command, argv: list[str]) -> int:
     try:
         options, runner = _parsed(command, argv)
     except HelpRequested:
-        return _help(command)
+        return _help(command, bare=not argv)
     except VersionRequested:
         from kcli import KAFKA_VERSION
 
@@ -128,10 +128,10 @@ def _awaited(coroutine: Coroutine[Any, Any, int | None]) -> int | None:
     return asyncio.run(coroutine)
 
 
-def _help(command: Command) -> int:
+def _help(command: Command, *, bare: bool) -> int:
     if command.family is Family.ARGPARSE4J:
         print(argparse4j.help_text(command))
-        return command.help_exit
+        return command.bare_exit if bare else command.help_exit
     warn(command.description)
     warn(usage(command))
     return 1

@@ -12,6 +12,7 @@ Alone: python tests/golden/replay.py [STORY[/STEP] ...] prints each different st
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from typing import Any
 
 from kcli.cli.main import run
 from kcli.cli.registry import TOOLS
+from kcli.protocol import messages
 from kcli.testing.broker_process import BrokerProcess, free_port
 
 CLI = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden" / "cli"
@@ -92,6 +94,7 @@ def replay(story: dict[str, Any], directory: Path) -> Iterator[Compared]:
     broker = BrokerProcess(directory, BASE_CONFIG | story["broker_config"])
     broker.port, broker.controller_port = _five_digit_port(), _five_digit_port()
     stage = _Stage(broker, directory)
+    _import_tools()
     with contextlib.ExitStack() as stack:
         if story["broker"]:
             stage.format(story["format_args"])
@@ -325,6 +328,16 @@ class _Program:
             sys.stderr.flush()
         finally:
             os._exit(code)
+
+
+def _import_tools() -> None:
+    """Import once what every fork would import again."""
+    for tool in SCRIPTS.values():
+        if tool.is_built:
+            tool.load()
+    for name in os.listdir(os.path.dirname(messages.__file__ or "")):
+        if name.endswith(".py"):
+            importlib.import_module(f"{messages.__name__}.{name.removesuffix('.py')}")
 
 
 def _five_digit_port() -> int:

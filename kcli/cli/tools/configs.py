@@ -101,6 +101,8 @@ async def run(options: ConfigsOptions, output: Output) -> None:
         warn(f"Error while executing config command with args '{' '.join(options.argv)}'")
         if isinstance(error, KafkaError):
             raise CommandError(java_text(error)) from error
+        if isinstance(error, FileNotFoundError):
+            raise CommandError(f"java.nio.file.NoSuchFileException: {error.filename}") from error
         raise CommandError(f"{error.filename}: {error.strerror}") from error
 
 

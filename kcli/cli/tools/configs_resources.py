@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.cli.connect import admin_config, load_properties
+from kcli.cli.connect import admin_config
 from kcli.cli.java_order import map_order, string_hash
 from kcli.cli.output import Output
 from kcli.client.admin import AdminClient
@@ -18,6 +18,7 @@ from kcli.client.configs import (
     ConfigSource,
     ResourceType,
 )
+from kcli.config.properties import load
 from kcli.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def configs_to_add(options: ConfigsOptions) -> dict[str, str]:
     """--add-config or --add-config-file. Raises ValueError."""
     added: dict[str, str] = {}
     if options.add_config_file is not None:
-        added |= load_properties(options.add_config_file)
+        added |= load(options.add_config_file)
     if options.add_config is not None:
         for part in _COMMA.split(options.add_config):
             pair = _EQUALS.split(part)

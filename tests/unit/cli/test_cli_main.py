@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -71,6 +71,13 @@ def test_help_of_the_argparse4j_family_goes_to_stdout(capsys: pytest.CaptureFixt
     assert "usage: kafka-sample" in capsys.readouterr().out
     assert main.run_command(ARGPARSE4J, []) == 1
     assert capsys.readouterr().err.splitlines()[-1] == "kafka-sample: error: too few arguments"
+
+
+def test_some_tools_show_their_help_when_called_bare(capsys: pytest.CaptureFixture[str]) -> None:
+    bare = replace(ARGPARSE4J, subcommands=(), run=_run, options=Sample, help_exit=1, bare_exit=0)
+    assert main.run_command(bare, []) == 0
+    assert main.run_command(bare, ["--help"]) == 1
+    assert capsys.readouterr().out.count("usage: kafka-sample") == 2
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,18 @@
+"""The steps of the recorded stories that come out different, and why. A new one fails; one that became equal too."""
+
+from __future__ import annotations
+
+KNOWN: dict[str, str] = {
+    "cluster-features-quorum/001": "APIs that are not served yet show as UNSUPPORTED",
+    "cluster-features-quorum/010": "UnregisterBroker is not served yet",
+    "perf-verifiable/005": "--print-metrics shows librdkafka's metrics, not those of the Java producer",
+    "perf-verifiable/027": "without a server, Kafka prints null and a NullPointerException; ours says what is missing",
+    "perf-verifiable/028": "--print-metrics shows librdkafka's metrics, not those of the Java consumer",
+    "perf-verifiable/039": "prints what kafka-verifiable-producer wrote, which is not built yet",
+}
+
+# Equal in some runs and not in others; each would be equal in the place or at the speed of the recording.
+UNSTEADY: dict[str, str] = {
+    "storage-format/009": "directories come in the hash order of their paths, which are other paths in each run",
+    "storage-format/011": "names the first directory in the hash order of their paths",
+}

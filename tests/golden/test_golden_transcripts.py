@@ -1,0 +1,91 @@
+"""The recorded command-line stories of Apache Kafka 4.1.0, replayed: same words in, same bytes and exit codes out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import replay
+from known_differences import KNOWN, UNSTEADY
+
+pytestmark = [
+    pytest.mark.compat,
+    pytest.mark.skipif(not replay.CLI.is_dir(), reason="the recordings (../shared/golden/cli) are not here"),
+]
+
+STORIES = (
+    "topics-basic",
+    "configs-topics-brokers",
+    "console-roundtrip",
+    "groups-classic",
+    "groups-reset-offsets",
+    "offsets-deleterecords-logdirs",
+    "cluster-features-quorum",
+    "storage-format",
+    "perf-verifiable",
+    "topic-lifecycle-mix",
+    "no-security",
+)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_story(name: str, tmp_path: Path) -> None:
+    compared = list(replay.replay(replay.stories()[name], tmp_path))
+    assert compared, "no step of this story could be played"
+    different = {each.id: each for each in compared if each.differences}
+    steady = {each.id for each in compared} - UNSTEADY.keys()
+    new = [_shown(different[step]) for step in sorted(different.keys() & steady) if step not in KNOWN]
+    assert not new, "\n\n".join(new)
+    mended = sorted(step for step in steady & KNOWN.keys() if step not in different)
+    assert not mended, f"equal now, take them out of known_differences.py: {mended}"
+
+
+def _shown(compared: replay.Compared) -> str:
+    step: dict[str, Any] = compared.recorded
+    came = compared.came
+    assert came is not None
+    lines = [f"{compared.id} {' '.join(step.get('argv', ()))}: {', '.join(compared.differences)}"]
+    for stream in ("stdout", "stderr"):
+        lines += [f"recorded {stream}: {step[stream]!r}", f"came:     {getattr(came, stream)!r}"]
+    return "\n".join(lines)
+
+
+def _step(**changes: Any) -> dict[str, Any]:
+    return {"id": "s/1", "exit": 0, "stdout": "", "stderr": "", "volatile": []} | changes
+
+
+@pytest.mark.parametrize(
+    ("recorded", "came", "equal"),
+    [
+        ({"stdout": "a\n"}, ("a\n", "", 0), True),
+        ({"stdout": "a\n"}, ("a", "", 0), False),
+        ({"exit": 1}, ("", "", 0), False),
+        ({"stdout": "n 5\n", "volatile": [r"stdout integer: \d+"]}, ("n 77\n", "", 0), True),
+        ({"stdout": "n 5\n", "volatile": [r"stdout integer: \d+"]}, ("m 77\n", "", 0), False),
+        ({"stdout": "a\nb\n", "volatile": ["stdout line-order"]}, ("b\na\n", "", 0), True),
+        ({"stdout": "a  b\n", "volatile": ["stdout column-widths"]}, ("a     b\n", "", 0), True),
+        ({"stdout": "a\nb\n", "compare": "set"}, ("b\na\na\n", "", 0), True),
+        ({"stdout": "12 records, 3.5 ms\n", "compare": "shape"}, ("7 records, 12.25 ms\n", "", 0), True),
+        ({"stdout": "12 records, 3.5 ms\n", "compare": "shape"}, ("7 records\n", "", 0), False),
+        ({"stderr": "wrong\n", "stderr_notes": ["usage_text_omitted"]}, ("", "wrong\nOption\n", 0), True),
+        ({"stderr": "wrong\n"}, ("", "wrong\nOption\n", 0), False),
+        ({"stderr": "wrong\n"}, ("", "wrong\nDid you mean --this?\n", 0), True),
+        ({"stderr": "p: error:  a   --\nb\n"}, ("", "p: error: a --b\n", 0), True),
+        (
+            {"stderr": "[2026-11-21 09:37:35,177] ERROR org.a.BException: no\n (org.a.C)\n\nx\n"},
+            ("", "x\n", 0),
+            True,
+        ),
+        ({"stderr": "no file\njava.nio.file.NoSuchFileException: f\n"}, ("", "no file\n", 0), True),
+        ({"stderr": 'Exception in thread "main" joptsimple.XException: bogus\n'}, ("", "bogus\n", 0), True),
+        ({"stdout": "a\n", "alt": {"stdout": "b\n"}}, ("b\n", "", 0), True),
+    ],
+)
+def test_the_comparison(recorded: dict[str, Any], came: tuple[str, str, int], equal: bool) -> None:
+    compared = replay.compare(_step(**recorded), replay.Result(*came))
+    assert (not compared.differences) is equal
