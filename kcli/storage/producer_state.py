@@ -23,7 +23,7 @@ from kcli.errors import (
     TransactionCoordinatorFencedException,
 )
 from kcli.protocol.batch import MAX_SEQUENCE, NO_SEQUENCE, BatchHeader, read_records
-from kcli.protocol.control import EndTransactionMarker, decode_control
+from kcli.protocol.control import ControlType, EndTransactionMarker, control_type_of, decode_control
 from kcli.runtime.disk import Buffer, Disk, read_file
 from kcli.storage.transaction_index import AbortedTransaction
 
@@ -99,7 +99,7 @@ class Marker:
 def read_marker(batch: Buffer) -> Marker | None:
     """The marker in a control batch; None when it holds another kind of control record."""
     record = next(iter(read_records(batch)), None)
-    if record is None:
+    if record is None or control_type_of(record.key) not in (ControlType.ABORT, ControlType.COMMIT):
         return None
     try:
         control = decode_control(record.key, record.value)
