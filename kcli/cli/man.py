@@ -52,7 +52,7 @@ def _tool_page(tool: Tool) -> str:
     lines += [".SH DESCRIPTION", *_text(tool.summary)]
     if tool.script:
         lines += _text(f"Stands for {tool.script} of Apache Kafka {KAFKA_VERSION}.")
-    shown = options_of(command.options)
+    shown = options_of(command.options) if command.family is not Family.RAW else []
     if command.subcommands:
         lines += [".SH SUBCOMMANDS"]
         before = {option.name for option in shown}
