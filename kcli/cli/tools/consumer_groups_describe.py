@@ -1,0 +1,289 @@
+"""kafka-consumer-groups --describe: offsets and lag, members, or states of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kcli.cli.java_order import map_order, partition_hash
+from kcli.cli.output import Output, warn
+from kcli.cli.tools.consumer_groups import ConsumerGroupsOptions, chosen_groups
+from kcli.client.admin import AdminClient
+from kcli.client.groups import CommittedOffset, GroupDescription, GroupMember
+from kcli.client.offsets import OffsetSpec
+from kcli.errors import KafkaError
+
+MISSING = "-"
+REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
+TopicPartition = tuple[str, int]
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRow:
+    """One partition: how far the group is, and who reads it."""
+
+    group: str
+    topic: str
+    partition: int
+    leader_epoch: int | None
+    current_offset: int | None
+    log_end_offset: int | None
+    lag: int | None
+    consumer_id: str | None
+    host: str | None
+    client_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """One member."""
+
+    group: str
+    consumer_id: str
+    group_instance_id: str | None
+    host: str
+    client_id: str
+    partitions: int
+    current_epoch: int | None
+    current_assignment: str
+    target_epoch: int | None
+    target_assignment: str
+    upgraded: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class StateRow:
+    """One group."""
+
+    group: str
+    coordinator: str
+    assignment_strategy: str
+    state: str
+    group_epoch: int | None
+    target_assignment_epoch: int | None
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its cells are padded to `width`, or to the longest (None: not padded)."""
+
+    title: str
+    cell: Callable[[Any], object]
+    width: int | None
+    grows: bool = False
+
+
+async def describe(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
+    """Groups in the order of their names, each with a table of its own."""
+    described = await client.describe_groups(await chosen_groups(options, client))
+    groups: list[GroupDescription] = []
+    for each in described.values():
+        if isinstance(each, KafkaError):
+            raise each
+        groups.append(each)
+    groups.sort(key=lambda group: group.group_id)
+    for group in groups:
+        if options.has("members"):
+            _show(output, group, _member_rows(group), _member_columns(group, options.verbose), always=True)
+        elif options.has("state"):
+            _show(output, group, [_state_row(group)], _state_columns(options.verbose), always=True)
+        else:
+            rows = await _offset_rows(client, group)
+            _show(output, group, rows, _offset_columns(options.verbose), always=False)
+
+
+def _show(
+    output: Output, group: GroupDescription, rows: Sequence[Row], columns: list[Column], *, always: bool
+) -> None:
+    """What Kafka says of the group's state, then the table; `always`: also one without rows."""
+    match group.state:
+        case "Dead":
+            output.say(f"\nError: Consumer group '{group.group_id}' does not exist.")
+            return
+        case "Empty":
+            warn(f"\nConsumer group '{group.group_id}' has no active members.")
+        case state if state in REBALANCING:
+            warn(f"\nWarning: Consumer group '{group.group_id}' is rebalancing.")
+    if not rows and not always:
+        return
+    cells = [[str(column.cell(row)) for column in columns] for row in rows]
+    widths = [
+        max([column.width or 0, *(len(line[index]) for line in cells if column.grows)])
+        for index, column in enumerate(columns)
+    ]
+    output.say("")
+    output.say(_line([column.title for column in columns], widths))
+    for row, line in zip(rows, cells, strict=True):
+        output.row(row, _line(line, widths))
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    return " ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+
+
+def _or_missing(value: object) -> object:
+    return MISSING if value is None else value
+
+
+# Offsets
+
+
+async def _offset_rows(client: AdminClient, group: GroupDescription) -> list[OffsetRow]:
+    """The partitions of members, those of the busiest first, then those with offsets that nobody reads."""
+    committed = await _committed(client, group.group_id)
+    owned: list[tuple[TopicPartition, GroupMember | None]] = []
+    for member in sorted(group.members, key=lambda member: -len(member.assignment)):
+        owned += [(partition, member) for partition in map_order(member.assignment, partition_hash)]
+    assigned = {partition for partition, _ in owned}
+    owned += [
+        (partition, None)
+        for partition in map_order((each for each in committed if each not in assigned), partition_hash)
+    ]
+    ends = (
+        await client.list_offsets({partition: OffsetSpec.LATEST for partition, _ in owned}) if owned else {}
+    )
+    rows = []
+    for partition, reader in owned:
+        known = committed.get(partition)
+        end = ends[partition]
+        end_offset = None if isinstance(end, KafkaError) else end.offset
+        current = None if known is None else known.offset
+        rows.append(
+            OffsetRow(
+                group=group.group_id,
+                topic=partition[0],
+                partition=partition[1],
+                leader_epoch=None if known is None else known.leader_epoch,
+                current_offset=current,
+                log_end_offset=end_offset,
+                lag=None if current is None or end_offset is None else end_offset - current,
+                consumer_id=None if reader is None else reader.member_id,
+                host=None if reader is None else reader.host,
+                client_id=None if reader is None else reader.client_id,
+            )
+        )
+    return rows
+
+
+async def _committed(client: AdminClient, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+    found = await client.list_group_offsets(group_id)
+    offsets: dict[TopicPartition, CommittedOffset] = {}
+    for partition, each in found.items():
+        if isinstance(each, KafkaError):
+            raise each
+        if each is not None:
+            offsets[partition] = each
+    return offsets
+
+
+def _offset_columns(verbose: bool) -> list[Column]:
+    epoch = [Column("LEADER-EPOCH", lambda row: _or_missing(row.leader_epoch), 15)] if verbose else []
+    return [
+        Column("GROUP", lambda row: row.group, 15, grows=True),
+        Column("TOPIC", lambda row: row.topic, 15, grows=True),
+        Column("PARTITION", lambda row: row.partition, 10),
+        *epoch,
+        Column("CURRENT-OFFSET", lambda row: _or_missing(row.current_offset), 15),
+        Column("LOG-END-OFFSET", lambda row: _or_missing(row.log_end_offset), 15),
+        Column("LAG", lambda row: _or_missing(row.lag), 15),
+        Column("CONSUMER-ID", lambda row: _or_missing(row.consumer_id), 15, grows=True),
+        Column("HOST", lambda row: _or_missing(row.host), 15, grows=True),
+        Column("CLIENT-ID", lambda row: _or_missing(row.client_id), None),
+    ]
+
+
+# Members
+
+
+def _member_rows(group: GroupDescription) -> list[MemberRow]:
+    """Kafka lists members as its hash table has them; here static ones come first, by instance id."""
+    members = sorted(group.members, key=lambda member: (member.instance_id is None, member.instance_id or ""))
+    return [_member_row(group, member) for member in members]
+
+
+def _member_row(group: GroupDescription, member: GroupMember) -> MemberRow:
+    target = member.target_assignment
+    return MemberRow(
+        group=group.group_id,
+        consumer_id=member.member_id,
+        group_instance_id=member.instance_id,
+        host=member.host,
+        client_id=member.client_id,
+        partitions=len(member.assignment),
+        current_epoch=member.epoch,
+        current_assignment=_assignment_text(member.assignment),
+        target_epoch=None if target is None else group.target_assignment_epoch,
+        target_assignment="" if target is None else _assignment_text(target),
+        upgraded=member.is_upgraded,
+    )
+
+
+def _assignment_text(partitions: Sequence[TopicPartition]) -> str:
+    """`t1:0,1;t2:3`, topics in order."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        by_topic.setdefault(topic, []).append(number)
+    return ";".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in by_topic.items())
+
+
+def _member_columns(group: GroupDescription, verbose: bool) -> list[Column]:
+    columns = [
+        Column("GROUP", lambda row: row.group, 15, grows=True),
+        Column("CONSUMER-ID", lambda row: row.consumer_id, 15, grows=True),
+    ]
+    if any(member.instance_id for member in group.members):
+        columns.append(Column("GROUP-INSTANCE-ID", lambda row: row.group_instance_id or "", 17, grows=True))
+    columns += [
+        Column("HOST", lambda row: row.host, 15, grows=True),
+        Column("CLIENT-ID", lambda row: row.client_id, 15, grows=True),
+        Column("#PARTITIONS", lambda row: row.partitions, 15),
+    ]
+    if verbose:
+        columns += [
+            Column("CURRENT-EPOCH", lambda row: _or_missing(row.current_epoch), 15),
+            Column("CURRENT-ASSIGNMENT", lambda row: row.current_assignment or MISSING, 20, grows=True),
+            Column("TARGET-EPOCH", lambda row: _or_missing(row.target_epoch), 15),
+            Column("TARGET-ASSIGNMENT", lambda row: row.target_assignment or MISSING, 20, grows=True),
+        ]
+        kinds = {member.is_upgraded for member in group.members}
+        if {True, False} <= kinds:
+            columns.append(Column("UPGRADED", lambda row: str(bool(row.upgraded)).lower(), None))
+            return columns
+    # Every format of this table ends in a space, save the one above.
+    columns.append(Column("", lambda row: "", None))
+    return columns
+
+
+# States
+
+
+def _state_row(group: GroupDescription) -> StateRow:
+    node = group.coordinator
+    return StateRow(
+        group=group.group_id,
+        coordinator=f"{node.host}:{node.port}  ({node.id})",
+        assignment_strategy=group.assignor,
+        state=group.state,
+        group_epoch=group.epoch,
+        target_assignment_epoch=group.target_assignment_epoch,
+        members=len(group.members),
+    )
+
+
+def _state_columns(verbose: bool) -> list[Column]:
+    epochs = [
+        Column("GROUP-EPOCH", lambda row: _or_missing(row.group_epoch), 15),
+        Column("TARGET-ASSIGNMENT-EPOCH", lambda row: _or_missing(row.target_assignment_epoch), 25),
+    ]
+    return [
+        Column("GROUP", lambda row: row.group, 15, grows=True),
+        Column("COORDINATOR (ID)", lambda row: row.coordinator, 25, grows=True),
+        Column("ASSIGNMENT-STRATEGY", lambda row: row.assignment_strategy or MISSING, 20),
+        Column("STATE", lambda row: row.state, 20),
+        *(epochs if verbose else []),
+        Column("#MEMBERS", lambda row: row.members, None),
+    ]

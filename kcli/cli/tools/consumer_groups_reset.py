@@ -1,0 +1,256 @@
+"""kafka-consumer-groups --reset-offsets: where the offsets of inactive groups should be, and putting them there."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kcli.cli.java_order import map_order, partition_hash, string_hash
+from kcli.cli.options import Kind, UsageError
+from kcli.cli.output import Output, java_text
+from kcli.cli.tools.consumer_groups import (
+    SCENARIOS,
+    ConsumerGroupsOptions,
+    ExecutionError,
+    chosen_groups,
+    failed,
+)
+from kcli.cli.tools.consumer_groups_plan import NewOffset, Plan, csv_line, read_plan
+from kcli.cli.tools.consumer_groups_time import epoch_ms_of, milliseconds_of
+from kcli.client.admin import AdminClient
+from kcli.client.groups import CommittedOffset
+from kcli.client.offsets import OffsetAt, OffsetSpec
+from kcli.errors import ErrorCode, GroupIdNotFoundException, KafkaError
+
+log = logging.getLogger("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
+
+INACTIVE = ("Empty", "Dead")
+
+TopicPartition = tuple[str, int]
+
+
+async def reset(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
+    """Work out the new offsets of every group, write them if asked to, and show them."""
+    described = await client.describe_groups(await chosen_groups(options, client))
+    plans: dict[str, Plan] = {}
+    for group_id in map_order(described, string_hash):
+        group = described[group_id]
+        if isinstance(group, KafkaError):
+            if not isinstance(group, GroupIdNotFoundException):
+                raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(group)}")
+        elif group.state not in INACTIVE:
+            failed(
+                output,
+                f"Assignments can only be reset if the group '{group_id}' is inactive, "
+                f"but the current state is {group.state}.",
+            )
+            plans[group_id] = {}
+            continue
+        plan = await _Reset(options, client, output, group_id).plan()
+        if options.execute:
+            await _write(client, group_id, plan)
+        plans[group_id] = plan
+    _show(options, output, plans)
+
+
+async def _write(client: AdminClient, group_id: str, plan: Plan) -> None:
+    offsets = {partition: CommittedOffset(offset=offset) for partition, offset in plan.items()}
+    results = await client.alter_group_offsets(group_id, offsets) if offsets else {}
+    for error in results.values():
+        if error is not None:
+            raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(error)}")
+
+
+def _show(options: ConsumerGroupsOptions, output: Output, plans: dict[str, Plan]) -> None:
+    rows = [
+        NewOffset(group_id, topic, number, plans[group_id][topic, number])
+        for group_id in map_order(plans, string_hash)
+        for topic, number in map_order(plans[group_id], partition_hash)
+    ]
+    if options.export:
+        output.rows(rows, lambda row: csv_line(row, with_group=options.only_group is None))
+        output.say("")
+        return
+    output.say("")
+    output.say(f"{'GROUP':<30} {'TOPIC':<30} {'PARTITION':<10} {'NEW-OFFSET':<15}")
+    output.rows(rows, lambda row: f"{row.group:<30} {row.topic:<30} {row.partition:<10} {row.new_offset:<15}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reset:
+    """The reset of one group."""
+
+    options: ConsumerGroupsOptions
+    client: AdminClient
+    output: Output
+    group_id: str
+
+    async def plan(self) -> Plan:
+        """Where each partition of the scope should be, by the one scenario that is given."""
+        options = self.options
+        partitions = await self._scope()
+        if options.to_offset is not None:
+            offset = _long("to-offset", options.to_offset)
+            return await self._in_range(dict.fromkeys(partitions, offset))
+        if options.to_earliest:
+            return await self._log_offsets(partitions, OffsetSpec.EARLIEST)
+        if options.to_latest:
+            return await self._log_offsets(partitions, OffsetSpec.LATEST)
+        if options.shift_by is not None:
+            return await self._shifted(partitions, _long("shift-by", options.shift_by))
+        if options.to_datetime is not None:
+            return await self._since(partitions, _in_java_words(epoch_ms_of, options.to_datetime))
+        if options.by_duration is not None:
+            ago_ms = _in_java_words(milliseconds_of, options.by_duration)
+            return await self._since(partitions, int(time.time() * 1000) - ago_ms)
+        if options.from_file is not None:
+            return await self._from_file(options.from_file)
+        if options.to_current:
+            return await self._current(partitions)
+        scenarios = ", ".join(f"[{name}]" for name in SCENARIOS)
+        raise UsageError(f"Option '[reset-offsets]' requires one of the following scenarios: [{scenarios}]")
+
+    async def _scope(self) -> list[TopicPartition]:
+        if self.options.all_topics:
+            return list(await self._committed())
+        if self.options.topic:
+            partitions, whole_topics = named_partitions(self.options.topic)
+            described = await self.client.describe_topics(whole_topics) if whole_topics else {}
+            for name, topic in described.items():
+                if isinstance(topic, KafkaError):
+                    raise ExecutionError(topic.message)
+                partitions += [(name, each.partition) for each in topic.partitions]
+            return partitions
+        if self.options.from_file is None:
+            raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
+        return []
+
+    async def _shifted(self, partitions: list[TopicPartition], by: int) -> Plan:
+        committed = await self._committed()
+        wanted: Plan = {}
+        for topic, number in partitions:
+            if (topic, number) not in committed:
+                raise UsageError(
+                    f"Cannot shift offset for partition {topic}-{number} since there is no current committed offset"
+                )
+            wanted[topic, number] = committed[topic, number] + by
+        return await self._in_range(wanted)
+
+    async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
+        """The first record since then; the end of a partition that has none, said on stdout."""
+        found = await self._log_offsets(partitions, timestamp_ms)
+        late = map_order((each for each, offset in found.items() if offset < 0), partition_hash)
+        for topic, number in late:
+            self.output.say(
+                f"\nWarn: Partition {number} from topic {topic} is empty. Falling back to latest known offset."
+            )
+        return {**found, **await self._log_offsets(late, OffsetSpec.LATEST)}
+
+    async def _current(self, partitions: list[TopicPartition]) -> Plan:
+        committed = await self._committed()
+        missing = [partition for partition in partitions if partition not in committed]
+        known = {partition: committed[partition] for partition in partitions if partition in committed}
+        return {**known, **await self._log_offsets(missing, OffsetSpec.LATEST)}
+
+    async def _from_file(self, path: str) -> Plan:
+        plans = read_plan(path, self.options.only_group)
+        if self.group_id not in plans:
+            failed(self.output, f"No reset plan for group {self.group_id} found.")
+            return {}
+        return await self._in_range(plans[self.group_id])
+
+    async def _in_range(self, wanted: Plan) -> Plan:
+        """`wanted` with offsets beyond either end of their partition put there."""
+        starts = await self._log_offsets(wanted, OffsetSpec.EARLIEST)
+        ends = await self._log_offsets(wanted, OffsetSpec.LATEST)
+        checked: Plan = {}
+        for partition, offset in wanted.items():
+            name = f"{partition[0]}-{partition[1]}"
+            start, end = starts[partition], ends[partition]
+            if offset > end:
+                log.warning(
+                    "New offset (%d) is higher than latest offset for topic partition %s. Value will be set to %d",
+                    offset,
+                    name,
+                    end,
+                )
+            elif offset < start:
+                log.warning(
+                    "New offset (%d) is lower than earliest offset for topic partition %s. Value will be set to %d",
+                    offset,
+                    name,
+                    start,
+                )
+            checked[partition] = min(max(offset, start), end)
+        return checked
+
+    async def _log_offsets(self, partitions: Iterable[TopicPartition], at: int) -> Plan:
+        wanted = dict.fromkeys(partitions, at)
+        found = await self.client.list_offsets(wanted) if wanted else {}
+        return {partition: _offset_of(partition, result) for partition, result in found.items()}
+
+    async def _committed(self) -> Plan:
+        found = await self.client.list_group_offsets(self.group_id)
+        committed: Plan = {}
+        for partition, each in found.items():
+            if isinstance(each, KafkaError):
+                raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(each)}")
+            if each is not None:
+                committed[partition] = each.offset
+        return committed
+
+
+def _offset_of(partition: TopicPartition, result: OffsetAt | KafkaError) -> int:
+    if not isinstance(result, KafkaError):
+        return result.offset
+    topic, number = partition
+    message = result.message
+    if result.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        message = (
+            f"Failed to fetch metadata for partition {topic}-{number} because metadata for topic `{topic}` "
+            "could not be found"
+        )
+    elif result.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
+        message = f"Failed to fetch metadata for partition {topic}-{number} due to invalid topic `{topic}`"
+    described = java_text(type(result)(message))
+    raise ExecutionError(f"java.util.concurrent.ExecutionException: {described}")
+
+
+def named_partitions(arguments: Iterable[str]) -> tuple[list[TopicPartition], list[str]]:
+    """The partitions that `--topic t:0,1` names, and the topics named whole. Raises UsageError in Kafka's words."""
+    partitions: list[TopicPartition] = []
+    whole_topics: list[str] = []
+    for argument in arguments:
+        topic, *rest = argument.split(":")
+        if not rest:
+            whole_topics.append(topic)
+            continue
+        if len(rest) != 1:
+            raise UsageError(f"Invalid topic arg '{argument}', expected topic name and partitions")
+        for text in rest[0].split(","):
+            try:
+                number = Kind.INTEGER.convert(text)
+            except ValueError:
+                raise UsageError(f"Invalid partition '{text}' specified in topic arg '{argument}''") from None
+            assert isinstance(number, int)
+            partitions.append((topic, number))
+    return partitions, whole_topics
+
+
+def _long(name: str, text: str) -> int:
+    """Kafka converts these only when it comes to use them."""
+    try:
+        value = Kind.LONG.convert(text)
+    except ValueError:
+        raise ExecutionError(f"Cannot parse argument '{text}' of option {name}") from None
+    assert isinstance(value, int)
+    return value
+
+
+def _in_java_words(parse: Callable[[str], int], text: str) -> int:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise ExecutionError(str(error)) from None

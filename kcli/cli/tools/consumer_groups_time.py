@@ -1,0 +1,59 @@
+"""The two ways to name a moment on the command line of kafka-consumer-groups, as Java reads them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+_DATETIME = re.compile(
+    r"(\d{1,4})-(\d{1,2})-(\d{1,2})T(\d{1,2}):(\d{1,2}):(\d{1,2})\.(\d{1,3})(Z|[+-]\d{2}(?::?\d{2})?)",
+    re.ASCII,
+)
+_DURATION = re.compile(
+    r"([+-]?)P(?:([+-]?\d+)D)?(T(?:([+-]?\d+)H)?(?:([+-]?\d+)M)?(?:([+-]?\d+)(?:[.,](\d{0,9}))?S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def epoch_ms_of(text: str) -> int:
+    """`YYYY-MM-DDTHH:mm:ss.sss[Z|±hh[:mm]]`, without a zone UTC, in milliseconds. ValueError in Java's words."""
+    _, separator, clock = text.partition("T")
+    if not separator or not clock:
+        raise ValueError(
+            "java.text.ParseException: Error parsing timestamp. It does not contain a 'T' according to ISO8601 format"
+        )
+    zoned = text if any(mark in clock for mark in "+-Z") else f"{text}Z"
+    match = _DATETIME.fullmatch(zoned)
+    unparseable = ValueError(f'java.text.ParseException: Unparseable date: "{zoned}"')
+    if match is None:
+        raise unparseable
+    year, month, day, hour, minute, second, millisecond = map(int, match.groups()[:7])
+    try:
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=_zone(match[8]))
+    except ValueError:
+        raise unparseable from None
+    return int(moment.timestamp()) * 1000 + millisecond
+
+
+def _zone(text: str) -> timezone:
+    if text == "Z":
+        return UTC
+    minutes = int(text[1:3]) * 60 + int(text[3:].lstrip(":") or 0)
+    return timezone(timedelta(minutes=-minutes if text[0] == "-" else minutes))
+
+
+def milliseconds_of(text: str) -> int:
+    """`PnDTnHnMn.nS` in milliseconds. ValueError in Java's words."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.group(2, 4, 5, 6)) or (match[3] is not None and len(match[3]) == 1):
+        raise ValueError("Text cannot be parsed to a Duration")
+    sign, days, _, hours, minutes, seconds, fraction = match.groups()
+    whole = timedelta(
+        days=int(days or 0), hours=int(hours or 0), minutes=int(minutes or 0), seconds=int(seconds or 0)
+    )
+    nanoseconds = int((fraction or "").ljust(9, "0"))
+    milliseconds = whole // timedelta(milliseconds=1)
+    milliseconds += (
+        -(nanoseconds // 1_000_000) if (seconds or "").startswith("-") else nanoseconds // 1_000_000
+    )
+    return -milliseconds if sign == "-" else milliseconds
