@@ -1,0 +1,121 @@
+"""A controller without a log: decisions are replayed at once, as the shell does after appending."""
+
+from __future__ import annotations
+
+import uuid
+
+from kcli.config.features import supported_ranges
+from kcli.controller.bootstrap import bootstrap_records, first_log_records
+from kcli.controller.controller import Controller
+from kcli.controller.image import MetadataImage, VersionRange
+from kcli.controller.replay import ImageReplayer
+from kcli.controller.settings import ControllerSettings
+from kcli.protocol.messages import broker_heartbeat as hb
+from kcli.protocol.messages import broker_registration as br
+from kcli.protocol.messages import create_topics as ct
+from kcli.runtime.rng import SystemRng
+
+CLUSTER_ID = "Z29sZGVuLWNsdXN0ZXItMQ"
+FEATURES = {
+    "metadata.version": 27,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "transaction.version": 2,
+}
+
+
+class ControllerRig:
+    def __init__(self, features=None, **settings):
+        self.now_ms = 1_000
+        supported = {name: VersionRange(*levels) for name, levels in supported_ranges().items()}
+        self.settings = ControllerSettings(node_id=1, supported_features=supported, **settings)
+        replayer = ImageReplayer(MetadataImage(cluster_id=CLUSTER_ID))
+        self.controller = Controller(replayer, self.settings, SystemRng(7), self.now_ms)
+        self.deltas = []
+        self.replay(first_log_records(bootstrap_records(features or FEATURES), self.settings.static_config))
+
+    @property
+    def image(self):
+        return self.controller.image
+
+    def replay(self, records):
+        records = list(records)
+        if not records:
+            return
+        last = self.controller.next_offset + len(records) - 1
+        delta = self.controller.replay(records, last_offset=last, epoch=1, timestamp_ms=self.now_ms)
+        self.deltas.append(delta)
+
+    def obey(self, decision):
+        self.replay(decision.records)
+        return decision.response
+
+    # Brokers.
+
+    def registration(
+        self, broker_id, *, incarnation=1, rack=None, directories=1, previous_epoch=-1, **changes
+    ):
+        fields = {
+            "broker_id": broker_id,
+            "cluster_id": CLUSTER_ID,
+            "incarnation_id": uuid.UUID(int=broker_id * 1000 + incarnation),
+            "listeners": (br.Listener(name="PLAINTEXT", host=f"host{broker_id}", port=9092),),
+            "features": tuple(
+                br.Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in supported_ranges().items()
+            ),
+            "rack": rack,
+            "log_dirs": tuple(uuid.UUID(int=broker_id * 10_000 + index) for index in range(directories)),
+            "previous_broker_epoch": previous_epoch,
+        }
+        return br.BrokerRegistrationRequest(**{**fields, **changes})
+
+    def register(self, broker_id, **changes):
+        request = self.registration(broker_id, **changes)
+        return self.obey(self.controller.register_broker(request, self.now_ms)).broker_epoch
+
+    def heartbeat(self, broker_id, *, epoch=None, offset=None, fence=False, shut_down=False, offline=()):
+        request = hb.BrokerHeartbeatRequest(
+            broker_id=broker_id,
+            broker_epoch=self.image.brokers[broker_id].epoch if epoch is None else epoch,
+            current_metadata_offset=self.image.offset if offset is None else offset,
+            want_fence=fence,
+            want_shut_down=shut_down,
+            offline_log_dirs=tuple(offline),
+        )
+        return self.obey(self.controller.heartbeat(request, self.now_ms))
+
+    def add_brokers(self, *broker_ids, **changes):
+        for broker_id in broker_ids:
+            self.register(broker_id, **changes)
+            self.heartbeat(broker_id)
+
+    # Topics.
+
+    def create(
+        self, name, partitions=1, replication_factor=1, *, assignments=None, configs=None, validate=False
+    ):
+        topic = creatable(name, partitions, replication_factor, assignments, configs)
+        request = ct.CreateTopicsRequest(topics=(topic,), validate_only=validate)
+        (result,) = self.obey(self.controller.create_topics(request)).topics
+        return result
+
+    def partition(self, topic, number=0):
+        return self.image.partition(topic, number)
+
+
+def creatable(name, partitions=1, replication_factor=1, assignments=None, configs=None):
+    if assignments is not None:
+        partitions = replication_factor = -1
+    return ct.CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        assignments=tuple(
+            ct.CreatableReplicaAssignment(partition_index=index, broker_ids=tuple(replicas))
+            for index, replicas in (assignments or {}).items()
+        ),
+        configs=tuple(
+            ct.CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
+        ),
+    )

@@ -1,0 +1,81 @@
+"""Striped placement: spread over racks and brokers, fenced brokers last and never leading."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcli.controller.placement import UsableBroker, place
+from kcli.errors import InvalidReplicationFactorException
+from kcli.runtime.rng import SystemRng
+
+
+def brokers(count, rack=None, fenced=()):
+    return [UsableBroker(each, rack, each in fenced) for each in range(1, count + 1)]
+
+
+def test_leaders_go_round_the_brokers():
+    placed = place(brokers(3), 6, 2, SystemRng(1))
+    assert Counter(replicas[0] for replicas in placed) == {1: 2, 2: 2, 3: 2}
+    assert Counter(replica for replicas in placed for replica in replicas) == {1: 4, 2: 4, 3: 4}
+
+
+def test_replicas_go_to_different_racks():
+    spread = [UsableBroker(each, "abc"[each % 3], False) for each in range(9)]
+    for replicas in place(spread, 30, 3, SystemRng(2)):
+        assert len({replica % 3 for replica in replicas}) == 3
+
+
+def test_fenced_brokers_fill_up_but_do_not_lead():
+    for replicas in place(brokers(3, fenced=(3,)), 10, 3, SystemRng(3)):
+        assert replicas[2] == 3 and replicas[0] in (1, 2)
+    for replicas in place(brokers(3, fenced=(3,)), 10, 2, SystemRng(3)):
+        assert 3 not in replicas
+
+
+def test_the_start_is_random_and_a_seed_repeats_it():
+    starts = {place(brokers(5), 1, 1, SystemRng(seed))[0][0] for seed in range(40)}
+    assert starts == {1, 2, 3, 4, 5}
+    assert place(brokers(5), 9, 3, SystemRng(8)) == place(brokers(5), 9, 3, SystemRng(8))
+
+
+@pytest.mark.parametrize(
+    ("usable", "factor", "reason"),
+    [
+        (
+            brokers(2),
+            3,
+            "The target replication factor of 3 cannot be reached because only 2 broker(s) are registered",
+        ),
+        (brokers(2, fenced=(1, 2)), 1, "All brokers are currently fenced"),
+        ([], 1, "All brokers are currently fenced"),
+    ],
+)
+def test_refusals(usable, factor, reason):
+    with pytest.raises(InvalidReplicationFactorException) as refused:
+        place(usable, 1, factor, SystemRng(1))
+    assert refused.value.message.startswith(f"Unable to replicate the partition {factor} time(s): {reason}")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.booleans()), min_size=1, max_size=12),
+    st.integers(1, 20),
+    st.integers(0, 1000),
+    st.data(),
+)
+def test_any_cluster_gets_distinct_replicas_with_an_unfenced_leader(layout, partitions, seed, data):
+    usable = [UsableBroker(index, rack, fenced) for index, (rack, fenced) in enumerate(layout)]
+    unfenced = {broker.id for broker in usable if not broker.fenced}
+    if not unfenced:
+        return
+    factor = data.draw(st.integers(1, len(usable)))
+    for replicas in place(usable, partitions, factor, SystemRng(seed)):
+        assert len(replicas) == len(set(replicas)) == factor
+        assert replicas[0] in unfenced
+        if factor <= len(unfenced):
+            leaders_left = [replica for replica in replicas if replica in unfenced]
+            racks = {broker.rack for broker in usable}
+            assert len(leaders_left) == factor or len(racks) > 1
