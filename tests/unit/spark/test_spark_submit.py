@@ -12,6 +12,7 @@ import pytest
 
 from kcli.cli.main import run
 from kcli.spark import submit as submit_module
+from kcli.spark.jobs import export, ingest
 from kcli.spark.submit import (
     SubmitError,
     check_java,
@@ -201,3 +202,31 @@ def test_what_spark_is_started_with(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert shown["PYSPARK_DRIVER_PYTHON"] == sys.executable
     assert lines[-1] == sys.executable  # the workers' Python is this one, and finds kcli
     assert not os.path.exists(shown["SPARK_CONF_DIR"])  # gone with the run
+
+
+def test_the_shipped_defaults_are_options_of_the_jobs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(__file__).resolve().parents[3] / "config" / "pipeline.properties"
+    text = path.read_text().replace("\n#export", "\nexport").replace("\n#ingest", "\ningest")
+    everything = tmp_path / "pipeline.properties"
+    everything.write_text(text)
+    source = tmp_path / "in.csv"
+    source.write_text("id\n1\n")
+    words = ["--config", str(everything), "--topic", "t", "--path", str(source)]
+    options = export.parse([*words, "--format", "json"])
+    assert (options.bootstrap_server, options.format, options.read_committed) == (
+        "localhost:9092",
+        "json",
+        True,
+    )
+    assert options.max_offsets_per_trigger == "1000000"
+    assert ingest.parse([*words, "--format", "csv"]).key_column == "id"
+    assert capsys.readouterr().err == ""  # no key was unknown
+
+
+def test_an_unknown_key_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = tmp_path / "p.properties"
+    settings.write_text("bootstrap.servers=h:1\nexport.colour=red\n")
+    export.parse(["--config", str(settings), "--topic", "t", "--path", "p"])
+    assert capsys.readouterr().err == f"export: {settings}: export.colour is not an option of this job\n"
