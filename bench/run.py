@@ -50,6 +50,11 @@ class Bench:
         self.records = records
         self.figures: list[Figure] = []
 
+    @property
+    def pid(self) -> int:
+        assert self.broker.process is not None
+        return self.broker.process.pid
+
     def add(self, name: str, value: float, unit: str, goal: str = "") -> None:
         figure = Figure(name, value, unit, goal)
         self.figures.append(figure)
@@ -57,7 +62,7 @@ class Bench:
 
     def cpu_s(self) -> float:
         """CPU seconds the broker has used so far."""
-        fields = Path(f"/proc/{self.broker.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
     def topic(self, name: str, partitions: int = PARTITIONS) -> str:
@@ -110,7 +115,7 @@ class Bench:
         if shutil.which("rdkafka_performance"):
             return _rdkafka_performance(
                 "-G", f"bench-{topic}", "-t", topic, "-c", str(count), "-b", self.broker.bootstrap,
-                "-X", "auto.offset.reset=earliest", "-X", "queued.min.messages=1000000", topic,
+                "-X", "auto.offset.reset=earliest", "-X", "queued.min.messages=1000000",
             )  # fmt: skip
         return _python_consume(self.broker.bootstrap, topic, count)
 
@@ -133,7 +138,7 @@ class Bench:
 
     def memory(self) -> None:
         time.sleep(1)
-        status = Path(f"/proc/{self.broker.pid}/status").read_text()
+        status = Path(f"/proc/{self.pid}/status").read_text()
         kilobytes = int(re.search(r"VmRSS:\s+(\d+)", status).group(1))  # type: ignore[union-attr]
         self.add("idle memory", kilobytes / 1024, "MB", "<= 80")
 
@@ -257,7 +262,8 @@ def _on_client_cores() -> None:
 @contextmanager
 def _pinned(broker: BrokerProcess) -> Iterator[None]:
     if len(CORES) > 1:
-        os.sched_setaffinity(broker.pid, CORES[:1])
+        assert broker.process is not None
+        os.sched_setaffinity(broker.process.pid, CORES[:1])
         _on_client_cores()
     try:
         yield
