@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
+from kcli.controller.delta import MetadataDelta
+from kcli.controller.image import MetadataImage
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.failure import write_error
 from kcli.coordinator.group.records import LogRecord, decode, encode
@@ -43,7 +45,7 @@ GroupStep = Callable[[GroupShard, Token, int], GroupReady]
 
 class GroupCoordinator:
     def __init__(self, config: BrokerConfig, clock: Clock, rng: Rng) -> None:
-        self.partition_count = config.integer("offsets.topic.num.partitions")
+        self._partition_count = config.integer("offsets.topic.num.partitions")
         self._config = config
         self._group_config = group_config(config)
         self._clock = clock
@@ -61,7 +63,7 @@ class GroupCoordinator:
     # Which shard
 
     def partition_of(self, group_id: str) -> int:
-        return partition_for(group_id, self.partition_count)
+        return partition_for(group_id, self._partition_count)
 
     def runner(self, group_id: str) -> GroupRunner:
         """The shard that coordinates this group. Raises KafkaError when it is not here, or not yet."""
@@ -147,14 +149,24 @@ class GroupCoordinator:
             codec=Codec(self._config.integer("offsets.topic.compression.codec")),
         )
 
-    # Topics and the end
+    # Metadata
 
-    def topics_deleted(self, topics: Iterable[str]) -> None:
-        """Told by the metadata: offsets of these topics are forgotten, whatever group committed them."""
+    def load(self, image: MetadataImage) -> None:
+        """Told at start, before any leadership. Once the topic exists its number of partitions counts, whatever is
+        configured: every broker must find the same coordinator."""
+        topic = image.topics.topic(GROUP_TOPIC.name)
+        if topic is not None:
+            self._partition_count = len(topic.partitions)
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Told of every change, after the replicas: offsets of deleted topics are forgotten in every group."""
+        self.load(image)
         now_ms = self.now_ms()
-        for topic in topics:
+        for topic in delta.topics_deleted:
             for runner in self._runners.values():
-                runner.take(runner.shard.delete_topic(topic, now_ms))
+                runner.take(runner.shard.delete_topic(topic.name, now_ms))
+
+    # The end
 
     async def stop(self) -> None:
         """Writes what is gathered, answers whoever waits, and refuses the rest."""

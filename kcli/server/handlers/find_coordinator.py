@@ -30,11 +30,14 @@ class CoordinatorType(IntEnum):
     SHARE = 2
 
 
-_TOPICS = {CoordinatorType.GROUP: GROUP_TOPIC, CoordinatorType.TRANSACTION: TRANSACTION_TOPIC}
+_TOPICS: dict[int, InternalTopic] = {
+    CoordinatorType.GROUP: GROUP_TOPIC,
+    CoordinatorType.TRANSACTION: TRANSACTION_TOPIC,
+}
 
 
 def handle(context: RequestContext, request: FindCoordinatorRequest) -> object:
-    topic = _TOPICS.get(CoordinatorType(request.key_type)) if request.key_type in CoordinatorType else None
+    topic = _TOPICS.get(request.key_type)
     if topic is None:
         return _failed(context.api_version, request, ErrorCode.INVALID_REQUEST)
     if topic.name not in context.broker.metadata.topics:
