@@ -11,9 +11,7 @@ import asyncio
 import gc
 import logging
 import socket
-import threading
 import uuid
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -77,8 +75,6 @@ class Broker:
         self.halted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._loop = asyncio.get_running_loop()
         self._background = ThreadPoolExecutor(BACKGROUND_THREADS, "kcli-background")
-        # Checkpoints are written in a thread, and by whoever sets a log aside.
-        self._checkpoints = threading.Lock()
         self._housekeeping: asyncio.Task[None] | None = None
         self._settling: asyncio.Task[None] | None = None
 
@@ -98,7 +94,7 @@ class Broker:
             on_failure=self._directory_failed_in_any_thread,
         )
         self.quorum = Quorum(self.logs, config, clock, rng, on_fatal=self._halt)
-        self.replicas = Replicas(config.node_id, self.logs, self._log_config, self._checkpoints)
+        self.replicas = Replicas(config.node_id, self.logs, self._log_config)
         self.groups = GroupCoordinator(config, clock, rng)
         self.lifecycle = BrokerLifecycle(
             self.quorum,
@@ -174,14 +170,12 @@ class Broker:
             await self.lifecycle.stop()
         await self.sockets.close()
         await self.quorum.stop()
-        await self._loop.run_in_executor(None, self._close_logs, clean)
+        await self._loop.run_in_executor(
+            None, lambda: self.logs.close(clean, broker_epoch=self.lifecycle.epoch)
+        )
         self._background.shutdown(wait=clean)
         elapsed_ms = (self.clock.monotonic() - began) * 1000
         _log.info("[BrokerServer id=%d] shut down completed in %.0f ms", self.node_id, elapsed_ms)
-
-    def _close_logs(self, clean: bool) -> None:
-        with self._checkpoints:
-            self.logs.close(clean, broker_epoch=self.lifecycle.epoch)
 
     async def _bind(self) -> None:
         """Opens every listener; clients that connect are held until `admit`."""
@@ -259,19 +253,19 @@ class Broker:
             Job(
                 "recovery point checkpoint",
                 every("log.flush.offset.checkpoint.interval.ms"),
-                self._checkpoint(logs.checkpoint_recovery_points),
+                logs.checkpoint_recovery_points,
                 True,
             ),
             Job(
                 "log start offset checkpoint",
                 every("log.flush.start.offset.checkpoint.interval.ms"),
-                self._checkpoint(logs.checkpoint_log_start_offsets),
+                logs.checkpoint_log_start_offsets,
                 True,
             ),
             Job(
                 "high watermark checkpoint",
                 every("replica.high.watermark.checkpoint.interval.ms"),
-                self._checkpoint(logs.checkpoint_high_watermarks),
+                logs.checkpoint_high_watermarks,
                 True,
             ),
             Job(
@@ -282,13 +276,6 @@ class Broker:
             Job("file deletion", DELETION_INTERVAL_MS, lambda: logs.delete_due_files(now_ms()), True),
             Job("idle connections", IDLE_CHECK_INTERVAL_MS, self.sockets.close_idle),
         ]
-
-    def _checkpoint(self, write: Callable[[], None]) -> Callable[[], None]:
-        def guarded() -> None:
-            with self._checkpoints:
-                write()
-
-        return guarded
 
     # --- disks
 

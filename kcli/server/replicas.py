@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import NoReturn
 
 from kcli.config.topic import LogConfig
@@ -138,17 +137,9 @@ Listener = Callable[[LeaderPartition, bool], None]
 class Replicas:
     """All partitions of this broker."""
 
-    def __init__(
-        self,
-        node_id: int,
-        logs: LogStore,
-        log_config: Callable[[str], LogConfig],
-        checkpoints: AbstractContextManager[object],
-    ) -> None:
-        """`checkpoints` is held while a log is set aside: that writes the same files as the checkpoints' thread."""
+    def __init__(self, node_id: int, logs: LogStore, log_config: Callable[[str], LogConfig]) -> None:
         self.node_id = node_id
         self.logs = logs
-        self._checkpoints = checkpoints
         self._log_config = log_config
         self._leaders: dict[tuple[str, int], LeaderPartition] = {}
         self._image = MetadataImage()
@@ -190,8 +181,7 @@ class Replicas:
         self._image = image
         for (name, index), log in list(self.logs.logs.items()):
             if name != CLUSTER_METADATA_TOPIC and not self._is_ours(image, name, index, log):
-                with self._checkpoints:
-                    self.logs.make_stray(name, index)
+                self.logs.make_stray(name, index)
         for topic in image.topics:
             for index, partition in topic.partitions.items():
                 self._apply(PartitionDiff(topic.name, topic.topic_id, index, None, partition))
@@ -267,8 +257,7 @@ class Replicas:
     def _drop(self, diff: PartitionDiff) -> None:
         self._stop_leading(diff.topic, diff.partition)
         try:
-            with self._checkpoints:
-                self.logs.delete(diff.topic, diff.partition)
+            self.logs.delete(diff.topic, diff.partition)
         except StorageError as error:
             _log.error("Partition %s-%d cannot be deleted: %s", diff.topic, diff.partition, error)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import struct
-import threading
 import uuid
 from types import SimpleNamespace
 
@@ -88,7 +87,7 @@ class BrokerRig:
             self.clock.now_ms(),
         )
         self.logs = LogStore.open(self.disk, self.clock, [self.directory], node_id=NODE, rng=SystemRng(1))
-        self.replicas = Replicas(NODE, self.logs, self.log_config, threading.Lock())
+        self.replicas = Replicas(NODE, self.logs, self.log_config)
         self.fetch_sessions = Sessions(1000, SystemRng(2))
         self.fetch_max_bytes = 57_671_680
         self.node_id = NODE
