@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from kcli.cli import formatters, rdkafka
-from kcli.cli.options import Command, CommandError, CommonOptions, Kind, UsageError, flag, option
+from kcli.cli.options import Command, CommandError, CommonOptions, Kind, Terminated, UsageError, flag, option
 from kcli.cli.output import Output, warn
 from kcli.errors import ErrorCode
 
@@ -352,7 +352,7 @@ def _java_pattern(text: str) -> str:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    raise Terminated
 
 
 command = Command(

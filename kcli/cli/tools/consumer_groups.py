@@ -39,13 +39,13 @@ SCENARIOS = (
     "shift-by",
 )
 STATES = (
-    "Empty",
-    "Dead",
+    "Stable",
     "CompletingRebalance",
     "PreparingRebalance",
-    "Reconciling",
-    "Stable",
     "Assigning",
+    "Empty",
+    "Reconciling",
+    "Dead",
 )
 TYPES = {"consumer": "Consumer", "classic": "Classic"}
 CONSUMER_PROTOCOLS = ("", "consumer")
@@ -153,10 +153,8 @@ async def run(options: ConsumerGroupsOptions, output: Output) -> None:
             await _action(options)(options, client, output)
     except ExecutionError as error:
         failed(output, f"Executing consumer group command failed due to {error}")
-        warn(str(error))
     except KafkaError as error:
         failed(output, f"Executing consumer group command failed due to {java_text(error)}")
-        warn(java_text(error))
 
 
 def failed(output: Output, message: str) -> None:

@@ -252,9 +252,8 @@ def _member_columns(group: GroupDescription, verbose: bool) -> list[Column]:
         kinds = {member.is_upgraded for member in group.members}
         if {True, False} <= kinds:
             columns.append(Column("UPGRADED", lambda row: str(bool(row.upgraded)).lower(), None))
-            return columns
-    # Every format of this table ends in a space, save the one above.
-    columns.append(Column("", lambda row: "", None))
+    else:
+        columns.append(Column("", lambda row: "", None))  # Kafka's format ends in a space here
     return columns
 
 

@@ -159,7 +159,19 @@ class _Reset:
         if self.group_id not in plans:
             failed(self.output, f"No reset plan for group {self.group_id} found.")
             return {}
-        return await self._in_range(plans[self.group_id])
+        plan = plans[self.group_id]
+        await self._refuse_unknown(plan)
+        return await self._in_range(plan)
+
+    async def _refuse_unknown(self, plan: Plan) -> None:
+        """Topics that do not exist are told at once; listing their offsets would wait for them to be created."""
+        described = (
+            await self.client.describe_topics(dict.fromkeys(topic for topic, _ in plan)) if plan else {}
+        )
+        for partition in plan:
+            topic = described[partition[0]]
+            if isinstance(topic, KafkaError):
+                raise _not_listed(partition, topic)
 
     async def _in_range(self, wanted: Plan) -> Plan:
         """`wanted` with offsets beyond either end of their partition put there."""
@@ -203,19 +215,23 @@ class _Reset:
 
 
 def _offset_of(partition: TopicPartition, result: OffsetAt | KafkaError) -> int:
-    if not isinstance(result, KafkaError):
-        return result.offset
+    if isinstance(result, KafkaError):
+        raise _not_listed(partition, result)
+    return result.offset
+
+
+def _not_listed(partition: TopicPartition, error: KafkaError) -> ExecutionError:
+    """Why the offset of a partition could not be found, as Kafka's admin client says it."""
     topic, number = partition
-    message = result.message
-    if result.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    message = error.message
+    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         message = (
             f"Failed to fetch metadata for partition {topic}-{number} because metadata for topic `{topic}` "
             "could not be found"
         )
-    elif result.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
+    elif error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
         message = f"Failed to fetch metadata for partition {topic}-{number} due to invalid topic `{topic}`"
-    described = java_text(type(result)(message))
-    raise ExecutionError(f"java.util.concurrent.ExecutionException: {described}")
+    return ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(type(error)(message))}")
 
 
 def named_partitions(arguments: Iterable[str]) -> tuple[list[TopicPartition], list[str]]:

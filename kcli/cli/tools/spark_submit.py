@@ -1,7 +1,7 @@
 """spark-submit: run a built-in job, or any Spark job, with the PySpark package's own spark-submit.
 
-Spark's options go to Spark as they are. The options of a built-in job are read here before Spark starts, so that a
-wrong word is told at once and not by a JVM ten seconds later.
+Spark's options go to Spark as they are. The options of a built-in job are read, and its topics looked up, before Spark
+starts, so that a wrong word is told at once and not by a JVM ten seconds later.
 """
 
 from __future__ import annotations
@@ -59,19 +59,21 @@ def help_text() -> str:
 
 
 def _built_in(line: CommandLine) -> int:
-    """Check the job's options here; a dry run ends here as well."""
+    """Check the job's options, and from here also its cluster; a dry run ends with that."""
     job: Any = importlib.import_module(f"kcli.spark.jobs.{line.job}")
     try:
         options = job.parse(line.arguments)
     except SystemExit as exit:  # argparse has said what is wrong, or shown its help
         return exit.code if isinstance(exit.code, int) else 1
+    if options.dry_run or line.is_local:
+        try:
+            plan = job.plan(options)
+        except (KcliError, ValueError) as error:
+            raise CommandError(f"{line.job}: {error}") from None
     if not options.dry_run:
         return submit(line)
-    try:
-        for text in job.plan(options):
-            print(text)
-    except (KcliError, ValueError) as error:
-        raise CommandError(f"{line.job}: {error}") from None
+    for text in plan:
+        print(text)
     return 0
 
 
