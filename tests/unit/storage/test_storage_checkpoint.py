@@ -195,6 +195,8 @@ class TestLeaderEpochs:
         cache.assign(5, 10)
         assert cache.entries == [(0, 0), (5, 10)]
         assert cache.latest_epoch == 5
+        cache.assign(5, 7)
+        assert cache.entries == [(0, 0), (5, 7)]
 
     def test_truncate_end(self) -> None:
         cache = self.cache((0, 0), (2, 10), (4, 20))

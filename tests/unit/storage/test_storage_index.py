@@ -52,6 +52,8 @@ class TestOffsetIndex:
         assert disk.open("/i").size() == 8 * left
         index.append(BASE + 5000, 7)
         assert index.last() == OffsetPosition(BASE + 5000, 7)
+        whole = [(10 * nth + 5, 100 * nth) for nth in range(left)]
+        assert index.entries.entries() == [*whole, (5000, 7)]
 
     def test_full(self) -> None:
         index = offset_index(SimDisk())

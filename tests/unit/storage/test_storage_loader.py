@@ -144,6 +144,14 @@ class TestClean:
             f"{nth:020d}.snapshot" for nth in (15, 20, 23)
         ]
 
+    def test_an_epoch_without_records_is_forgotten(self) -> None:
+        made = rig()
+        log = filled(made)
+        log.append_leader_epoch(4)
+        log.close(clean=True)
+        assert content_of(made, "leader-epoch-checkpoint") == b"0\n2\n0 0\n4 23\n"
+        assert made.load(clean=True).leader_epochs.entries == [(0, 0)]
+
 
 class TestUnclean:
     @pytest.mark.parametrize("cut", range(1, BATCH))

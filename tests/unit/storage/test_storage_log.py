@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -256,6 +258,19 @@ class TestRolling:
         assert log.maybe_roll(START_MS + 1001)
 
 
+class TestIndexing:
+    def test_an_entry_when_more_than_the_interval_was_written(self) -> None:
+        size = len(batch_of([b"x"]))
+        for interval, positions in (
+            (size, [2 * size, 4 * size]),
+            (size - 1, [size, 2 * size, 3 * size, 4 * size]),
+        ):
+            log = rig(index_interval_bytes=interval).create()
+            for _ in range(5):
+                append(log, batch_of([b"x"]))
+            assert [position for _, position in log.segments[0].offset_index.entries.entries()] == positions
+
+
 class TestRead:
     def filled(self, *, batches: int = 700, **config: object) -> PartitionLog:
         log = rig(**config).create()
@@ -384,6 +399,19 @@ class TestCutting:
         log.truncate_to(7)
         assert log.size_bytes == len(batch_of(numbered(5)))
 
+    def test_truncate_takes_times_back(self) -> None:
+        log = rig(index_interval_bytes=0).create()
+        for ms in (10, 5, 20, 30):
+            append(log, batch_of([b"x"], timestamp_ms=START_MS + ms))
+        log.truncate_to(2)
+        found = log.offset_of_max_timestamp()
+        assert found is not None
+        assert (found.offset, found.timestamp_ms) == (0, START_MS + 10)
+        assert [offset for _, offset in log.segments[0].time_index.entries.entries()] == [0]
+        log.truncate_to(1)
+        append(log, batch_of([b"x"], timestamp_ms=START_MS + 15))
+        assert log.offset_of_max_timestamp() != found
+
     def test_start_elsewhere(self) -> None:
         log = self.filled()
         log.truncate_fully_and_start_at(100)
@@ -440,3 +468,43 @@ class TestDurability:
         ):
             with pytest.raises(StorageError, match="offline"):
                 work()
+
+
+def test_flushes_and_reads_in_threads_while_the_owner_appends(tmp_path: Path) -> None:
+    made = LogRig(
+        SystemDisk(),
+        str(tmp_path),
+        LogConfig(internal_segment_bytes=20_000, index_interval_bytes=100),
+        handle_capacity=3,
+    )
+    log = made.create()
+    done = threading.Event()
+
+    def flush() -> None:
+        while not done.is_set():
+            log.flush()
+
+    def read() -> int:
+        reads = 0
+        while not done.is_set():
+            end = log.log_end_offset
+            piece = log.read(reads * 7919 % (end + 1), 3000, end_offset=end).read()
+            assert sum(header.size_bytes for _, header in iter_batches(piece)) == len(piece)
+            reads += 1
+        return reads
+
+    with ThreadPoolExecutor(3) as threads:
+        workers = [threads.submit(flush), threads.submit(read), threads.submit(read)]
+        try:
+            for nth in range(2000):
+                append(log, batch_of([b"%d" % nth]))
+        finally:
+            done.set()
+        assert workers[0].result() is None
+        assert workers[1].result() > 0
+    log.flush()
+    assert log.recovery_point == 2000
+    assert contents(log) == list(enumerate(numbered(2000)))
+    log.close(clean=False)
+    before = [segment.offset_index.entries.entries() for segment in made.load(clean=True).segments]
+    assert [segment.offset_index.entries.entries() for segment in made.load(clean=False).segments] == before

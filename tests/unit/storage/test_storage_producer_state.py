@@ -117,6 +117,14 @@ class TestSequences:
         with pytest.raises(InvalidProducerEpochException):
             produce(log, 1, epoch=0)
 
+    def test_batches_of_an_older_epoch_are_no_duplicates(self, log: PartitionLog) -> None:
+        produce(log, 0)
+        produce(log, 1, count=2)
+        produce(log, 0, epoch=1)
+        with pytest.raises(OutOfOrderSequenceException):
+            produce(log, 1, count=3, epoch=0 + 2)
+        assert not produce(log, 1, count=2, epoch=1).duplicate
+
     def test_a_duplicate_on_a_log_append_time_topic_has_its_time(self) -> None:
         rig = LogRig(SimDisk())
         log = rig.create()
