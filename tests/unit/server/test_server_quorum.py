@@ -1,0 +1,465 @@
+"""The metadata quorum on a disk: first start, restarts, crashes, snapshots, and a disk that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from quorum_rig import LOG_DIR, ManualClock, QuorumRig, broker_config
+
+from kcli.controller.bootstrap import encode_records
+from kcli.controller.image import CLUSTER_DEFAULT, LeaderRecoveryState
+from kcli.errors import ErrorCode, NotControllerException, StorageError
+from kcli.protocol.batch import Record, encode_batch, iter_batches, read_records
+from kcli.protocol.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord, decode_control
+from kcli.protocol.messages import create_topics as ct
+from kcli.protocol.messages import update_features as uf
+from kcli.protocol.records.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
+    NoOpRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    TopicRecord,
+    decode_metadata_record,
+)
+from kcli.raft.node import QuorumError
+from kcli.raft.snapshot import SnapshotId, decode_snapshot
+from kcli.runtime.disk import read_file, replace_file
+
+LOG = f"{LOG_DIR}/{0:020d}.log"
+
+
+async def until(holds):
+    while not holds():  # noqa: ASYNC110  (the product has no event for what tests wait for)
+        await asyncio.sleep(0.005)
+
+
+def run(story):
+    return asyncio.run(asyncio.wait_for(story(), 20))
+
+
+def batches(disk):
+    """(epoch, [record, …]) of each batch of the log."""
+    content = read_file(disk, LOG)
+    for position, header in iter_batches(content):
+        records = list(read_records(content, position))
+        if header.is_control:
+            yield header.partition_leader_epoch, [decode_control(each.key, each.value) for each in records]
+        else:
+            yield header.partition_leader_epoch, [decode_metadata_record(each.value)[0] for each in records]
+
+
+def kinds(disk):
+    return [
+        [type(record).__name__.removesuffix("Record") for record in records] for _, records in batches(disk)
+    ]
+
+
+def test_a_new_cluster_is_written_as_kafka_writes_it():
+    async def story():
+        async with QuorumRig() as rig:
+            image = rig.quorum.image
+            assert image.config(CLUSTER_DEFAULT) == {"min.insync.replicas": "1"}
+            assert not image.brokers[1].fenced
+            assert rig.lifecycle.epoch == image.brokers[1].epoch
+        assert kinds(rig.disk) == [
+            ["LeaderChangeMessage", "KRaftVersion", "Voters"],
+            [
+                "BeginTransaction",
+                "FeatureLevel",
+                "FeatureLevel",
+                "FeatureLevel",
+                "FeatureLevel",
+                "Config",
+                "EndTransaction",
+            ],
+            ["RegisterController"],
+            ["RegisterBroker"],
+            ["BrokerRegistrationChange"],
+            ["BrokerRegistrationChange"],
+        ]
+
+    run(story)
+
+
+def test_each_start_begins_an_epoch_and_repeats_nothing():
+    async def story():
+        rig = await QuorumRig().start()
+        rig = await rig.again()
+        assert rig.quorum.raft.epoch == 2
+        rig = await rig.again()
+        state = json.loads(read_file(rig.disk, f"{LOG_DIR}/quorum-state"))
+        assert (state["leaderId"], state["leaderEpoch"], state["votedId"]) == (1, 3, -1)
+        await rig.stop()
+        written = [record for _, records in batches(rig.disk) for record in records]
+        for kind, count in (
+            (LeaderChangeMessage, 3),
+            (KRaftVersionRecord, 1),
+            (VotersRecord, 1),
+            (BeginTransactionRecord, 1),
+            (RegisterControllerRecord, 3),
+            (RegisterBrokerRecord, 3),
+        ):
+            assert sum(isinstance(record, kind) for record in written) == count
+
+    run(story)
+
+
+def test_static_voters_need_no_voters_in_the_log():
+    async def story():
+        async with QuorumRig(
+            **{"controller.quorum.voters": "1@h:9093", "controller.quorum.bootstrap.servers": ""}
+        ) as rig:
+            await rig.create("t")
+        assert kinds(rig.disk)[0] == ["LeaderChangeMessage"]
+        state = json.loads(read_file(rig.disk, f"{LOG_DIR}/quorum-state"))
+        assert (state["data_version"], state["currentVoters"]) == (0, [{"voterId": 1}])
+
+    run(story)
+
+
+def test_answers_come_after_the_listeners_and_the_image():
+    async def story():
+        async with QuorumRig() as rig:
+            result = await rig.create("t", 3)
+            assert result.error_code is ErrorCode.NONE
+            delta, image = rig.seen[-1]
+            assert image is rig.quorum.image and "t" in image.topics
+            assert [diff.partition for diff in delta.partitions_changed()] == [0, 1, 2]
+            assert rig.quorum.high_watermark == rig.quorum.log.end_offset == image.offset + 1
+
+    run(story)
+
+
+def test_a_failing_listener_does_not_keep_others_from_hearing(caplog):
+    async def story():
+        async with QuorumRig() as rig:
+            heard = []
+            rig.quorum.subscribe(lambda _delta, _image: 1 / 0)
+            rig.quorum.subscribe(lambda _delta, image: heard.append(image))
+            await rig.create("t")
+            assert "t" in heard[-1].topics
+
+    run(story)
+    assert "A listener failed" in caplog.text
+
+
+def test_requests_together_share_flushes_and_all_are_answered():
+    async def story():
+        async with QuorumRig() as rig:
+            results = await asyncio.gather(*(rig.create(f"t{nth}") for nth in range(50)), rig.create("t0"))
+            codes = [result.error_code for result in results]
+            assert codes == [ErrorCode.NONE] * 50 + [ErrorCode.TOPIC_ALREADY_EXISTS]
+            assert len(rig.quorum.image.topics) == 50
+
+    run(story)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_was_answered_survives_a_crash(seed):
+    async def story():
+        rig = await QuorumRig().start()
+        await rig.create("kept", 2, **{"retention.ms": "5"})
+        last_epoch = rig.quorum.raft.epoch
+        rig = await rig.crash(seed)
+        image = rig.quorum.image
+        assert image.topic_config("kept") == {"retention.ms": "5"}
+        assert rig.quorum.raft.epoch > last_epoch
+        # It stopped without a word, so its replicas had to be taken on trust (KIP-966).
+        partition = image.partition("kept", 1)
+        assert (partition.leader, partition.isr) == (1, (1,))
+        assert partition.recovery_state is LeaderRecoveryState.RECOVERING
+        await rig.stop()
+
+    run(story)
+
+
+def test_a_clean_stop_is_believed():
+    async def story():
+        rig = await QuorumRig().start()
+        await rig.create("t")
+        rig = await rig.again()
+        partition = rig.quorum.image.partition("t", 0)
+        assert (partition.leader, partition.leader_epoch) == (1, 2)
+        assert partition.recovery_state is LeaderRecoveryState.RECOVERED
+        await rig.stop()
+        last = [records for _, records in batches(rig.disk)][-2:]
+        assert (
+            isinstance(last[0][0], BrokerRegistrationChangeRecord) and last[0][0].in_controlled_shutdown == 1
+        )
+        assert isinstance(last[1][0], BrokerRegistrationChangeRecord) and last[1][0].fenced == 1
+
+    run(story)
+
+
+def test_an_unfinished_transaction_is_aborted():
+    async def story():
+        rig = await QuorumRig().start()
+        records = [BeginTransactionRecord(name="half"), TopicRecord(name="ghost")]
+        values = encode_records(records, 27)
+        await rig.stop()
+        content = read_file(rig.disk, LOG)
+        (_, last) = list(iter_batches(content))[-1]
+        batch = encode_batch(
+            [Record(value=value, timestamp_ms=1) for value in values],
+            base_offset=last.next_offset,
+            leader_epoch=last.partition_leader_epoch,
+        )
+        replace_file(rig.disk, LOG, content + batch)
+        rig = await QuorumRig(rig.disk, rig.clock).start()
+        assert "ghost" not in rig.quorum.image.topics
+        await rig.create("real")
+        assert rig.quorum.image.topics.names == ("real",)
+        await rig.stop()
+        assert any(
+            isinstance(record, AbortTransactionRecord)
+            for _, records in batches(rig.disk)
+            for record in records
+        )
+
+    run(story)
+
+
+def test_idle_records_keep_the_high_watermark_moving():
+    async def story():
+        async with QuorumRig(**{"metadata.max.idle.interval.ms": "10"}) as rig:
+            before = rig.quorum.high_watermark
+            await until(lambda: rig.quorum.high_watermark >= before + 3)
+            heard = len(rig.seen)
+            await asyncio.sleep(0.03)
+            assert len(rig.seen) == heard, "nothing changed, so nobody is told"
+        assert NoOpRecord in [type(records[0]) for _, records in batches(rig.disk)]
+
+    run(story)
+
+
+# Snapshots.
+
+
+def test_a_snapshot_is_written_read_and_replaces_the_log_before_it():
+    async def story():
+        rig = await QuorumRig().start()
+        await rig.create("t", 2, **{"retention.ms": "5"})
+        image = rig.quorum.image
+        await rig.quorum.take_snapshot()
+        name = SnapshotId(image.offset + 1, 1).file_name
+        snapshot = decode_snapshot(read_file(rig.disk, f"{LOG_DIR}/{name}"), name)
+        assert (snapshot.kraft_version, len(snapshot.voters.voters)) == (1, 1)
+        assert snapshot.last_contained_log_timestamp_ms == image.timestamp_ms
+        await rig.quorum.take_snapshot()
+        assert len(rig.quorum.log.snapshots) == 2, "the same image makes no second snapshot"
+        await rig.create("u")
+        rig = await rig.again()
+        assert rig.quorum.image.topics.names == ("t", "u")
+        assert rig.quorum.image.topic_config("t") == {"retention.ms": "5"}
+        await rig.stop()
+
+    run(story)
+
+
+def test_enough_records_make_a_snapshot_due():
+    async def story():
+        async with QuorumRig(**{"metadata.log.max.record.bytes.between.snapshots": "5000"}) as rig:
+            assert not rig.quorum._wants_snapshot()
+            for nth in range(30):
+                await rig.create(f"t{nth}")
+            assert rig.quorum._wants_snapshot()
+            await rig.quorum.take_snapshot()
+            assert not rig.quorum._wants_snapshot()
+
+    run(story)
+
+
+def test_time_makes_a_snapshot_due():
+    async def story():
+        clock = ManualClock()
+        async with QuorumRig(clock=clock, **{"metadata.log.max.snapshot.interval.ms": "60000"}) as rig:
+            assert not rig.quorum._wants_snapshot()
+            clock.time_ms += 60_000
+            assert rig.quorum._wants_snapshot()
+
+    run(story)
+
+
+def test_old_snapshots_and_the_log_before_them_go():
+    async def story():
+        rig = await QuorumRig().start()
+        for name in ("a", "b", "c"):
+            await rig.create(name)
+            await rig.quorum.take_snapshot()
+            rig.quorum.log.log.roll()
+        log = rig.quorum.log
+        assert len(log.snapshots) == 4
+        log.clean(retention_bytes=-1, retention_ms=-1)
+        assert len(log.snapshots) == 4
+        log.clean(retention_bytes=0, retention_ms=-1)
+        (kept,) = log.snapshots
+        assert log.log.log_start_offset == kept.end_offset
+        assert [name for name in rig.files() if name.endswith(".checkpoint")] == [kept.file_name]
+        await rig.create("d")
+        rig = await rig.again()
+        assert rig.quorum.image.topics.names == ("a", "b", "c", "d")
+        assert rig.quorum.raft.voters.ids == (1,)
+        await rig.stop()
+
+    run(story)
+
+
+def test_snapshots_go_when_they_are_old_but_never_the_last():
+    async def story():
+        async with QuorumRig() as rig:
+            await rig.create("a")
+            await rig.quorum.take_snapshot()
+            await rig.create("b")
+            await rig.quorum.take_snapshot()
+            rig.clock.time_ms += 1_000_000
+            rig.quorum.log.clean(retention_bytes=-1, retention_ms=999_999)
+            assert len(rig.quorum.log.snapshots) == 1
+
+    run(story)
+
+
+def test_what_a_crash_left_half_done_is_removed():
+    async def story():
+        rig = await QuorumRig().start()
+        await rig.stop()
+        for name in ("x.checkpoint.part", f"{5:020d}-{1:010d}.checkpoint.deleted"):
+            replace_file(rig.disk, f"{LOG_DIR}/{name}", b"?")
+        rig = await QuorumRig(rig.disk, rig.clock).start()
+        assert not [name for name in rig.files() if name.endswith((".part", ".deleted"))]
+        await rig.stop()
+
+    run(story)
+
+
+def test_a_snapshot_beyond_the_log_is_what_counts():
+    async def story():
+        rig = await QuorumRig().start()
+        await rig.create("t")
+        await rig.quorum.take_snapshot()
+        newest = rig.quorum.log.snapshots[-1]
+        await rig.stop()
+        content = read_file(rig.disk, LOG)
+        (position, _) = list(iter_batches(content))[2]
+        replace_file(rig.disk, LOG, content[:position])
+        rig = await QuorumRig(rig.disk, rig.clock).start()
+        assert "t" in rig.quorum.image.topics
+        assert rig.quorum.log.log.log_start_offset == newest.end_offset
+        await rig.stop()
+
+    run(story)
+
+
+def test_a_broken_snapshot_is_named():
+    async def story():
+        rig = await QuorumRig().start()
+        await rig.create("t")
+        await rig.quorum.take_snapshot()
+        path = f"{LOG_DIR}/{rig.quorum.log.snapshots[-1].file_name}"
+        await rig.stop()
+        replace_file(rig.disk, path, read_file(rig.disk, path)[:-3])
+        with pytest.raises(StorageError, match=r"\.checkpoint is cut short"):
+            await QuorumRig(rig.disk, rig.clock).start()
+
+    run(story)
+
+
+# What goes wrong.
+
+
+def test_a_disk_that_fails_ends_the_quorum():
+    async def story():
+        rig = await QuorumRig().start()
+        rig.disk.fail("sync", LOG_DIR)
+        with pytest.raises(NotControllerException):
+            await rig.create("t")
+        assert len(rig.fatal) == 1
+        with pytest.raises(NotControllerException, match="cannot be written"):
+            await rig.create("u")
+        assert "t" not in rig.quorum.image.topics, "what was not committed is not shown"
+        await rig.abandon()
+
+    run(story)
+
+
+def test_a_directory_without_voters_cannot_start():
+    async def story():
+        rig = await QuorumRig().start()
+        await rig.stop()
+        for name in rig.files():
+            rig.disk.remove(f"{LOG_DIR}/{name}")
+        with pytest.raises(QuorumError, match="no voters"):
+            await QuorumRig(rig.disk, rig.clock).start()
+
+    run(story)
+
+
+def test_after_stop_nothing_is_decided():
+    async def story():
+        rig = await QuorumRig().start()
+        await rig.stop()
+        with pytest.raises(NotControllerException):
+            await rig.create("t")
+
+    run(story)
+
+
+def test_topics_made_in_the_background_are_made_once():
+    async def story():
+        async with QuorumRig() as rig:
+            topic = ct.CreatableTopic(name="t", num_partitions=-1, replication_factor=-1)
+            bad = ct.CreatableTopic(name="bad", num_partitions=-1, replication_factor=5)
+            rig.quorum.create_in_background([topic])
+            rig.quorum.create_in_background([topic, bad])
+            await until(lambda: "t" in rig.quorum.image.topics and not rig.quorum._background)
+        created = [
+            record
+            for _, records in batches(rig.disk)
+            for record in records
+            if isinstance(record, TopicRecord)
+        ]
+        assert [record.name for record in created] == ["t"]
+
+    run(story)
+
+
+def test_features_and_producer_ids_go_through_the_log():
+    async def story():
+        rig = await QuorumRig().start()
+        assert await rig.quorum.allocate_producer_ids() == (0, 1000)
+        update = uf.FeatureUpdateKey(feature="share.version", max_version_level=1, upgrade_type=1)
+        response = await rig.quorum.update_features(uf.UpdateFeaturesRequest(feature_updates=(update,)))
+        assert response.error_code is ErrorCode.NONE
+        rig = await rig.again()
+        assert rig.quorum.image.features["share.version"] == 1
+        assert await rig.quorum.allocate_producer_ids() == (1000, 1000)
+        await rig.stop()
+
+    run(story)
+
+
+def test_a_broker_the_controller_forgot_registers_again():
+    async def story():
+        from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest
+
+        async with QuorumRig(**{"broker.heartbeat.interval.ms": "10"}) as rig:
+            epoch = rig.lifecycle.epoch
+            await rig.quorum.unregister_broker(UnregisterBrokerRequest(broker_id=1))
+            await until(lambda: rig.lifecycle.epoch > epoch and not rig.quorum.image.brokers[1].fenced)
+            assert rig.lifecycle.epoch == rig.quorum.image.brokers[1].epoch
+
+    run(story)
+
+
+def test_the_settings_of_the_controller_are_those_of_its_node():
+    from kcli.server.quorum import controller_settings
+
+    settings = controller_settings(
+        broker_config(**{"num.partitions": "7", "delete.topic.enable": "false"}), 1
+    )
+    assert (settings.num_partitions, settings.delete_topic_enable) == (7, False)
+    assert settings.supported_features["metadata.version"].max_version == 27
+    assert settings.static_config["num.partitions"] == "7"
