@@ -39,8 +39,8 @@ READ_COMMITTED = 1
 MAX_FRAME_BYTES = 1 << 30
 """Far above any answer we ask for (fetches are tens of megabytes); below what stray protocols spell as a size."""
 
-BOOTSTRAP_SECONDS = 10.0
-"""How long to look for any bootstrap server: a wrong address should be told soon."""
+BOOTSTRAP_SECONDS = 5.0
+"""How long to look for any broker in one go: a wrong address should be told soon."""
 
 FIRST_BACKOFF_SECONDS = 0.1
 LAST_BACKOFF_SECONDS = 1.0
@@ -357,7 +357,9 @@ class Cluster:
                 except OSError as error:
                     failures.append(f"{host}:{port}: {error}")
             if time.monotonic() + backoff > deadline:
-                raise UnreachableError(f"no broker can be reached ({'; '.join(failures)})")
+                said = f"no broker can be reached ({'; '.join(failures)})"
+                # A cluster that was there may restart: the caller's patience counts. One that never was is misspelt.
+                raise ConnectionError(said) if self._nodes else UnreachableError(said)
             time.sleep(backoff)
             backoff = min(2 * backoff, LAST_BACKOFF_SECONDS)
 

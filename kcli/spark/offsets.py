@@ -100,6 +100,19 @@ def _by_time(
     return {part: ends[part].offset if part in ends else found[part].offset for part in parts}
 
 
+def within_logs(cluster: Cluster, ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
+    """Ends that the user named cut to where the logs end; waiting for records to come is for streams."""
+    named = [each.part for each in ranges if options.end.offsets.get(each.part, LATEST) >= 0]
+    ends = cluster.list_offsets(dict.fromkeys(named, LATEST)) if named else {}
+    checked = []
+    for each in ranges:
+        last = ends[each.part].offset if each.part in ends else each.end
+        if each.end > last:
+            data_loss(options, f"{each.part} ends at offset {last}, before the wanted end {each.end}")
+        checked.append(OffsetRange(each.part, each.start, min(each.end, last)))
+    return checked
+
+
 def split(ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
     """Tasks: one per range, or more where `minPartitions` or `maxRecordsPerPartition` ask for it."""
     ranges = [each for each in ranges if len(each)]

@@ -48,6 +48,7 @@ from kcli.spark.offsets import (
     stream_ranges,
     subscribed,
     to_json,
+    within_logs,
 )
 from kcli.spark.options import SourceOptions, sink_options, source_options
 
@@ -121,7 +122,8 @@ class KcliReader(DataSourceReader):
             late = options.latest_if_no_offset
             start = resolve(cluster, parts, options.start, latest_if_no_offset=late, name="startingOffsets")
             end = resolve(cluster, parts, options.end, latest_if_no_offset=True, name="endingOffsets")
-        ranges = [OffsetRange(part, start[part], end[part]) for part in parts]
+            ranges = [OffsetRange(part, start[part], end[part]) for part in parts]
+            ranges = within_logs(cluster, ranges, options)
         return [RangePartition(each) for each in split(ranges, options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

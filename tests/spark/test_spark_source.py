@@ -82,6 +82,10 @@ def test_positions_and_a_schema_of_ones_own(spark: SparkSession, broker: BrokerP
     assert counts(startingTimestamp=str(1_700_000_000_000 + 45_000)) == {0: 55, 1: 5}
     by_time = json.dumps({name: {"0": 1_700_000_080_000, "1": 1_700_000_040_000}})
     assert counts(startingOffsetsByTimestamp=by_time, endingTimestamp="1700000090000") == {0: 10, 1: 10}
+    beyond = json.dumps({name: {"0": 101, "1": 50}})
+    with pytest.raises(Exception, match=f"{name}-0 ends at offset 100, before the wanted end 101"):
+        counts(endingOffsets=beyond)
+    assert counts(endingOffsets=beyond, failOnDataLoss="false") == {0: 100, 1: 50}
     values = read(spark, broker, "value binary", subscribe=name, startingOffsets=starts, endingOffsets=ends)
     assert sorted(row.value for row in values.collect())[-1] == b"v94"
 
