@@ -20,6 +20,7 @@ from kcli.cli.options import (
     OnParseError,
     ParseError,
     Run,
+    Terminated,
     UsageError,
     VersionRequested,
 )
@@ -28,6 +29,7 @@ from kcli.cli.registry import TOOLS, Tool
 
 COMPLETION = "_KCLI_COMPLETE"  # how a shell asks Typer for completions
 INTERRUPTED = 130  # 128 + SIGINT, as the shell and the JVM have it
+TERMINATED = 143  # 128 + SIGTERM
 
 
 def main() -> None:
@@ -61,6 +63,8 @@ def run_tool(tool: Tool, argv: list[str]) -> int:
         code = run_command(tool.load(), argv)
         sys.stdout.flush()
         return code
+    except Terminated:
+        return TERMINATED
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

@@ -269,6 +269,10 @@ class ParseError(UsageError):
         self.hint = hint
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, for a tool that has something to finish first: it clears up as after Ctrl-C."""
+
+
 class HelpRequested(Exception):
     """`--help`, or a bare call that shows it."""
 

@@ -15,6 +15,7 @@ from kcli.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from kcli.client.client import Client
+    from kcli.protocol.messages.metadata import MetadataResponse
 
 R = TypeVar("R")
 TopicPartition = tuple[str, int]
@@ -101,7 +102,7 @@ async def list_offsets(
             for each in topic.partitions
         }
 
-    return await _by_leader(client, "listOffsets", list(wanted), ask)
+    return await _by_leader(client, "listOffsets", list(wanted), ask, wait_for_topics=False)
 
 
 async def delete_records(
@@ -131,7 +132,7 @@ async def delete_records(
             for each in topic.partitions
         }
 
-    return await _by_leader(client, "deleteRecords", list(before), ask)
+    return await _by_leader(client, "deleteRecords", list(before), ask, wait_for_topics=True)
 
 
 async def describe_log_dirs(
@@ -177,30 +178,38 @@ async def _by_leader(
     name: str,
     partitions: list[TopicPartition],
     ask: Callable[[int, list[TopicPartition]], Awaitable[dict[TopicPartition, R | KafkaError]]],
+    *,
+    wait_for_topics: bool,
 ) -> dict[TopicPartition, R | KafkaError]:
     """Ask each partition's leader; a partition whose leader has moved or is unknown is asked again, alone.
 
-    A partition that does not exist has no leader until it is created: it ends with TimeoutException, as in Kafka.
+    A partition that does not exist has no leader until it is created: it ends with TimeoutException, as in Kafka; so
+    does a topic that does not exist, unless `wait_for_topics` is false.
     """
     found: dict[TopicPartition, R | KafkaError] = {}
     left = dict.fromkeys(partitions)
 
     async def attempt() -> None:
-        by_leader: dict[int, list[TopicPartition]] = {}
         with looking_up():
-            leaders, missing = await _leaders(client, list(left))
-        for partition, leader in leaders.items():
-            by_leader.setdefault(leader, []).append(partition)
+            metadata = await client.metadata(sorted({topic for topic, _ in left}))
+        if not wait_for_topics:
+            found.update(_of_unknown_topics(metadata, left))
+        missing = _problem(metadata)
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition, leader in _leaders(metadata).items():
+            if partition in left and partition not in found:
+                by_leader.setdefault(leader, []).append(partition)
         for leader, part in by_leader.items():
             for partition, result in (await ask(leader, part)).items():
                 if isinstance(result, KafkaError) and result.retriable:
                     missing = result
-                    continue
-                left.pop(partition, None)
-                found[partition] = result
+                else:
+                    found[partition] = result
+        for partition in found:
+            left.pop(partition, None)
         if left:
             with looking_up():
-                raise missing or error_for(ErrorCode.LEADER_NOT_AVAILABLE)
+                raise missing or error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     try:
         await client.call(f"{name}(api=METADATA)", attempt)
@@ -209,21 +218,37 @@ async def _by_leader(
     return found
 
 
-async def _leaders(
-    client: Client, partitions: list[TopicPartition]
-) -> tuple[dict[TopicPartition, int], KafkaError | None]:
-    """The leaders that are known, and why another is not."""
-    response = await client.metadata(sorted({topic for topic, _ in partitions}))
-    known: dict[TopicPartition, int] = {}
-    problem: KafkaError | None = None
-    wanted = set(partitions)
-    for topic in response.topics:
+def _of_unknown_topics(
+    metadata: MetadataResponse, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, KafkaError]:
+    unknown = {
+        topic.name for topic in metadata.topics if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    }
+    return {
+        (topic, number): error_for(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"Failed to fetch metadata for partition {topic}-{number} because metadata for topic `{topic}` "
+            "could not be found",
+        )
+        for topic, number in partitions
+        if topic in unknown
+    }
+
+
+def _problem(metadata: MetadataResponse) -> KafkaError | None:
+    """Why a topic's leaders are not known yet. Raises what will not pass by waiting."""
+    problem = None
+    for topic in metadata.topics:
         problem = error_of(topic.error_code) or problem
         if problem is not None and not problem.retriable:
             raise problem
-        for each in topic.partitions:
-            if (topic.name or "", each.partition_index) in wanted and each.leader_id >= 0:
-                known[topic.name or "", each.partition_index] = each.leader_id
-    if problem is None and len(known) < len(wanted):
-        problem = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return known, problem
+    return problem
+
+
+def _leaders(metadata: MetadataResponse) -> dict[TopicPartition, int]:
+    return {
+        (topic.name or "", each.partition_index): each.leader_id
+        for topic in metadata.topics
+        for each in topic.partitions
+        if each.leader_id >= 0
+    }

@@ -53,8 +53,9 @@ _TIMESTAMP = r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]"
 _LOG_LINE = re.compile(rf"{_TIMESTAMP} (?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) ")
 _THREAD_DIED = re.compile(r'Exception in thread "main" (?:[\w$]+\.)+[\w$]+(?:: (?P<message>.*))?')
 _EXCEPTION = re.compile(
-    r"(?:Caused by: )?(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)(?::.*)?|Caused by: .*|\s+\.\.\. .*"
+    r"(?:Caused by: )?(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)(?::(?P<message>.*))?", re.ASCII
 )
+_TRACE = re.compile(r"Caused by: .*|\s+(?:\.\.\. |at ).*")
 _LOGGER = re.compile(r"\s*\((?:[a-z]\w*\.)+[\w$]+\)")
 _FIGURE = re.compile(r"-?\d+(?:[.,:]\d+)*|NaN")
 _HINT = re.compile(r"Did you mean .*\?")
@@ -120,17 +121,29 @@ def _differences(step: dict[str, Any], came: Result) -> list[str]:
     found = []
     if step["exit"] != came.exit:
         found.append(f"exit {came.exit}, recorded {step['exit']}")
-    for stream in ("stdout", "stderr"):
-        recorded, ours = (_comparable(step, stream, text) for text in (step[stream], getattr(came, stream)))
-        cut = "usage_text_omitted" in step.get(f"{stream}_notes", ())
-        if recorded != ours and not (cut and recorded in ours):
-            found.append(stream)
+    found += [
+        stream
+        for stream in ("stdout", "stderr")
+        if not _same(step, stream, step[stream], getattr(came, stream))
+    ]
     return found
 
 
+def _same(step: dict[str, Any], stream: str, recorded: str, came: str) -> bool:
+    traces = stream == "stderr" or "stack_frames_omitted" in step.get(f"{stream}_notes", ())
+    if not traces:
+        return _comparable(step, stream, recorded) == _comparable(step, stream, came)
+    told, thrown = _message_lines(recorded)
+    ours, _ = _message_lines(came)
+    # Where the JVM only threw an exception, ours may say its message in so many words.
+    for lines in (ours, [line for line in ours if line not in thrown]):
+        left, right = (_comparable(step, stream, "\n".join(each)) for each in (told, lines))
+        if left == right or ("usage_text_omitted" in step.get(f"{stream}_notes", ()) and left in right):
+            return True
+    return False
+
+
 def _comparable(step: dict[str, Any], stream: str, text: str) -> Any:
-    if stream == "stderr" or "stack_frames_omitted" in step.get(f"{stream}_notes", ()):
-        text = _message_lines(text)
     for rule in step.get("volatile", ()):
         where, _, what = rule.partition(" ")
         if where != stream:
@@ -151,12 +164,14 @@ def _comparable(step: dict[str, Any], stream: str, text: str) -> Any:
     return re.sub(r"\s+", "", text) if stream == "stderr" else text
 
 
-def _message_lines(text: str) -> str:
-    """What is left for people when log lines, exceptions and our guesses are taken out."""
-    kept = []
+def _message_lines(text: str) -> tuple[list[str], set[str]]:
+    """What is left for people without log lines, exceptions and our guesses; and what the exceptions say."""
+    kept: list[str] = []
+    thrown: set[str] = set()
     logged = False
     for line in text.splitlines():
         died = _THREAD_DIED.fullmatch(line)
+        exception = _EXCEPTION.fullmatch(line)
         if _LOG_LINE.match(line):
             # A log line goes on until the name of its logger ends it.
             logged = not re.search(r"\([\w.$]+\)$", line)
@@ -164,9 +179,11 @@ def _message_lines(text: str) -> str:
             logged = not _LOGGER.fullmatch(line)
         elif died is not None:
             kept.append(died["message"] or "")
-        elif not (_EXCEPTION.fullmatch(line) or _HINT.fullmatch(line)):
+        elif exception is not None:
+            thrown.add((exception["message"] or "").strip())
+        elif not (_TRACE.fullmatch(line) or _HINT.fullmatch(line)):
             kept.append(line)
-    return "\n".join(kept)
+    return kept, thrown
 
 
 class _Stage:
@@ -214,9 +231,14 @@ class _Stage:
         tool = SCRIPTS.get(step["tool"])
         if tool is None or not tool.is_built or "not-replayed" in step.get("volatile", ()):
             return None
+        started = time.monotonic()
         limit = max(STEP_LIMIT_SECONDS, 1.5 * step["seconds"]) if step["exit"] != TIMED_OUT else 3.0
         argv = [tool.name, *map(self._filled, step["argv"])]
-        return self._emptied(_Program(argv, step["stdin"], self._directory).wait(limit))
+        result = _Program(argv, step["stdin"], self._directory).wait(limit)
+        if self._background:
+            # What a program in the background has done by now shows in the next steps: keep the recording's pace.
+            time.sleep(max(0.0, started + step["seconds"] - time.monotonic()))
+        return self._emptied(result)
 
     def _start(self, step: dict[str, Any]) -> None:
         tool = SCRIPTS.get(step["tool"])

@@ -269,6 +269,15 @@ def test_offsets_come_from_leaders_and_moved_partitions_are_asked_again() -> Non
     assert [each.partition_index for each in second.topics[0].partitions] == [1]
 
 
+def test_offsets_of_a_topic_that_is_not_there_fail_at_once() -> None:
+    found, _ = asked({}, lambda client: client.list_offsets({("nope", 0): int(OffsetSpec.LATEST)}))
+    error = found["nope", 0]
+    assert isinstance(error, UnknownTopicOrPartitionException)
+    assert error.message == (
+        "Failed to fetch metadata for partition nope-0 because metadata for topic `nope` could not be found"
+    )
+
+
 def test_a_special_time_is_not_sent_to_a_broker_that_would_take_it_for_a_timestamp() -> None:
     found, _ = asked(
         {ApiKey.LIST_OFFSETS: lambda *_: None},
