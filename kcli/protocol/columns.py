@@ -1,8 +1,8 @@
 """Record batches (magic 2) decoded by columns: numpy arrays of offsets, timestamps and spans of bytes.
 
-`read_headers` walks the batches of a fetch response or a segment and gathers their 61-byte headers into one
-structured array; `decode` then yields `Columns` of about `CHUNK_RECORDS` records each. No Python runs per record:
-the starts come from `record_starts`, then each varint field is one gather over all records of the chunk.
+`batch_headers.read_headers` gathers the headers of the batches; `decode` then yields `Columns` of about
+`CHUNK_RECORDS` records each. No Python runs per record: the starts come from `record_starts`, then each varint field is
+one gather over all records of the chunk.
 
 A reader says how deep into a record it has to look (`Depth`); the rest is neither walked nor checked. Keys, values
 and headers are not copied: they are `Spans` of the chunk's buffer, which is the input itself where nothing was
@@ -11,23 +11,23 @@ compressed. Every size read is checked before use, and a corrupt batch is named 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-from crc32c import crc32c
 from numpy.typing import NDArray
 
-from kcli.errors import CorruptRecordError, KafkaError
-from kcli.protocol.batch import (
-    HEADER_SIZE,
-    LENGTH_OVERHEAD,
-    crc_is_valid,
-    encode_batch,
-    iter_batches,
-    read_records,
+from kcli.errors import KafkaError
+from kcli.protocol.batch import HEADER_SIZE, LENGTH_OVERHEAD
+from kcli.protocol.batch_headers import (
+    CODEC_MASK,
+    CONTROL,
+    LOG_APPEND_TIME,
+    AbortedTransaction,
+    BatchHeaders,
+    aborted_batches,
+    corrupt,
 )
 from kcli.protocol.compression import Codec, decompress
 from kcli.protocol.record_starts import MAX_VARLONG_SIZE, MIN_RECORD_SIZE, Bytes, Ints, record_starts, varints
@@ -37,34 +37,6 @@ CHUNK_RECORDS = 32_768
 
 CHUNK_BYTES = 64 << 20
 """No further batch joins a chunk that decompressed to this size; a batch is never split."""
-
-CRC_BEGIN = 21
-
-HEADER = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("count", ">i4"),
-    ]
-)
-
-CODEC_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-
-_ABORT_MARKER = 0
-"""Type of the control record that ends an aborted transaction (KIP-98)."""
 
 
 class Depth(IntEnum):
@@ -113,127 +85,6 @@ class Columns:
         return len(self.offsets)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchHeaders:
-    """The complete batches at the front of `raw`: their positions and headers."""
-
-    raw: bytes
-    positions: Ints
-    headers: NDArray[np.void]
-    partition: str
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    @property
-    def next_offset(self) -> int:
-        """The offset after the last complete batch, or -1 where there is none."""
-        if not len(self):
-            return -1
-        last = self.headers[-1]
-        return int(last["base_offset"]) + int(last["last_offset_delta"]) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
-    """As Fetch answers it to read_committed: what `producer_id` wrote from `first_offset` to its marker."""
-
-    producer_id: int
-    first_offset: int
-
-
-def read_headers(raw: bytes, partition: str, *, check_crc: bool = True) -> BatchHeaders:
-    """Find the batches in `raw`, which may end inside one. `partition` names it in errors.
-
-    Raises CorruptRecordError for a size, magic, count or checksum that cannot be.
-    """
-    positions: list[int] = []
-    at, end = 0, len(raw)
-    length_of = struct.Struct(">i").unpack_from
-    while at + HEADER_SIZE <= end:
-        size = length_of(raw, at + 8)[0] + LENGTH_OVERHEAD
-        if raw[at + 16] in (0, 1):
-            return read_headers(raw[:at] + _modern(raw, at, partition), partition, check_crc=check_crc)
-        if raw[at + 16] != 2 or size < HEADER_SIZE:
-            raise _unreadable(raw, at, size, partition)
-        if at + size > end:
-            break
-        positions.append(at)
-        at += size
-    starts = np.array(positions, dtype=np.int64)
-    buffer = np.frombuffer(raw, np.uint8)
-    headers = np.empty(0, HEADER)
-    if positions:
-        headers = buffer[starts[:, None] + np.arange(HEADER_SIZE)].view(HEADER).reshape(-1)
-    table = BatchHeaders(raw, starts, headers, partition)
-    _check_headers(table)
-    if check_crc:
-        _check_crcs(table)
-    return table
-
-
-def _unreadable(raw: bytes, at: int, size: int, partition: str) -> CorruptRecordError:
-    offset = int.from_bytes(raw[at : at + 8], "big", signed=True)
-    where = f"the batch at offset {offset} of {partition} (position {at})"
-    if raw[at + 16] != 2:
-        return CorruptRecordError(f"{where} has magic {raw[at + 16]}; 0, 1 and 2 are known")
-    return CorruptRecordError(f"{where} says it is {size} bytes long; a batch has at least {HEADER_SIZE}")
-
-
-def _modern(raw: bytes, at: int, partition: str) -> bytes:
-    """`raw` from `at` on with its messages of magic 0 and 1 as batches of magic 2: rare, so one by one."""
-    batches: list[bytes] = []
-    try:
-        for position, header in iter_batches(raw, at):
-            if header.magic == 2:
-                batches.append(raw[position : position + header.size_bytes])
-                continue
-            if not crc_is_valid(raw, position, header):
-                raise CorruptRecordError("the CRC does not match")
-            records = list(read_records(raw, position))
-            append_time = header.max_timestamp_ms if header.is_log_append_time else None
-            batches.append(
-                encode_batch(records, base_offset=records[0].offset, log_append_time_ms=append_time)
-            )
-    except (CorruptRecordError, KafkaError) as error:
-        raise CorruptRecordError(f"messages of an old format in {partition} are corrupt: {error}") from error
-    return b"".join(batches)
-
-
-def _check_headers(table: BatchHeaders) -> None:
-    headers = table.headers
-    wrong = (headers["count"] < 0) | (headers["last_offset_delta"] < 0) | (headers["base_offset"] < 0)
-    wrong |= headers["count"].astype(np.int64) > headers["last_offset_delta"].astype(np.int64) + 1
-    rows = np.flatnonzero(wrong)
-    if len(rows):
-        header = headers[rows[0]]
-        raise _corrupt(
-            table,
-            int(rows[0]),
-            f"counts {header['count']} records over {header['last_offset_delta'] + 1} offsets",
-        )
-
-
-def _check_crcs(table: BatchHeaders) -> None:
-    view = memoryview(table.raw)
-    ends = table.positions + table.headers["length"] + LENGTH_OVERHEAD
-    found = [
-        crc32c(view[at + CRC_BEGIN : end])
-        for at, end in zip(table.positions.tolist(), ends.tolist(), strict=True)
-    ]
-    wrong = np.flatnonzero(np.array(found, np.uint32) != table.headers["crc"])
-    if len(wrong):
-        row = int(wrong[0])
-        raise _corrupt(table, row, f"has CRC {table.headers[row]['crc']}, but its bytes give {found[row]}")
-
-
-def _corrupt(table: BatchHeaders, row: int, what: str) -> CorruptRecordError:
-    offset, position = int(table.headers[row]["base_offset"]), int(table.positions[row])
-    return CorruptRecordError(
-        f"the batch at offset {offset} of {table.partition} (position {position}) {what}"
-    )
-
-
 def decode(
     table: BatchHeaders,
     depth: Depth,
@@ -251,7 +102,7 @@ def decode(
     if end_offset is not None:
         wanted &= table.headers["base_offset"] < end_offset
     if aborted is not None:
-        wanted &= ~_aborted_batches(table, aborted)
+        wanted &= ~aborted_batches(table, aborted)
     rows = np.flatnonzero(wanted)
     counts = table.headers["count"][rows].astype(np.int64)
     sizes = table.headers["length"][rows].astype(np.int64)
@@ -260,45 +111,6 @@ def decode(
         if len(part):
             for columns in _decode_chunk(table, part, depth):
                 yield _between(columns, first_offset, end_offset)
-
-
-def _aborted_batches(table: BatchHeaders, aborted: Iterable[AbortedTransaction]) -> NDArray[np.bool_]:
-    """Which batches belong to aborted transactions: from each one's first offset to its producer's marker."""
-    pending = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
-    drop = np.zeros(len(table), np.bool_)
-    if not pending:
-        return drop
-    open_producers: set[int] = set()
-    lasts = (table.headers["base_offset"] + table.headers["last_offset_delta"]).tolist()
-    producers = table.headers["producer_id"].tolist()
-    for row, attributes in enumerate(table.headers["attributes"].tolist()):
-        while pending and pending[-1].first_offset <= lasts[row]:
-            open_producers.add(pending.pop().producer_id)
-        if not attributes & TRANSACTIONAL or producers[row] not in open_producers:
-            continue
-        if not attributes & CONTROL:
-            drop[row] = True
-        elif _control_type(table, row) == _ABORT_MARKER:
-            open_producers.discard(producers[row])
-    return drop
-
-
-def _control_type(table: BatchHeaders, row: int) -> int:
-    """The type of a control batch's only record: the second int16 of its key. Control batches are never compressed."""
-    buffer = np.frombuffer(table.raw, np.uint8)
-    begin = int(table.positions[row]) + HEADER_SIZE
-    at = np.array([begin], np.int64)
-    for max_size, skip in (
-        (5, 1),
-        (MAX_VARLONG_SIZE, 0),
-        (5, 0),
-        (5, 0),
-    ):  # length + attributes, deltas, key length
-        at = varints(buffer, at, max_size)[1] + skip
-    key = int(at[0])
-    if key + 4 > begin - HEADER_SIZE + LENGTH_OVERHEAD + int(table.headers[row]["length"]):
-        raise _corrupt(table, row, "is a control batch too short for its key")
-    return int.from_bytes(table.raw[key + 2 : key + 4], "big", signed=True)
 
 
 def _between(columns: Columns, first_offset: int, end_offset: int | None) -> Columns:
@@ -367,11 +179,11 @@ def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -
     try:
         known = Codec(codec)
     except ValueError:
-        raise _corrupt(table, row, f"is compressed by unknown codec {codec}") from None
+        raise corrupt(table, row, f"is compressed by unknown codec {codec}") from None
     try:
         return decompress(known, area)
     except KafkaError as error:
-        raise _corrupt(table, row, f"does not decompress: {error}") from error
+        raise corrupt(table, row, f"does not decompress: {error}") from error
 
 
 class _Walk:
@@ -386,10 +198,10 @@ class _Walk:
         if len(crowded):
             nth = int(crowded[0])
             size = int(ends[nth] - begins[nth])
-            raise _corrupt(table, int(rows[nth]), f"counts {self.counts[nth]} records in {size} bytes")
+            raise corrupt(table, int(rows[nth]), f"counts {self.counts[nth]} records in {size} bytes")
         self.starts, self.ends, wrong = record_starts(self.buffer, begins, ends, self.counts)
         if wrong >= 0:
-            raise _corrupt(table, int(rows[wrong]), "holds records that do not fill it exactly")
+            raise corrupt(table, int(rows[wrong]), "holds records that do not fill it exactly")
 
     def columns(self, depth: Depth) -> Columns:
         _, at = varints(self.buffer, self.starts)
@@ -464,7 +276,7 @@ class _Walk:
             record = int(rows[record])
         lane = int(np.searchsorted(np.cumsum(self.counts), record, side="right"))
         nth = record - int(self.counts[:lane].sum())
-        raise _corrupt(self.table, int(self.rows[lane]), f"is corrupt: its record {nth + 1} {what}")
+        raise corrupt(self.table, int(self.rows[lane]), f"is corrupt: its record {nth + 1} {what}")
 
 
 def bytes_at(buffer: bytes, spans: Spans, nth: int) -> bytes | None:

@@ -1,14 +1,11 @@
 """A small blocking client of a Kafka cluster, for Spark's driver and its executors.
 
 A task reads one partition from one broker, batch after batch: there is nothing to overlap that a blocking socket and
-one request in flight do not, and a Python worker has no event loop to live in. Works against every broker that
-speaks the versions of `_VERSIONS`, Apache Kafka and kcli alike. PLAINTEXT only.
+one request in flight do not, and a Python worker has no event loop to live in.
 """
 
 from __future__ import annotations
 
-import socket
-import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,16 +15,14 @@ from kcli.errors import (
     ErrorCode,
     KafkaError,
     KcliError,
-    ProtocolError,
     UnknownTopicOrPartitionException,
     error_for,
 )
-from kcli.protocol.api import API, ApiKey
-from kcli.protocol.codec import decode_response, encode_request
-from kcli.protocol.messages.api_versions import ApiVersionsRequest
+from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kcli.spark.connection import Connection
 
 LATEST = -1
 EARLIEST = -2
@@ -35,9 +30,6 @@ EARLIEST = -2
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
-
-MAX_FRAME_BYTES = 1 << 30
-"""Far above any answer we ask for (fetches are tens of megabytes); below what stray protocols spell as a size."""
 
 BOOTSTRAP_SECONDS = 5.0
 """How long to look for any broker in one go: a wrong address should be told soon."""
@@ -48,20 +40,6 @@ LAST_BACKOFF_SECONDS = 1.0
 
 UNKNOWN_TOPIC_SECONDS = 3.0
 """A topic made a moment ago may not be known everywhere; one that is misspelt never will be."""
-
-_SIZE = struct.Struct(">i")
-
-_VERSIONS = {
-    ApiKey.API_VERSIONS: (0, 0),  # every broker answers it, and we need no more than the ranges
-    ApiKey.FETCH: (4, 12),  # 4: batches of magic 2; from 13 on topics go by id
-    ApiKey.PRODUCE: (3, 12),
-    ApiKey.METADATA: (4, API[ApiKey.METADATA].max_version),
-    ApiKey.LIST_OFFSETS: (2, API[ApiKey.LIST_OFFSETS].max_version),
-    ApiKey.INIT_PRODUCER_ID: (0, API[ApiKey.INIT_PRODUCER_ID].max_version),
-}
-
-_TLS_ALERT = 0x15
-"""First byte of what a TLS listener answers to a plain request (RFC 8446, section 5.1)."""
 
 
 class TopicPartition(NamedTuple):
@@ -94,86 +72,6 @@ class ClientSettings:
     api_timeout_ms: int = 60_000
     max_partition_fetch_bytes: int = 8 << 20
     """Larger than the consumer's 1 MiB: a task reads one partition, and per request there is a round trip."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A request whose answer was not read yet."""
-
-    key: ApiKey
-    version: int
-    correlation_id: int
-
-
-class Connection:
-    """One blocking connection. Requests may be sent ahead; answers come in their order."""
-
-    def __init__(self, host: str, port: int, client_id: str, timeout_seconds: float) -> None:
-        self.address = f"{host}:{port}"
-        self._client_id = client_id
-        self._next_id = 0
-        self._socket = socket.create_connection((host, port), timeout_seconds)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            self._broker_versions: dict[int, tuple[int, int]] = {}
-            answer = self.request(ApiVersionsRequest(), ApiKey.API_VERSIONS)
-            self._broker_versions = {
-                each.api_key: (each.min_version, each.max_version) for each in answer.api_keys
-            }
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def request(self, message: Any, key: ApiKey) -> Any:
-        return self.receive(self.send(message, key))
-
-    def send(self, message: Any, key: ApiKey) -> Pending:
-        pending = Pending(key, self._version(key), self._next_id)
-        self._next_id += 1
-        self._socket.sendall(
-            encode_request(message, key, pending.version, pending.correlation_id, self._client_id)
-        )
-        return pending
-
-    def receive(self, pending: Pending) -> Any:
-        (size,) = _SIZE.unpack(prefix := self._read(_SIZE.size))
-        if prefix[0] == _TLS_ALERT:
-            raise ProtocolError(f"{self.address} speaks TLS; only PLAINTEXT listeners can be used from Spark")
-        if not 4 <= size <= MAX_FRAME_BYTES:
-            raise ProtocolError(
-                f"{self.address} announced an answer of {size} bytes: it does not speak Kafka's protocol"
-            )
-        correlation_id, message = decode_response(pending.key, pending.version, self._read(size))
-        if correlation_id != pending.correlation_id:
-            raise ProtocolError(
-                f"{self.address} answered request {correlation_id}; {pending.correlation_id} was next"
-            )
-        return message
-
-    def _read(self, size: int) -> bytes:
-        buffer = bytearray(size)
-        view, got = memoryview(buffer), 0
-        while got < size:
-            count = self._socket.recv_into(view[got:])
-            if not count:
-                raise ConnectionError(f"{self.address} closed the connection")
-            got += count
-        return bytes(buffer)
-
-    def _version(self, key: ApiKey) -> int:
-        low, high = _VERSIONS[key]
-        if key is ApiKey.API_VERSIONS:
-            return low
-        broker_low, broker_high = self._broker_versions.get(key, (0, -1))
-        version = min(high, broker_high)
-        if version < max(low, broker_low):
-            raise ProtocolError(
-                f"{self.address} speaks {API[key].name} {broker_low} to {broker_high}; this client {low} to {high}"
-            )
-        return version
 
 
 class Cluster:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from crc32c import crc32c
 
 from kcli.protocol.batch import HEADER_SIZE, LENGTH_OVERHEAD
-from kcli.protocol.columns import CRC_BEGIN, HEADER
+from kcli.protocol.batch_headers import CRC_BEGIN, HEADER
 from kcli.protocol.compression import Codec, compress
 from kcli.protocol.record_starts import Ints
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.protocol.api import ApiKey
-from kcli.protocol.columns import AbortedTransaction, BatchHeaders, read_headers
+from kcli.protocol.batch_headers import AbortedTransaction, BatchHeaders, read_headers
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, Cluster, Pending, Retry
+from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, Cluster, Retry
+from kcli.spark.connection import Pending
 from kcli.spark.offsets import OffsetRange, data_loss
 from kcli.spark.options import SourceOptions
 

@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kcli.spark.cluster import Cluster, Pending, Retry, TopicPartition
+from kcli.spark.cluster import Cluster, Retry, TopicPartition
+from kcli.spark.connection import Pending
 from kcli.spark.options import SINK_COLUMNS, SinkOptions
 
 if TYPE_CHECKING:

@@ -13,15 +13,8 @@ import pytest
 
 from kcli.errors import CorruptRecordError
 from kcli.protocol.batch import Record, encode_batch
-from kcli.protocol.columns import (
-    AbortedTransaction,
-    Columns,
-    Depth,
-    bytes_at,
-    decode,
-    headers_at,
-    read_headers,
-)
+from kcli.protocol.batch_headers import AbortedTransaction, read_headers
+from kcli.protocol.columns import Columns, Depth, bytes_at, decode, headers_at
 from kcli.protocol.compression import Codec
 
 NAME = "orders-0"

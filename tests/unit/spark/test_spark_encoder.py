@@ -10,7 +10,8 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from kcli.protocol.batch import Record, crc_is_valid, read_header, read_records  # noqa: E402
-from kcli.protocol.columns import Depth, decode, read_headers  # noqa: E402
+from kcli.protocol.batch_headers import read_headers  # noqa: E402
+from kcli.protocol.columns import Depth, decode  # noqa: E402
 from kcli.protocol.compression import Codec  # noqa: E402
 from kcli.spark import encoder  # noqa: E402
 from kcli.spark.arrow import record_batch  # noqa: E402
