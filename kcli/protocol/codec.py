@@ -23,7 +23,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from kcli.errors import ErrorCode, ProtocolError
-from kcli.protocol import schema
+from kcli.protocol import bounds, schema
 from kcli.protocol.api import API, ApiKey, ApiSpec
 
 Message = Any
@@ -154,6 +154,7 @@ def _unsigned_varint(frame: bytes | bytearray | memoryview, offset: int) -> tupl
 def _decode(spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int) -> Message:
     read, convert = _reader(spec, version, kind)
     try:
+        bounds.check(schema.payload_class(spec, version, kind), frame, offset)
         entity, _ = read(frame, offset)
         return convert(entity)
     except Exception as error:  # kio raises its own kinds, ValueError and OverflowError on hostile bytes
