@@ -12,9 +12,21 @@ from kcli.controller import topic_names
 from kcli.controller.topics import DEFAULT
 from kcli.protocol.messages.create_topics import CreatableTopic
 from kcli.server.context import RequestContext
-from kcli.server.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
+from kcli.server.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic
 
-_INTERNAL = {topic.name: topic for topic in (GROUP_TOPIC, TRANSACTION_TOPIC)}
+SHARE_TOPIC = InternalTopic(
+    topic_names.SHARE_STATE_TOPIC,
+    "share.coordinator.state.topic",
+    lambda config: {
+        "compression.type": "producer",
+        "cleanup.policy": "delete",
+        "min.insync.replicas": str(config.integer("share.coordinator.state.topic.min.isr")),
+        "segment.bytes": str(config.integer("share.coordinator.state.topic.segment.bytes")),
+        # Old state is deleted up to what snapshots make superfluous, never by its age.
+        "retention.ms": "-1",
+    },
+)
+_INTERNAL = {topic.name: topic for topic in (GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC)}
 
 
 def create_missing(context: RequestContext, names: Iterable[str]) -> None:

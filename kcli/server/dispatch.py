@@ -76,7 +76,11 @@ SERVED: dict[ApiKey, str] = {
         ApiKey.DELETE_GROUPS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.OFFSET_DELETE,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
         ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     )
 }

@@ -12,11 +12,13 @@ import pytest
 from kcli.config.broker import BrokerConfig
 from kcli.controller.image import BrokerRegistration, Endpoint, PartitionImage, TopicImage, Topics
 from kcli.errors import (
+    BrokerIdNotRegisteredException,
     ErrorCode,
     InvalidRequestException,
     MismatchedEndpointTypeException,
     PolicyViolationException,
     UnsupportedEndpointTypeException,
+    UnsupportedVersionException,
 )
 from kcli.protocol.api import ApiKey
 from kcli.protocol.codec import decode_response, encode_response
@@ -26,9 +28,13 @@ from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import describe_cluster as dcl
 from kcli.protocol.messages import describe_configs as dc
+from kcli.protocol.messages import describe_quorum as dq
 from kcli.protocol.messages import describe_topic_partitions as dtp
 from kcli.protocol.messages import incremental_alter_configs as ic
+from kcli.protocol.messages import list_config_resources as lcr
 from kcli.protocol.messages import metadata as md
+from kcli.protocol.messages import unregister_broker as ub
+from kcli.protocol.messages import update_features as uf
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
@@ -42,9 +48,13 @@ from kcli.server.handlers import (
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_quorum,
     describe_topic_partitions,
     incremental_alter_configs,
+    list_config_resources,
     metadata,
+    unregister_broker,
+    update_features,
 )
 
 SET, DELETE, APPEND = 0, 1, 2
@@ -624,5 +634,89 @@ def test_the_wrong_kind_of_endpoint(run):
             await cluster(broker, 1, kind=7)
         with pytest.raises(InvalidRequestException):
             await cluster(broker, 0, listener="CONTROLLER")
+
+    run(story)
+
+
+# The rest of the cluster.
+
+
+def test_every_kind_of_config_resource_is_listed(run):
+    async def story(broker):
+        await create(broker, "t")
+        await set_configs(broker, 32, "g", ("share.auto.offset.reset", SET, "earliest"))
+        await set_configs(broker, 16, "m", ("interval.ms", SET, "500"))
+
+        async def listed(version, *kinds):
+            request = lcr.ListConfigResourcesRequest(resource_types=kinds)
+            answer = await call(broker, list_config_resources, request, ApiKey.LIST_CONFIG_RESOURCES, version)
+            return [(each.resource_type, each.resource_name) for each in answer.config_resources]
+
+        everything = [(32, "g"), (16, "m"), (8, "1"), (4, "1"), (2, "t")]
+        assert await listed(1) == everything
+        assert await listed(1, 2, 32) == [(32, "g"), (2, "t")]
+        assert await listed(0) == [(16, "m")]
+        with pytest.raises(UnsupportedVersionException):
+            await listed(1, 99)
+
+    run(story)
+
+
+def test_the_quorum_is_described(run):
+    async def story(broker):
+        def request(topic, *partitions):
+            return dq.DescribeQuorumRequest(
+                topics=(
+                    dq.RequestTopicData(
+                        topic_name=topic,
+                        partitions=tuple(
+                            dq.RequestPartitionData(partition_index=each) for each in partitions
+                        ),
+                    ),
+                )
+            )
+
+        for version in range(3):
+            answer = await call(
+                broker, describe_quorum, request("__cluster_metadata", 0), ApiKey.DESCRIBE_QUORUM, version
+            )
+            (partition,) = answer.topics[0].partitions
+            assert (partition.leader_id, partition.leader_epoch) == (1, 1)
+            (voter,) = partition.current_voters
+            assert partition.high_watermark == voter.log_end_offset == broker.quorum.log.end_offset
+            assert voter.replica_directory_id == (broker.quorum.log.directory_id if version == 2 else None)
+        (node,) = answer.nodes
+        assert (node.node_id, node.listeners[0].name) == (1, "CONTROLLER")
+        answer = await call(broker, describe_quorum, request("t", 0), ApiKey.DESCRIBE_QUORUM, 2)
+        assert answer.topics[0].partitions[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        with pytest.raises(InvalidRequestException):
+            await call(
+                broker, describe_quorum, request("__cluster_metadata", 0, 1), ApiKey.DESCRIBE_QUORUM, 2
+            )
+
+    run(story)
+
+
+def test_features_are_updated_in_every_version(run):
+    async def story(broker):
+        for version in range(3):
+            update = uf.FeatureUpdateKey(feature="group.version", max_version_level=99)
+            request = uf.UpdateFeaturesRequest(feature_updates=(update,))
+            answer = await call(broker, update_features, request, ApiKey.UPDATE_FEATURES, version)
+            assert answer.error_code is ErrorCode.INVALID_UPDATE_VERSION
+            update = uf.FeatureUpdateKey(feature="share.version", max_version_level=1)
+            request = uf.UpdateFeaturesRequest(feature_updates=(update,))
+            answer = await call(broker, update_features, request, ApiKey.UPDATE_FEATURES, version)
+            assert answer.error_code is ErrorCode.NONE
+        assert broker.metadata.features["share.version"] == 1
+
+    run(story)
+
+
+def test_a_broker_that_is_not_there_cannot_be_unregistered(run):
+    async def story(broker):
+        request = ub.UnregisterBrokerRequest(broker_id=77)
+        with pytest.raises(BrokerIdNotRegisteredException, match="Broker ID 77 is not currently registered"):
+            await call(broker, unregister_broker, request, ApiKey.UNREGISTER_BROKER, 0)
 
     run(story)

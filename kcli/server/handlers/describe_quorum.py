@@ -1,0 +1,83 @@
+"""DescribeQuorum (key 55, versions 0-2): who leads the metadata log and how far each voter has it.
+
+KIP-595; fetch and catch-up times (v1, KIP-836); directories and endpoints of the voters (v2, KIP-853).
+"""
+
+from __future__ import annotations
+
+from kcli.controller.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.errors import ErrorCode, InvalidRequestException
+from kcli.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    ReplicaState,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from kcli.server.context import RequestContext
+from kcli.server.metadata_log import PARTITION
+
+
+def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """Exactly one partition can be asked for, and only one is known."""
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        raise InvalidRequestException(
+            f"Exactly one partition of {CLUSTER_METADATA_TOPIC} can be described, "
+            f"not {sum(len(topic.partitions) for topic in request.topics)}"
+        )
+    (topic,) = request.topics
+    (partition,) = topic.partitions
+    if (topic.topic_name, partition.partition_index) != (CLUSTER_METADATA_TOPIC, PARTITION):
+        unknown = ResponsePartitionData(
+            partition_index=partition.partition_index,
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            error_message=None,
+        )
+        return _response(topic.topic_name, unknown)
+    return _response(topic.topic_name, _quorum(context), _nodes(context))
+
+
+def _response(
+    topic: str, partition: ResponsePartitionData, nodes: tuple[Node, ...] = ()
+) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(
+        error_message=None,
+        topics=(ResponseTopicData(topic_name=topic, partitions=(partition,)),),
+        nodes=nodes,
+    )
+
+
+def _quorum(context: RequestContext) -> ResponsePartitionData:
+    """The leader needs no fetch: it is caught up at any time."""
+    quorum, now_ms = context.broker.quorum, context.broker.clock.now_ms()
+    return ResponsePartitionData(
+        partition_index=PARTITION,
+        error_message=None,
+        leader_id=quorum.raft.leader_id,
+        leader_epoch=quorum.raft.epoch,
+        high_watermark=quorum.high_watermark,
+        current_voters=tuple(
+            ReplicaState(
+                replica_id=voter.key.id,
+                replica_directory_id=voter.key.directory_id,
+                log_end_offset=quorum.log.end_offset,
+                last_fetch_timestamp=now_ms,
+                last_caught_up_timestamp=now_ms,
+            )
+            for voter in quorum.raft.voters.voters
+        ),
+    )
+
+
+def _nodes(context: RequestContext) -> tuple[Node, ...]:
+    return tuple(
+        Node(
+            node_id=voter.key.id,
+            listeners=tuple(
+                Listener(name=name, host=host, port=port) for name, (host, port) in voter.endpoints.items()
+            ),
+        )
+        for voter in context.broker.quorum.raft.voters.voters
+    )

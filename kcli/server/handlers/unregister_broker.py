@@ -1,0 +1,10 @@
+"""UnregisterBroker (key 64, version 0): strikes a broker that is gone for good off the metadata (KIP-500)."""
+
+from __future__ import annotations
+
+from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kcli.server.context import RequestContext
+
+
+async def handle(context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+    return await context.broker.quorum.unregister_broker(request, context)
