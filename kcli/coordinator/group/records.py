@@ -84,7 +84,12 @@ def decode(key: bytes, value: bytes | None) -> LogRecord | None:
         )
     key_type, length = _KEY_HEAD.unpack_from(key)
     if key_type in _OFFSET_TYPES:
-        return _decode_offset(key, value)
+        try:
+            return _decode_offset(key, value)
+        except UnicodeDecodeError as error:
+            raise CorruptRecordError(
+                f"An offset in __consumer_offsets has a name that is no text: {error}"
+            ) from None
     try:
         parsed = decode_key(key)
     except UnknownRecordTypeError:

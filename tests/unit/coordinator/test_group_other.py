@@ -1,0 +1,163 @@
+"""Groups of the newer protocols, known from their records alone: listed, served their offsets, never touched."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.join import Caller
+from kcli.coordinator.group.records import GroupRecord, OffsetRecord, OtherRecord, encode
+from kcli.coordinator.group.shard import GroupShard
+from kcli.errors import ErrorCode
+from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
+from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kcli.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kcli.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kcli.protocol.records.consumer_offsets import GroupMetadataValue, OffsetCommitValue
+from kcli.runtime.rng import SystemRng
+
+
+def other(key_type, group="g", member="", value=b"\x00\x00\x00\x00\x00\x01"):
+    key = struct.pack(">hh", key_type, len(group)) + group.encode() + member.encode()
+    return OtherRecord(key_type, group, key, value)
+
+
+def current(member, epoch, state=0, key_type=8):
+    return other(
+        key_type, member=member, value=struct.pack(">hiib", 0, epoch, epoch - 1, state) + b"\x01\x01\x00"
+    )
+
+
+def shard_with(*records, retention_ms=1000):
+    config = GroupConfig(offsets_retention_ms=retention_ms, offsets_retention_check_interval_ms=100)
+    shard = GroupShard(config, SystemRng(1))
+    for offset, record in enumerate(records):
+        shard.replay(record, offset)
+    assert shard.start(0).records == ()
+    return shard
+
+
+def state_of(shard):
+    (group,) = shard.list_groups()
+    return group.group_type, group.group_state, group.protocol_type
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ((other(3),), ("consumer", "Empty", "consumer")),
+        ((other(5, member="m"), other(3), other(6), current("m", 1)), ("consumer", "Stable", "consumer")),
+        (
+            (other(5, member="m"), other(3), other(6), current("m", 1, state=1)),
+            ("consumer", "Reconciling", "consumer"),
+        ),
+        ((other(5, member="m"), other(3), current("m", 1)), ("consumer", "Assigning", "consumer")),
+        ((other(11),), ("share", "Empty", "share")),
+        ((other(10, member="m"), other(11)), ("share", "Stable", "share")),
+        ((other(17),), ("streams", "Empty", "streams")),
+        (
+            (other(19, member="m"), other(17), other(20), current("m", 1, key_type=22)),
+            ("streams", "Stable", "streams"),
+        ),
+    ],
+)
+def test_type_and_state_follow_from_the_records(records, expected) -> None:
+    assert state_of(shard_with(*records)) == expected
+
+
+def test_a_group_is_gone_with_its_last_record() -> None:
+    shard = shard_with(other(5, member="m"), other(3))
+    shard.replay(other(5, member="m", value=None), 2)
+    assert state_of(shard)[1] == "Empty"
+    shard.replay(other(3, value=None), 3)
+    shard.replay(other(3, value=None), 4)
+    assert shard.list_groups() == ()
+
+
+def test_a_group_that_changed_its_type_is_what_it_became() -> None:
+    classic = GroupRecord("g", GroupMetadataValue(protocol_type="consumer", generation=4))
+    became_consumer = shard_with(classic, GroupRecord("g", None), other(3))
+    assert state_of(became_consumer)[0] == "consumer"
+    became_classic = shard_with(other(3), other(3, value=None), classic)
+    assert state_of(became_classic)[0] == "classic"
+    kept_only_offsets = shard_with(OffsetRecord("g", "t", 0, OffsetCommitValue(offset=1)), other(3))
+    assert state_of(kept_only_offsets)[0] == "consumer"
+
+
+def test_its_offsets_are_served_and_do_not_expire() -> None:
+    shard = shard_with(other(3), OffsetRecord("g", "t", 0, OffsetCommitValue(offset=7, commit_timestamp=0)))
+    assert shard.tick(1_000_000) == ()
+    (topic,) = shard.fetch_offsets("g", None).topics
+    assert topic.partitions[0].committed_offset == 7
+    assert (
+        shard.fetch_offsets("g", None, member_id="m", member_epoch=1).error_code
+        is ErrorCode.UNKNOWN_MEMBER_ID
+    )
+
+
+def test_nobody_joins_or_deletes_it() -> None:
+    shard = shard_with(other(5, member="m"), other(3), other(3, group="empty"))
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=6000,
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name="range"),),
+    )
+    ready = shard.join_group(request, Caller(api_version=9, client_id="c", client_host="/h"), "token", 0)
+    assert ready.records == ()
+    assert ready.replies[0][1].error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    ready = shard.delete_groups(DeleteGroupsRequest(groups_names=("g", "empty")), "token", 0)
+    assert ready.records == ()
+    codes = [result.error_code for result in ready.replies[0][1].results]
+    assert codes == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNSUPPORTED_VERSION]
+    assert shard.heartbeat("g", "m", None, 1, 0) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert shard.describe_group("g", 6).error_message == "Group g is not a classic group."
+
+
+def commit(group, generation=-1, member=""):
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member,
+        topics=(OffsetCommitRequestTopic(name="t", partitions=(partition,)),),
+    )
+
+
+def test_an_administrator_moves_the_offsets_of_an_empty_one_only() -> None:
+    shard = shard_with(other(5, member="m"), other(3), other(3, group="empty"))
+    assert len(shard.commit_offsets(commit("empty"), 9, "token", 0).records) == 1
+    assert shard.commit_offsets(commit("empty", 1, "m"), 9, "token", 0).records == ()
+    ready = shard.commit_offsets(commit("g"), 9, "token", 0)
+    assert ready.replies[0][1].topics[0].partitions[0].error_code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_offsets_may_be_deleted_from_an_empty_one_only() -> None:
+    shard = shard_with(
+        other(5, member="m"),
+        other(3),
+        other(3, group="empty"),
+        OffsetRecord("empty", "t", 0, OffsetCommitValue(offset=1)),
+    )
+    topics = (
+        OffsetDeleteRequestTopic(name="t", partitions=(OffsetDeleteRequestPartition(partition_index=0),)),
+    )
+    ready = shard.delete_offsets(OffsetDeleteRequest(group_id="empty", topics=topics), "token", 0)
+    assert ready.records == (OffsetRecord("empty", "t", 0, None),)
+    ready = shard.delete_offsets(OffsetDeleteRequest(group_id="g", topics=topics), "token", 0)
+    assert ready.replies[0][1].error_code is ErrorCode.NON_EMPTY_GROUP
+
+
+def test_what_is_kept_is_what_was_read() -> None:
+    record = other(8, member="m", value=b"\x00\x00bytes of a future version")
+    assert encode(record) == (record.key, record.value)
