@@ -78,6 +78,17 @@ def test_keys_headers_and_json(broker: BrokerProcess) -> None:
     assert b'"headers": [["a", "1"], ["b", "2"]]' in _consume(broker, topic, 1, "--output", "json").stdout
 
 
+def test_a_short_pipe_stays_in_order_on_a_topic_of_many_partitions(broker: BrokerProcess) -> None:
+    topic = _create(broker, "sticky", 6)
+    text = b"".join(b"%d\n" % number for number in range(200))
+    assert _produce(broker, topic, text).returncode == 0
+    assert _consume(broker, topic, 200).stdout == text
+    long = b"".join(b"%0100d\n" % number for number in range(2000))
+    assert _produce(broker, topic, long).returncode == 0
+    offsets = kcli("get-offsets", "--bootstrap-server", broker.bootstrap, "--topic", topic).stdout
+    assert sum(int(line.rpartition(b":")[2]) > 0 for line in offsets.splitlines()) > 3, "a long one is spread"
+
+
 def test_timeout_ends_with_0(broker: BrokerProcess) -> None:
     topic = _create(broker, "silent")
     begun = time.monotonic()

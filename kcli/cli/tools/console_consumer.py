@@ -311,13 +311,15 @@ class Printer:
             return
         from confluent_kafka import KafkaException, TopicPartition
 
-        last = {(message.topic(), message.partition()): message.offset() + 1 for message in printed}
+        last = {(message.topic(), message.partition()): message for message in printed}
         if not last:
             return
+        offsets = [
+            TopicPartition(topic, partition, message.offset() + 1, leader_epoch=message.leader_epoch())
+            for (topic, partition), message in last.items()
+        ]
         try:
-            consumer.store_offsets(
-                offsets=[TopicPartition(topic, part, offset) for (topic, part), offset in last.items()]
-            )
+            consumer.store_offsets(offsets=offsets)
         except KafkaException:
             # The partition was taken away while its records were in our queue; its new owner reads them again.
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from kcli.cli.line_reader import LineParser, read_lines
 from kcli.cli.options import Command, CommandError, CommonOptions, Kind, UsageError, flag, option, require
 from kcli.cli.output import Output, java_text, warn
 
+PARTITION_UA = -1  # librdkafka's "choose one"
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
 # The Java producer's defaults where librdkafka's differ, so that the same command behaves the same.
@@ -28,6 +30,10 @@ JAVA_DEFAULTS: dict[str, object] = {
 POLL_EVERY_LINES = 4096
 # How often a full queue is looked at again.
 FULL_QUEUE_WAIT_S = 0.05
+# Bytes of unkeyed records that go to one partition before the next is chosen: Java's default batch.size (KIP-794).
+STICKY_BYTES = 16_384
+# How long the partitions of a topic may take to be told before librdkafka is left to choose.
+PARTITIONS_TIMEOUT_S = 5.0
 # Only this many failures are told one by one; the count at the end covers the rest.
 MAX_FAILURES_TOLD = 10
 
@@ -187,6 +193,9 @@ class Sender:
         self.undelivered = 0
         self._told = 0
         self._producer: Any = rdkafka.start(Producer, {**config, "on_delivery": self._delivered})
+        self._partitions: list[int] = []
+        self._partition = PARTITION_UA
+        self._stuck_bytes = 0
 
     def send(self, parser: LineParser) -> int:
         """All of standard input; the exit code."""
@@ -238,13 +247,14 @@ class Sender:
     def _produce_when_there_is_room(
         self,
         value: bytes | None,
-        key: bytes | None = None,
+        key: bytes | None,
+        partition: int,
         headers: list[tuple[str, bytes | None]] | None = None,
     ) -> None:
         while True:
             self._producer.poll(FULL_QUEUE_WAIT_S)
             try:
-                self._producer.produce(self.topic, value, key, headers=headers or None)
+                self._producer.produce(self.topic, value, key, partition, headers=headers or None)
                 return
             except BufferError:
                 continue
