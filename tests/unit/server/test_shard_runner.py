@@ -1,0 +1,311 @@
+"""The shell of a coordinator on a real log: lingering, batching, waiting for replicas, failing, waking up, loading."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+
+import pytest
+from server_rig import NODE, BrokerRig, topic_image
+
+from kcli.config.topic import LogConfig
+from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.failure import write_error
+from kcli.coordinator.group.join import Caller
+from kcli.coordinator.group.records import decode, encode
+from kcli.coordinator.group.shard import GroupShard
+from kcli.errors import CoordinatorNotAvailableException, ErrorCode, NotCoordinatorException
+from kcli.protocol.batch import encode_batch, iter_batches, read_records
+from kcli.protocol.control import EndTransactionMarker, encode_marker_batch
+from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
+from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kcli.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kcli.runtime.rng import SystemRng
+from kcli.server.coordinator_loader import load
+from kcli.server.shard_runner import RunnerSettings, ShardRunner
+from kcli.storage.log import AppendOrigin
+
+TOPIC = "__consumer_offsets"
+
+
+def on_a_loop(test):
+    """Runs a coroutine test on an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(tmp_path):
+        asyncio.run(test(tmp_path))
+
+    return run
+
+
+class Rig:
+    """One shard, its runner and the partition it writes to; time is the loop's."""
+
+    def __init__(self, directory, *, replicas=(NODE,), min_isr=1, **settings):
+        config = LogConfig(min_insync_replicas=min_isr, segment_index_bytes=65536)
+        self.broker = BrokerRig(directory, topic_image(TOPIC, replicas=replicas), config=config)
+        self.leader = self.broker.replicas.get(TOPIC, 0)
+        settings = {"linger_ms": 0, "commit_timeout_ms": 5000, "max_batch_bytes": 1_000_000} | settings
+        self.config = GroupConfig(initial_rebalance_delay_ms=0, min_session_timeout_ms=10)
+        self.shard = GroupShard(self.config, SystemRng(1))
+        self.runner = ShardRunner(
+            self.shard,
+            self.leader,
+            RunnerSettings(**settings),
+            encode=encode,
+            write_error=write_error,
+            now_ms=self.now_ms,
+        )
+        self.runner.take(self.shard.start(self.now_ms()))
+
+    def now_ms(self):
+        return int(asyncio.get_running_loop().time() * 1000)
+
+    def commit(self, *offsets, group="g", metadata=""):
+        partitions = tuple(
+            OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=offset, committed_metadata=metadata
+            )
+            for index, offset in enumerate(offsets)
+        )
+        request = OffsetCommitRequest(
+            group_id=group, topics=(OffsetCommitRequestTopic(name="t", partitions=partitions),)
+        )
+        return self.runner.call(lambda token: self.shard.commit_offsets(request, 9, token, self.now_ms()))
+
+    def offset(self, partition=0, group="g"):
+        (topic,) = self.shard.fetch_offsets(group, (("t", (partition,)),)).topics
+        return topic.partitions[0].committed_offset
+
+    def replicate(self):
+        """The other replica has caught up."""
+        end = self.leader.log.log_end_offset
+        self.leader.follower_fetched(2, log_start_offset=0, log_end_offset=end)
+
+    def batches(self):
+        raw = self.raw()
+        return [header for _, header in iter_batches(raw)]
+
+    def raw(self):
+        log = self.leader.log
+        return log.read(0, 10_000_000, end_offset=log.log_end_offset).read()
+
+
+@contextlib.asynccontextmanager
+async def rig(directory, **settings):
+    made = Rig(directory, **settings)
+    try:
+        yield made
+    finally:
+        made.runner.stop(made.shard.resign(made.now_ms()))
+        await asyncio.sleep(0)
+        made.broker.logs.close()
+
+
+def codes(response):
+    return [each.error_code for topic in response.topics for each in topic.partitions]
+
+
+@on_a_loop
+async def test_without_linger_and_replicas_the_answer_is_there_at_once(tmp_path):
+    async with rig(tmp_path) as it:
+        assert codes(it.commit(5, 6)) == [ErrorCode.NONE, ErrorCode.NONE]
+        assert it.offset(1) == 6
+        (batch,) = it.batches()
+        assert (batch.records_count, batch.base_sequence, batch.producer_id) == (2, 0, -1)
+
+
+@on_a_loop
+async def test_writes_of_the_linger_time_are_one_batch(tmp_path):
+    async with rig(tmp_path, linger_ms=20) as it:
+        first, second = it.commit(5), it.commit(6, group="h")
+        assert it.offset() == -1
+        barrier = it.runner.when_written()
+        assert codes(await first) == codes(await second) == [ErrorCode.NONE]
+        await barrier
+        assert it.runner.when_written() is None
+        assert [batch.records_count for batch in it.batches()] == [2]
+
+
+@on_a_loop
+async def test_unlimited_linger_gathers_one_turn_of_the_loop(tmp_path):
+    async with rig(tmp_path, linger_ms=-1) as it:
+        answers = [it.commit(offset) for offset in range(10)]
+        await asyncio.gather(*answers)
+        assert [batch.records_count for batch in it.batches()] == [10]
+        assert it.offset() == 9
+
+
+@on_a_loop
+async def test_a_batch_does_not_outgrow_the_topics_limit(tmp_path):
+    async with rig(tmp_path, linger_ms=20, max_batch_bytes=2000) as it:
+        await asyncio.gather(*(it.commit(offset, metadata="m" * 400) for offset in range(10)))
+        assert sum(batch.records_count for batch in it.batches()) == 10
+        assert len(it.batches()) > 2
+        assert all(batch.size_bytes <= 2000 for batch in it.batches())
+        # One write that is too large by itself is cut, and its records keep their offsets in the log.
+        assert codes(await it.commit(*range(100))) == [ErrorCode.NONE] * 100
+        assert it.offset(99) == 99
+
+
+@on_a_loop
+async def test_the_answer_waits_for_the_other_replicas(tmp_path):
+    async with rig(tmp_path, replicas=(NODE, 2)) as it:
+        first = it.commit(5)
+        second = it.commit(6)
+        await asyncio.sleep(0.01)
+        assert not first.done()
+        assert it.offset() == -1, "an offset is seen when it is committed"
+        it.replicate()
+        assert codes(await first) == codes(await second) == [ErrorCode.NONE]
+        assert it.offset() == 6
+
+
+@on_a_loop
+async def test_a_caller_is_told_when_the_replicas_are_too_slow(tmp_path):
+    async with rig(tmp_path, replicas=(NODE, 2), commit_timeout_ms=30) as it:
+        answer = it.commit(5)
+        with pytest.raises(CoordinatorNotAvailableException):
+            await answer
+        assert it.offset() == -1
+        # What is in the log is in the log: committed later, it counts.
+        it.replicate()
+        await asyncio.sleep(0.02)
+        assert it.offset() == 5
+        later = it.commit(6)
+        it.replicate()
+        assert codes(await later) == [ErrorCode.NONE]
+
+
+@on_a_loop
+async def test_too_few_replicas_refuse_the_write(tmp_path):
+    async with rig(tmp_path, min_isr=2, replicas=(NODE, 2)) as it:
+        it.leader.state.isr = (NODE,)
+        with pytest.raises(CoordinatorNotAvailableException):
+            await it.commit(5)
+        with pytest.raises(CoordinatorNotAvailableException):
+            await it.runner.call(
+                lambda token: it.shard.join_group(
+                    JoinGroupRequest(
+                        group_id="g",
+                        session_timeout_ms=1000,
+                        protocol_type="consumer",
+                        protocols=(JoinGroupRequestProtocol(name="range"),),
+                    ),
+                    Caller(api_version=9, client_id="c", client_host="/h"),
+                    token,
+                    it.now_ms(),
+                )
+            )
+
+
+@on_a_loop
+async def test_the_end_of_leadership_sends_everybody_elsewhere(tmp_path):
+    async with rig(tmp_path, replicas=(NODE, 2)) as it:
+        in_log = it.commit(5)
+        await asyncio.sleep(0.01)
+        barrier = it.runner.when_written()
+        it.leader.resign()
+        it.runner.stop(it.shard.resign(it.now_ms()))
+        for waiting in (in_log, barrier):
+            with pytest.raises(NotCoordinatorException):
+                await waiting
+
+
+@on_a_loop
+async def test_a_caller_that_went_away_is_no_trouble(tmp_path):
+    async with rig(tmp_path, linger_ms=5) as it:
+        it.commit(5).cancel()
+        await it.runner.drain()
+        assert it.offset() == 5
+
+
+@on_a_loop
+async def test_the_shard_is_woken_at_its_deadlines(tmp_path):
+    async with rig(tmp_path) as it:
+        request = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=40,
+            rebalance_timeout_ms=40,
+            protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol(name="range"),),
+        )
+        caller = Caller(api_version=3, client_id="c", client_host="/h")
+        began = it.now_ms()
+        joined = it.runner.call(lambda token: it.shard.join_group(request, caller, token, it.now_ms()))
+        assert (await joined).generation_id == 1
+        # It never syncs nor beats: its session ends, the group is empty, and that is written.
+        while it.shard.list_groups()[0].group_state != "Empty":
+            await asyncio.sleep(0.005)
+            assert it.now_ms() - began < 2000
+        assert it.now_ms() - began >= 40
+        records = [decode(record.key, record.value) for record in all_records(it.raw())]
+        assert records[-1].metadata.generation == 2
+
+
+def all_records(raw):
+    return [record for position, _ in iter_batches(raw) for record in read_records(raw, position)]
+
+
+@on_a_loop
+async def test_what_was_written_is_loaded_again(tmp_path):
+    async with rig(tmp_path) as it:
+        it.commit(1, 2, 3)
+        it.commit(4)
+        it.commit(9, group="gone")
+        await_me = it.runner.call(
+            lambda token: it.shard.delete_groups(DeleteGroupsRequest(groups_names=("gone",)), token, 0)
+        )
+        assert await_me.results[0].error_code is ErrorCode.NONE
+        append_transaction(it.leader, producer_id=7, offset=50, committed=True)
+        append_transaction(it.leader, producer_id=8, offset=60, committed=False)
+        again = GroupShard(it.config, SystemRng(2))
+
+        def replay(key, value, offset, producer_id):
+            again.replay(decode(key, value), offset, producer_id)
+
+        for buffer_bytes in (1, 200, 1_000_000):
+            count = await load(
+                it.leader.log,
+                replay=replay,
+                end_transaction=lambda producer_id, committed: again.end_transaction(
+                    producer_id, committed=committed
+                ),
+                buffer_bytes=buffer_bytes,
+            )
+            assert count == it.leader.log.log_end_offset - 2  # the markers are no records
+        assert {group.group_id for group in again.list_groups()} == {"g"}
+        (topic,) = again.fetch_offsets("g", None).topics
+        found = {each.partition_index: each.committed_offset for each in topic.partitions}
+        assert found == {0: 50, 1: 2, 2: 3}
+
+
+def append_transaction(leader, *, producer_id, offset, committed):
+    """What a transaction leaves in the log of a group."""
+    from kcli.coordinator.group.records import OffsetRecord
+    from kcli.protocol.batch import Record
+    from kcli.protocol.records.consumer_offsets import OffsetCommitValue
+
+    key, value = encode(OffsetRecord("g", "t", 0, OffsetCommitValue(offset=offset, commit_timestamp=1)))
+    now_ms = 1_700_000_000_000
+    for raw in (
+        encode_batch(
+            [Record(-1, now_ms, key, value)],
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        ),
+        encode_marker_batch(
+            EndTransactionMarker(committed=committed, coordinator_epoch=0),
+            producer_id=producer_id,
+            producer_epoch=0,
+            timestamp_ms=now_ms,
+        ),
+    ):
+        leader.append(raw, acks=-1, origin=AppendOrigin.COORDINATOR, now_ms=now_ms)
