@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 KNOWN: dict[str, str] = {
-    "groups-classic/027": "console-consumer commits offsets without their leader epochs",
-    "groups-classic/033": "the same",
-    "groups-classic/061": "shows a member id, which is random",
-    "groups-reset-offsets/041": "the JVM prints how it failed to read the CSV file in its short form; ours just reads it",
     "cluster-features-quorum/001": "APIs that are not served yet show as UNSUPPORTED",
     "cluster-features-quorum/010": "UnregisterBroker is not served yet",
     "perf-verifiable/005": "--print-metrics shows librdkafka's metrics, not those of the Java producer",

@@ -46,6 +46,8 @@ BASE_CONFIG = {
 # What the recordings allowed a tool, and what they note when it was not enough.
 STEP_LIMIT_SECONDS = 45.0
 TIMED_OUT = "timeout"
+# The recordings do not say how long a program in the background had run; its first commit, after 5 s, was made.
+HEAD_START_SECONDS = 3.0
 
 SCRIPTS = {tool.script.removesuffix(".sh"): tool for tool in TOOLS.values() if tool.script}
 
@@ -58,6 +60,7 @@ _EXCEPTION = re.compile(
 _TRACE = re.compile(r"Caused by: .*|\s+(?:\.\.\. |at ).*")
 _LOGGER = re.compile(r"\s*\((?:[a-z]\w*\.)+[\w$]+\)")
 _FIGURE = re.compile(r"-?\d+(?:[.,:]\d+)*|NaN")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _HINT = re.compile(r"Did you mean .*\?")
 
 
@@ -144,6 +147,7 @@ def _same(step: dict[str, Any], stream: str, recorded: str, came: str) -> bool:
 
 
 def _comparable(step: dict[str, Any], stream: str, text: str) -> Any:
+    text = _UUID.sub("<uuid>", text)
     for rule in step.get("volatile", ()):
         where, _, what = rule.partition(" ")
         if where != stream:
@@ -250,6 +254,7 @@ class _Stage:
         deadline = time.monotonic() + STEP_LIMIT_SECONDS
         while step.get("until") and step["until"] not in program.stdout() and time.monotonic() < deadline:
             time.sleep(0.02)
+        time.sleep(HEAD_START_SECONDS)
 
     def _stop(self, step: dict[str, Any]) -> Result | None:
         program = self._background.pop(step["name"], None)

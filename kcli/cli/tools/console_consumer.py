@@ -315,7 +315,7 @@ class Printer:
         if not last:
             return
         offsets = [
-            TopicPartition(topic, partition, message.offset() + 1, leader_epoch=message.leader_epoch())
+            TopicPartition(topic, partition, message.offset() + 1, leader_epoch=_epoch(message))
             for (topic, partition), message in last.items()
         ]
         try:
@@ -340,6 +340,12 @@ _FATAL = frozenset(
         ErrorCode.SASL_AUTHENTICATION_FAILED,
     }
 )
+
+
+def _epoch(message: Any) -> int:
+    """The leader epoch to commit with an offset; librdkafka's -1 is "unknown"."""
+    epoch: int | None = message.leader_epoch()
+    return -1 if epoch is None else epoch
 
 
 def warn_closed() -> None:
