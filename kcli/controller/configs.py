@@ -54,6 +54,8 @@ def topic_config_records(
     image: MetadataImage, name: str, configs: NewValues, settings: ControllerSettings
 ) -> list[MetadataRecord]:
     """What gives a topic about to be created its configuration. Raises KafkaError when it is not valid."""
+    if not configs:
+        return []
     validate_topic_overrides(configs, remote_storage=settings.remote_log_storage_system_enable)
     resource = ConfigResource(ConfigResourceType.TOPIC, name)
     records: list[MetadataRecord] = [_record(resource, key, configs[key]) for key in hash_order(configs)]

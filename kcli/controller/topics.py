@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kcli.config.definition import ConfigValue
 from kcli.config.describe import BrokerLayers, describe_topic
@@ -59,11 +59,14 @@ DELETE_BY_ID_SINCE = 6
 
 @dataclass(frozen=True, slots=True)
 class TopicContext:
-    """What the topic functions need besides the request."""
+    """What the topic functions need besides the request. One per request: `described` remembers for its length."""
 
     image: MetadataImage
     settings: ControllerSettings
     rng: Rng
+    described: dict[tuple[tuple[str, str], ...], tuple[ct.CreatableTopicConfigs, ...]] = field(
+        default_factory=dict
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,20 +289,28 @@ def _result(
             topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         )
     overrides = {name: value for name, value in configs.items() if value is not None}
-    layers = broker_layers(context.image, context.settings)
-    broker: dict[str, ConfigValue] = {**context.settings.config, **layers.merged()}
-    entries = describe_topic(overrides, layers, broker)
     return ct.CreatableTopicResult(
         name=topic.name,
         topic_id=topic.topic_id,
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
-        configs=tuple(
-            ct.CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=int(entry.source))
-            for entry in entries
-        ),
+        configs=_described(context, overrides),
     )
+
+
+def _described(context: TopicContext, overrides: dict[str, str]) -> tuple[ct.CreatableTopicConfigs, ...]:
+    """Topics made together mostly have the same configuration, and describing one takes most of the work."""
+    key = tuple(sorted(overrides.items()))
+    described = context.described.get(key)
+    if described is None:
+        layers = broker_layers(context.image, context.settings)
+        broker: dict[str, ConfigValue] = {**context.settings.config, **layers.merged()}
+        described = context.described[key] = tuple(
+            ct.CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=int(entry.source))
+            for entry in describe_topic(overrides, layers, broker)
+        )
+    return described
 
 
 def broker_layers(image: MetadataImage, settings: ControllerSettings) -> BrokerLayers:
