@@ -222,21 +222,51 @@ class Sender:
     def _send_values(self, lines: Iterable[bytes]) -> None:
         produce, topic = self._producer.produce, self.topic
         for line in lines:
+            if self._stuck_bytes <= 0:
+                self._choose_partition()
+            self._stuck_bytes -= len(line) + 1
             try:
-                produce(topic, line)
+                produce(topic, line, None, self._partition)
             except BufferError:
-                self._produce_when_there_is_room(line)
+                self._produce_when_there_is_room(line, None, self._partition, [])
             self.sent += 1
             if self.sent % POLL_EVERY_LINES == 0:
                 self._producer.poll(0)
 
+    def _choose_partition(self) -> None:
+        """Java's sticky partitioner: a run of unkeyed records stays together, and so in order.
+
+        librdkafka's own changes by time, which scatters the few lines of a short pipe over all partitions.
+        """
+        if not self._partitions:
+            self._partitions = self._with_leader()
+        others = [each for each in self._partitions if each != self._partition] or self._partitions
+        self._partition = random.choice(others) if others else PARTITION_UA
+        self._stuck_bytes = STICKY_BYTES
+
+    def _with_leader(self) -> list[int]:
+        """The topic's partitions that can be written to; none while the topic is not there yet."""
+        from confluent_kafka import KafkaException
+
+        try:
+            topic = self._producer.list_topics(self.topic, PARTITIONS_TIMEOUT_S).topics[self.topic]
+        except KafkaException:
+            return []
+        return [each.id for each in topic.partitions.values() if each.leader >= 0]
+
     def _send_one(
         self, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
     ) -> None:
+        partition = PARTITION_UA
+        if key is None:
+            if self._stuck_bytes <= 0:
+                self._choose_partition()
+            self._stuck_bytes -= len(value or b"") + 1
+            partition = self._partition
         try:
-            self._producer.produce(self.topic, value, key, headers=headers or None)
+            self._producer.produce(self.topic, value, key, partition, headers=headers or None)
         except BufferError:
-            self._produce_when_there_is_room(value, key, headers)
+            self._produce_when_there_is_room(value, key, partition, headers)
         self.sent += 1
         if self.is_sync:
             failed_before = self._told
@@ -249,7 +279,7 @@ class Sender:
         value: bytes | None,
         key: bytes | None,
         partition: int,
-        headers: list[tuple[str, bytes | None]] | None = None,
+        headers: list[tuple[str, bytes | None]],
     ) -> None:
         while True:
             self._producer.poll(FULL_QUEUE_WAIT_S)
