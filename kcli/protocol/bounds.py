@@ -1,8 +1,8 @@
 """Looks whether every length in a message fits into its bytes, before kio's native reader believes them.
 
 The native reader reserves memory for an array by the count it finds; a count of two billion in a frame of twenty bytes
-ends the whole process. So the frame is walked first, by the same schema, comparing each length with what is left. The
-walk builds nothing and costs about a tenth of reading.
+ends the whole process. It also lets a null pass where the schema allows none. So the frame is walked first, by the same
+schema, comparing each length with what is left. The walk builds nothing and costs a fraction of reading.
 """
 
 from __future__ import annotations
@@ -78,65 +78,81 @@ def _field(hint: object, kafka_type: str | None, flexible: bool) -> Walk | int:
     """The walk over one field, or its size where that is always the same."""
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     core = next(part for part in parts if part is not type(None))
+    nullable = len(parts) > 1
     if typing.get_origin(core) is tuple:
-        return _array(_one(typing.get_args(core)[0], kafka_type, flexible), flexible)
-    one = _one(core, kafka_type, flexible)
+        return _array(_one(typing.get_args(core)[0], kafka_type, flexible, False), flexible, nullable)
+    one = _one(core, kafka_type, flexible, nullable)
     # A nullable struct begins with a byte that says whether it is there.
-    if not isinstance(one, int) and dataclasses.is_dataclass(core) and len(parts) > 1:
+    if not isinstance(one, int) and dataclasses.is_dataclass(core) and nullable:
         return _nullable(one)
     return one
 
 
-def _one(core: object, kafka_type: str | None, flexible: bool) -> Walk | int:
+def _one(core: object, kafka_type: str | None, flexible: bool, nullable: bool) -> Walk | int:
     if dataclasses.is_dataclass(core) and isinstance(core, type):
         return walk_of(core)
     assert kafka_type is not None, core
     if kafka_type in _FIXED_SIZES:
         return _FIXED_SIZES[kafka_type]
-    if kafka_type == _STRING:
-        return _compact if flexible else _short
-    assert kafka_type in _SIZED, kafka_type
-    return _compact if flexible else _long
+    assert kafka_type == _STRING or kafka_type in _SIZED, kafka_type
+    if flexible:
+        return _sized(_read_compact_length, nullable)
+    return _sized(_read_short_length if kafka_type == _STRING else _read_long_length, nullable)
 
 
 def _fixed(size: int) -> Walk:
     return lambda _frame, at: at + size
 
 
-def _short(frame: bytes, at: int) -> int:
-    length: int = INT16.unpack_from(frame, at)[0]
-    return _past(frame, at + 2, length)
+def _read_short_length(frame: bytes, at: int) -> tuple[int, int]:
+    return INT16.unpack_from(frame, at)[0], at + 2
 
 
-def _long(frame: bytes, at: int) -> int:
-    length: int = INT32.unpack_from(frame, at)[0]
-    return _past(frame, at + 4, length)
+def _read_long_length(frame: bytes, at: int) -> tuple[int, int]:
+    return INT32.unpack_from(frame, at)[0], at + 4
 
 
-def _compact(frame: bytes, at: int) -> int:
+def _read_compact_length(frame: bytes, at: int) -> tuple[int, int]:
     length, at = read_uvarint(frame, at)
-    return _past(frame, at, length - 1)
+    return length - 1, at
+
+
+def _sized(read_length: Callable[[bytes, int], tuple[int, int]], nullable: bool) -> Walk:
+    def walk(frame: bytes, at: int) -> int:
+        length, at = read_length(frame, at)
+        if length < 0:
+            _check_null(length, at, nullable)
+            return at
+        return _past(frame, at, length)
+
+    return walk
 
 
 def _past(frame: bytes, at: int, length: int) -> int:
     if length > len(frame) - at:
         raise ProtocolError(f"{length} bytes at byte {at} run past the end of the message")
-    return at + length if length > 0 else at
+    return at + length
 
 
-def _array(one: Walk | int, flexible: bool) -> Walk:
+def _check_null(length: int, at: int, nullable: bool) -> None:
+    if not nullable:
+        raise ProtocolError(f"null (length {length}) at byte {at}, where null is not allowed")
+
+
+def _array(one: Walk | int, flexible: bool, nullable: bool) -> Walk:
+    read_length = _read_compact_length if flexible else _read_long_length
+    # Every element has at least a byte.
+    size_min = one if isinstance(one, int) else 1
+
     def walk(frame: bytes, at: int) -> int:
-        if flexible:
-            count, at = read_uvarint(frame, at)
-            count -= 1
-        else:
-            count = INT32.unpack_from(frame, at)[0]
-            at += 4
-        # Every element has at least a byte.
-        if count * (one if isinstance(one, int) else 1) > len(frame) - at:
+        count, at = read_length(frame, at)
+        if count < 0:
+            _check_null(count, at, nullable)
+            return at
+        if count * size_min > len(frame) - at:
             raise ProtocolError(f"an array of {count} elements at byte {at} runs past the end of the message")
         if isinstance(one, int):
-            return at + max(count, 0) * one
+            return at + count * one
         for _ in range(count):
             at = one(frame, at)
         return at

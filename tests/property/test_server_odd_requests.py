@@ -6,7 +6,6 @@ The broker answers or closes the connection; it never has an error that it did n
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import random
 import struct
@@ -53,6 +52,8 @@ def odd(hint, chance, name=""):
     if hint is bool:
         return chance.random() < 0.5
     if hint is int:
+        if name == "acks":
+            return chance.choice((-1, 1, 2))  # acks=0 is answered by silence
         return chance.choice((0, 1, 20)) if name in SLEEPY else chance.choice(NUMBERS)
     if hint is float:
         return chance.choice((0.0, -1.5, 1e9))
@@ -119,11 +120,14 @@ def test_the_walk_over_a_message_ends_where_the_message_ends(key):
             cls = schema.payload_class(spec, version, kind)
             hint = codec.message_class(key, kind)
             for _ in range(8):
-                with contextlib.suppress(
-                    TypeError, ValueError, OverflowError, AttributeError, struct.error, KeyError
-                ):
+                try:
                     body = codec._encode(odd(hint, chance), spec, version, kind)
+                except (TypeError, ValueError, OverflowError, AttributeError, struct.error, KeyError):
+                    continue  # this version cannot say that
+                try:
                     assert bounds.walk_of(cls)(body, 0) == len(body)
+                except ProtocolError as error:
+                    assert "null is not allowed" in str(error), "kio writes some nulls that it should not"
 
 
 def test_a_count_of_two_billion_does_not_end_the_process():
