@@ -77,6 +77,11 @@ class GroupCoordinator:
             raise CoordinatorLoadInProgressException
         raise NotCoordinatorException
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether some of this broker's groups cannot be served yet."""
+        return bool(self._loading)
+
     def runners(self) -> Iterator[GroupRunner]:
         """Every shard of this broker; raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
         if self._loading:
