@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from kcli.controller import values
 from kcli.controller.configs import elr_enabled
-from kcli.controller.decision import Decision, decide
+from kcli.controller.decision import Decision
 from kcli.controller.election import PartitionTarget
 from kcli.controller.image import METADATA_VERSION, BrokerRegistration, MetadataImage
 from kcli.controller.leadership import PartitionUpdates, partitions_where
@@ -101,7 +101,7 @@ def register_broker(
         stopped_cleanly = existing is None or request.previous_broker_epoch == existing.epoch
         records += _end_previous_life(context, request.broker_id, stopped_cleanly)
     records.append(record)
-    return decide(records, br.BrokerRegistrationResponse(broker_epoch=record.broker_epoch))
+    return Decision(tuple(records), br.BrokerRegistrationResponse(broker_epoch=record.broker_epoch))
 
 
 def _end_previous_life(context: BrokerContext, broker_id: int, stopped_cleanly: bool) -> list[MetadataRecord]:
@@ -203,7 +203,7 @@ def heartbeat(
         is_fenced=wanted in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
         should_shut_down=wanted is BrokerState.SHUTDOWN_NOW,
     )
-    return decide(records, response)
+    return Decision(tuple(records), response)
 
 
 def known_broker(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
@@ -328,4 +328,4 @@ def unregister_broker(
     updates = PartitionUpdates(context.image, context.settings, others)
     updates.remove_from_isr(broker.id)
     gone = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
-    return decide([*updates.records, gone], ub.UnregisterBrokerResponse(error_message=None))
+    return Decision((*updates.records, gone), ub.UnregisterBrokerResponse(error_message=None))

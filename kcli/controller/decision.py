@@ -10,8 +10,9 @@ from kcli.protocol.records.metadata import MetadataRecord
 
 R = TypeVar("R")
 
-# Kafka's bound on the records of one client operation: they are one batch, applied as a whole.
-MAX_RECORDS_PER_OPERATION = 10_000
+# Kafka's bound on a batch of the metadata log, and so on a client's operation, which is one batch applied as a whole.
+# What follows from the coming and going of a broker may be more: it is cut into several batches.
+MAX_RECORDS_PER_BATCH = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ class Decision(Generic[R]):
 
 
 def decide(records: list[MetadataRecord], response: R) -> Decision[R]:
-    """Raises PolicyViolationException when the operation is too large for one batch."""
-    if len(records) > MAX_RECORDS_PER_OPERATION:
+    """A client's operation. Raises PolicyViolationException when it is too large for one batch."""
+    if len(records) > MAX_RECORDS_PER_BATCH:
         raise PolicyViolationException("Unable to perform excessively large batch operation.")
     return Decision(tuple(records), response)
 

@@ -17,8 +17,8 @@ from kcli.config.topic import LogConfig
 from kcli.controller.bootstrap import BOOTSTRAP_FILE, decode_bootstrap
 from kcli.controller.replay import ImageReplayer
 from kcli.controller.topic_names import CLUSTER_METADATA_TOPIC
-from kcli.errors import StorageError
-from kcli.protocol.batch import Record, encode_batch, iter_batches, read_records
+from kcli.errors import CorruptRecordError, StorageError
+from kcli.protocol.batch import Record, crc_is_valid, encode_batch, iter_batches, read_records
 from kcli.protocol.control import (
     KRaftVersionRecord,
     RaftControl,
@@ -43,6 +43,7 @@ from kcli.runtime.clock import Clock
 from kcli.runtime.disk import read_file
 from kcli.runtime.rng import Rng
 from kcli.storage.checkpoint import QuorumState, read_quorum_state, write_quorum_state
+from kcli.storage.directory import on_disk
 from kcli.storage.log import AppendOrigin, PartitionLog
 from kcli.storage.store import LogStore
 
@@ -71,6 +72,7 @@ class MetadataLog:
         self._rng = rng
         self._config = config
         self.log = _open(logs, config)
+        self.directory = self.log.directory
         self._disk = logs.disk
         self._path = self.log.path
         self._bootstrap_path = f"{config.metadata_log_dir}/{BOOTSTRAP_FILE}"
@@ -89,12 +91,13 @@ class MetadataLog:
 
     @property
     def directory_id(self) -> uuid.UUID:
-        directory_id = self.log.directory.id
+        directory_id = self.directory.id
         assert directory_id is not None, "the store has given every directory an id"
         return directory_id
 
     # Starting.
 
+    @on_disk
     def _clean_up(self) -> list[SnapshotId]:
         """Removes what a crash left half done; returns the snapshots, oldest first."""
         found = []
@@ -115,6 +118,7 @@ class MetadataLog:
             found.remove(snapshot_id)
         return found
 
+    @on_disk
     def load(self, replayer: ImageReplayer) -> Quorate:
         """Replays the newest snapshot and the log after it. Raises CorruptRecordError when they do not fit."""
         quorate = _static_voters(self._config)
@@ -141,6 +145,10 @@ class MetadataLog:
             for position, header in iter_batches(content):
                 if header.last_offset < start:
                     continue
+                if not crc_is_valid(content, position, header):
+                    raise CorruptRecordError(
+                        f"{self._path}: the batch at offset {header.base_offset} has a wrong checksum"
+                    )
                 offset = header.next_offset
                 self.bytes_since_snapshot += header.size_bytes
                 epoch, timestamp_ms = header.partition_leader_epoch, header.max_timestamp_ms
@@ -157,6 +165,7 @@ class MetadataLog:
                     records, last_offset=header.last_offset, epoch=epoch, timestamp_ms=timestamp_ms
                 )
 
+    @on_disk
     def read_bootstrap(self) -> list[MetadataRecord]:
         """What `format` wrote for the first controller. Raises StorageError when it is not there."""
         try:
@@ -170,9 +179,11 @@ class MetadataLog:
 
     # The quorum-state file.
 
+    @on_disk
     def read_quorum_state(self) -> QuorumState | None:
         return read_quorum_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}")
 
+    @on_disk
     def write_quorum_state(self, state: QuorumState) -> None:
         """Durable when it returns."""
         write_quorum_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}", state)
@@ -206,6 +217,7 @@ class MetadataLog:
 
     # Snapshots.
 
+    @on_disk
     def write_snapshot(
         self, snapshot_id: SnapshotId, values: Iterable[bytes], timestamp_ms: int, quorate: Quorate
     ) -> None:
@@ -237,6 +249,7 @@ class MetadataLog:
         self.snapshots.append(snapshot_id)
         self.bytes_since_snapshot -= bytes_covered
 
+    @on_disk
     def clean(self, retention_bytes: int, retention_ms: int) -> None:
         """Drops the oldest snapshots and the log before the oldest one left, while there is too much or it is too
         old. The newest snapshot always stays.
@@ -268,7 +281,7 @@ class MetadataLog:
         deleted = path.removesuffix(".checkpoint") + DELETED_SUFFIX
         self._disk.rename(path, deleted)
         due_ms = self._clock.now_ms() + self.log.config.file_delete_delay_ms
-        self.log.directory.deletions.add([deleted], due_ms)
+        self.directory.deletions.add([deleted], due_ms)
 
 
 def _open(logs: LogStore, config: BrokerConfig) -> PartitionLog:

@@ -21,7 +21,7 @@ from kcli.config.listeners import SECURITY_PROTOCOLS
 from kcli.config.listeners import Listener as SocketListener
 from kcli.controller.bootstrap import encode_records, first_log_records
 from kcli.controller.controller import Controller
-from kcli.controller.decision import Decision
+from kcli.controller.decision import MAX_RECORDS_PER_BATCH, Decision
 from kcli.controller.delta import MetadataDelta
 from kcli.controller.image import ControllerRegistration, Endpoint, MetadataImage, VersionRange
 from kcli.controller.replay import ImageReplayer
@@ -133,6 +133,18 @@ class Quorum:
         self.image = controller.image
         self._controller = controller
         await self._elect()
+        try:
+            await self._run(controller, settings, listeners)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _run(
+        self,
+        controller: Controller,
+        settings: ControllerSettings,
+        listeners: Sequence[SocketListener] | None,
+    ) -> None:
         self._tasks = [
             asyncio.create_task(self._commit_loop(), name="quorum-commit"),
             asyncio.create_task(self._idle_loop(), name="quorum-idle"),
@@ -186,11 +198,10 @@ class Quorum:
     async def stop(self) -> None:
         """Commits what has been appended and gives up the lead. The store closes the log."""
         await self._drain()
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._background]
+        for task in tasks:
             task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks.clear()
         self.raft.step(Resign())
         self._controller = None
@@ -218,7 +229,12 @@ class Quorum:
         self._queue(last_offset, None)
 
     def _append(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
-        """One batch: appended and replayed now, committed soon."""
+        """Appended and replayed now, committed soon: one batch, or several when there is more than one may hold."""
+        for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
+            done = self._append_batch(records[start : start + MAX_RECORDS_PER_BATCH])
+        return done
+
+    def _append_batch(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
         controller = self._active()
         now_ms = self._clock.now_ms()
         values = encode_records(records, controller.image.metadata_version)
@@ -268,7 +284,8 @@ class Quorum:
                 while self._appended:
                     end_offset = await asyncio.to_thread(self.log.flush)
                     self._committed(end_offset)
-        except StorageError as error:
+        except Exception as error:
+            # A disk that failed, or a mistake of ours: either way nobody would be answered any more.
             self._fail(error)
 
     def _committed(self, end_offset: int) -> None:
@@ -315,7 +332,7 @@ class Quorum:
             await asyncio.sleep(interval_ms / 1000)
             if self._failure is not None:
                 return
-            with contextlib.suppress(StorageError):
+            with contextlib.suppress(StorageError, KafkaError):
                 await self._write(self._active().no_op())
 
     async def _housekeeping_loop(self) -> None:

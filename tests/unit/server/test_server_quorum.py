@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 
 import pytest
 from quorum_rig import LOG_DIR, ManualClock, QuorumRig, broker_config
@@ -463,3 +464,76 @@ def test_the_settings_of_the_controller_are_those_of_its_node():
     assert (settings.num_partitions, settings.delete_topic_enable) == (7, False)
     assert settings.supported_features["metadata.version"].max_version == 27
     assert settings.static_config["num.partitions"] == "7"
+
+
+def test_a_flipped_bit_in_the_log_is_named():
+    async def story():
+        rig = await QuorumRig().start()
+        await rig.create("t")
+        await rig.stop()
+        content = bytearray(read_file(rig.disk, LOG))
+        content[-1] ^= 1
+        replace_file(rig.disk, LOG, bytes(content))
+        with pytest.raises(StorageError, match="has a wrong checksum"):
+            await QuorumRig(rig.disk, rig.clock).start()
+
+    run(story)
+
+
+def test_a_snapshot_that_cannot_be_written_takes_the_directory_offline():
+    async def story():
+        rig = await QuorumRig().start()
+        await rig.create("t")
+        rig.disk.fail("write", ".checkpoint.part")
+        with pytest.raises(StorageError):
+            await rig.quorum.take_snapshot()
+        assert rig.logs.directories[0].error is not None
+        await rig.abandon()
+
+    run(story)
+
+
+def test_what_does_not_fit_one_batch_becomes_several(monkeypatch):
+    monkeypatch.setattr("kcli.server.quorum.MAX_RECORDS_PER_BATCH", 4)
+
+    async def story():
+        rig = await QuorumRig().start()
+        await rig.create("t", 3)
+        await rig.create("u", 3)
+        rig = await rig.again()
+        assert {rig.quorum.image.partition(name, 2).leader for name in "tu"} == {1}
+        await rig.stop()
+        sizes = [len(records) for _, records in batches(rig.disk)]
+        assert max(sizes[2:]) == 4
+
+    run(story)
+
+
+def test_a_start_that_fails_leaves_no_task_behind():
+    async def story():
+        rig = await QuorumRig().start()
+        await rig.stop()
+        for name in rig.files():
+            if name != f"{0:020d}-{0:010d}.checkpoint":
+                rig.disk.remove(f"{LOG_DIR}/{name}")
+        rig.disk.remove("/data/bootstrap.checkpoint")
+        with pytest.raises(StorageError, match="format the directory first"):
+            await QuorumRig(rig.disk, rig.clock).start()
+        assert len(asyncio.all_tasks()) == 1 + EXTRA_TASKS
+
+    run(story)
+
+
+# `wait_for` runs the story as a task of its own in some Pythons.
+EXTRA_TASKS = 1 if sys.version_info < (3, 12) else 0
+
+
+def test_a_mistake_in_committing_ends_the_quorum_instead_of_hanging():
+    async def story():
+        rig = await QuorumRig().start()
+        rig.quorum.raft.step = lambda _message: 1 / 0
+        with pytest.raises(NotControllerException):
+            await rig.create("t")
+        assert isinstance(rig.fatal[0], ZeroDivisionError)
+
+    run(story)
