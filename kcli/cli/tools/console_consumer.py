@@ -31,8 +31,10 @@ JAVA_DEFAULTS: dict[str, object] = {
     "enable.auto.offset.store": False,
     "enable.partition.eof": False,
     "topic.blacklist": "^__consumer_offsets$,^__transaction_state$,^__share_group_state$",
-    # Java fetches again as soon as the application polls; librdkafka's back-off of half a second would be felt.
+    # Java fetches again as soon as the application polls; librdkafka's back-offs of half a second after an error and a
+    # whole one after a full queue would be felt.
     "fetch.error.backoff.ms": 100,
+    "fetch.queue.backoff.ms": 5,
 }
 
 
