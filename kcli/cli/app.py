@@ -65,7 +65,7 @@ def _root(
     pass
 
 
-for _tool in [tool for tool in TOOLS.values() if tool.is_built]:
+for _tool in TOOLS.values():
     app.command(
         _tool.name,
         cls=ToolCommand,

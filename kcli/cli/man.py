@@ -16,7 +16,7 @@ from kcli.cli.registry import TOOLS, Tool
 
 def pages() -> dict[str, str]:
     """File name -> troff source, for kcli and every tool."""
-    tools = [tool for tool in TOOLS.values() if tool.is_built]
+    tools = list(TOOLS.values())
     built = {f"kcli-{tool.name}.1": _tool_page(tool) for tool in tools}
     return {"kcli.1": _root_page(tools), **built}
 

@@ -5,7 +5,7 @@ A tool is a module of `kcli.cli.tools` with a `command` (see `options.Command`);
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from dataclasses import dataclass
 
 from kcli.cli.options import Command
@@ -19,11 +19,6 @@ class Tool:
     script: str
     summary: str
     panel: str
-
-    @property
-    def is_built(self) -> bool:
-        """Whether this installation has the tool."""
-        return importlib.util.find_spec(self.module) is not None
 
     @property
     def module(self) -> str:

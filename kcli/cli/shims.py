@@ -15,7 +15,7 @@ EXECUTABLE = 0o755
 
 def shims() -> dict[str, str]:
     """File name -> script, for every tool that stands for one of Kafka's."""
-    return {tool.script: _shim(tool.name) for tool in TOOLS.values() if tool.script and tool.is_built}
+    return {tool.script: _shim(tool.name) for tool in TOOLS.values() if tool.script}
 
 
 def _shim(name: str) -> str:

@@ -13,8 +13,6 @@ KNOWN: dict[str, str] = {
 
 # Equal in some runs and not in others; each would be equal in the place or at the speed of the recording.
 UNSTEADY: dict[str, str] = {
-    "groups-classic/032": "Kafka's tools start so slowly that the first commit, 5 s after the join, is there already",
-    "groups-classic/039": "the same",
     "storage-format/009": "directories come in the hash order of their paths, which are other paths in each run",
     "storage-format/011": "names the first directory in the hash order of their paths",
 }

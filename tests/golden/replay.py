@@ -233,7 +233,7 @@ class _Stage:
 
     def _run(self, step: dict[str, Any]) -> Result | None:
         tool = SCRIPTS.get(step["tool"])
-        if tool is None or not tool.is_built or "not-replayed" in step.get("volatile", ()):
+        if tool is None or "not-replayed" in step.get("volatile", ()):
             return None
         started = time.monotonic()
         limit = max(STEP_LIMIT_SECONDS, 1.5 * step["seconds"]) if step["exit"] != TIMED_OUT else 3.0
@@ -246,7 +246,7 @@ class _Stage:
 
     def _start(self, step: dict[str, Any]) -> None:
         tool = SCRIPTS.get(step["tool"])
-        if tool is None or not tool.is_built:
+        if tool is None:
             return
         argv = [tool.name, *map(self._filled, step["argv"])]
         program = _Program(argv, step.get("stdin"), self._directory)
@@ -360,8 +360,7 @@ class _Program:
 def _import_tools() -> None:
     """Import once what every fork would import again."""
     for tool in SCRIPTS.values():
-        if tool.is_built:
-            tool.load()
+        tool.load()
     for name in os.listdir(os.path.dirname(messages.__file__ or "")):
         if name.endswith(".py"):
             importlib.import_module(f"{messages.__name__}.{name.removesuffix('.py')}")

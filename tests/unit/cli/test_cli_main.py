@@ -190,12 +190,23 @@ def test_ctrl_c_ends_quietly_with_130() -> None:
     child.stderr.close()
 
 
+def test_a_command_imports_only_what_it_needs() -> None:
+    program = (
+        "import sys\n"
+        "from kcli.cli.main import run\n"
+        "code = run(['topics', '--bootstrap-server', '127.0.0.1:1', '--list', '--timeout', '1'])\n"
+        "heavy = {'typer', 'rich', 'pydantic', 'confluent_kafka', 'numpy', 'uvloop', 'pyspark'} & sys.modules.keys()\n"
+        "assert code == 1 and not heavy, (code, heavy)\n"
+        "others = [name for name in sys.modules if name.startswith('kcli.cli.tools.') and 'topics' not in name]\n"
+        "assert not others, others\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
 def test_every_tool_has_help_for_every_option() -> None:
     from kcli.cli.options import options_of
 
     for tool in TOOLS.values():
-        if not tool.is_built:
-            continue
         command = tool.load()
         assert command.name == tool.name
         declared = [command.options, *(sub.options for sub in command.subcommands)]
