@@ -75,6 +75,12 @@ class HandlePool:
                 self._evict()
             return file
 
+    def rename(self, handle: Handle, path: str) -> None:
+        """Under the guard: nobody may open the old name when it is gone."""
+        with self._guard:
+            self.disk.rename(handle.path, path)
+            handle.path = path
+
     def _evict(self) -> None:
         oldest = self._open.popleft()
         if oldest.open_file is not None and oldest.used:
@@ -114,8 +120,7 @@ class Handle:
 
     def rename(self, path: str) -> None:
         """Renames the file; it stays open, and readers of it are undisturbed."""
-        self._pool.disk.rename(self.path, path)
-        self.path = path
+        self._pool.rename(self, path)
 
     def close(self) -> None:
         self.open_file = None

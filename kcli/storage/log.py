@@ -6,6 +6,7 @@ may run in other threads meanwhile. Offsets: log start ≤ last stable ≤ high 
 
 from __future__ import annotations
 
+import threading
 import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -14,25 +15,25 @@ from enum import Enum
 
 from kcli.config.topic import LogConfig
 from kcli.errors import (
-    CorruptRecordError,
     CorruptRecordException,
     InvalidRecordException,
     OffsetOutOfRangeException,
     RecordBatchTooLargeException,
     StorageError,
 )
-from kcli.protocol.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid, iter_batches
+from kcli.protocol.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid
 from kcli.runtime.disk import Buffer
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.index import TimestampOffset
 from kcli.storage.leader_epochs import NO_EPOCH, LeaderEpochCache
 from kcli.storage.producer_state import ProducerEntry, ProducerState, read_marker
+from kcli.storage.replay import replay
 from kcli.storage.retention import deletable_count
 from kcli.storage.segment import Segment
 from kcli.storage.slice import LogSlice
 from kcli.storage.snapshots import ProducerSnapshots
 from kcli.storage.transaction_index import AbortedTransaction
-from kcli.storage.validation import LOG_APPEND_TIME, PlacedBatch, check_client_batch, place
+from kcli.storage.validation import LOG_APPEND_TIME, PlacedBatch, check_client_batch, place, split_batches
 
 __all__ = ["AppendOrigin", "AppendResult", "LogSlice", "PartitionLog"]
 
@@ -95,6 +96,9 @@ class PartitionLog:
         self.recovery_point = recovery_point
         self.high_watermark = log_start_offset
         self.last_flush_ms = now_ms()
+        # Held by whoever changes which segments there are: the owner, and the cleaner in its thread.
+        self.exchange = threading.RLock()
+        self.cuts = 0  # how often it was truncated
         self._now_ms = now_ms
         self._random_below = random_below
         self._topic_partition = f"{topic}-{partition}"
@@ -151,7 +155,7 @@ class PartitionLog:
             return self._append_replicated(records, now_ms)
         batches = []
         next_offset = self.log_end_offset
-        for header, batch in _split(records):
+        for header, batch in split_batches(records):
             if header.is_control and header.has_producer_id and (marker := read_marker(batch)) is not None:
                 self.producers.check_marker(header, marker, transaction_version)
             placed = place(batch, header, self.config, next_offset, leader_epoch, now_ms)
@@ -184,7 +188,7 @@ class PartitionLog:
         """Batches as the leader has them: offsets and epochs stay, order and checksums are checked."""
         batches: list[PlacedBatch] = []
         next_offset = self.log_end_offset
-        for header, batch in _split(records):
+        for header, batch in split_batches(records):
             if header.base_offset < next_offset:
                 if self.size_bytes or batches or header.last_offset < next_offset:
                     raise InvalidRecordException(
@@ -334,6 +338,12 @@ class PartitionLog:
         return self.segments[-1]
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
+        with self.exchange:
+            self._roll_alone(base_offset, now_ms)
+        if self.recovery_point < base_offset:
+            self.directory.background(lambda: self._flush_in_background(base_offset))
+
+    def _roll_alone(self, base_offset: int, now_ms: int) -> None:
         active = self.segments[-1]
         assert base_offset >= self.log_end_offset, "a segment begins at or past the log end"
         if active.base_offset == base_offset:
@@ -345,8 +355,6 @@ class PartitionLog:
             self.producers.end_offset = base_offset
             self.snapshots.take(self.producers)
         self._add_segment(base_offset, now_ms)
-        if self.recovery_point < base_offset:
-            self.directory.background(lambda: self._flush_in_background(base_offset))
 
     def _add_segment(self, base_offset: int, now_ms: int) -> Segment:
         segment = Segment(self.directory.pool, self.path, base_offset, created_ms=now_ms, sizes={})
@@ -488,21 +496,24 @@ class PartitionLog:
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        self.drop_segments([segment for segment in self.segments if segment.base_offset > offset])
-        self.segments[-1].truncate_to(offset)
-        self.log_end_offset = offset
-        self.log_start_offset = min(self.log_start_offset, offset)
-        self._after_cut()
+        with self.exchange:
+            self.drop_segments([segment for segment in self.segments if segment.base_offset > offset])
+            self.segments[-1].truncate_to(offset)
+            self.log_end_offset = offset
+            self.log_start_offset = min(self.log_start_offset, offset)
+            self._after_cut()
 
     @on_disk
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Empties the log; the next record will have this offset."""
-        self.drop_segments(list(self.segments))
-        self._add_segment(offset, self._now_ms())
-        self.log_start_offset = self.log_end_offset = offset
-        self._after_cut()
+        with self.exchange:
+            self.drop_segments(list(self.segments))
+            self._add_segment(offset, self._now_ms())
+            self.log_start_offset = self.log_end_offset = offset
+            self._after_cut()
 
     def _after_cut(self) -> None:
+        self.cuts += 1
         end = self.log_end_offset
         self.leader_epochs.truncate_end(end)
         self._noted_epoch = NO_EPOCH
@@ -515,6 +526,10 @@ class PartitionLog:
     @on_disk
     def delete_old_segments(self, now_ms: int) -> int:
         """Retention: returns how many segments it removed. Log start first, then size, then time."""
+        with self.exchange:
+            return self._delete_old_segments(now_ms)
+
+    def _delete_old_segments(self, now_ms: int) -> int:
         deletable = deletable_count(
             self.segments,
             self.config,
@@ -535,12 +550,26 @@ class PartitionLog:
 
     def drop_segments(self, segments: Sequence[Segment]) -> None:
         """Takes segments and their snapshots out of the log; the files go when no reader can want them."""
-        due_ms = self._now_ms() + self.config.file_delete_delay_ms
-        for segment in segments:
-            self.segments.remove(segment)
-            paths = segment.rename_deleted() + self.snapshots.rename_deleted(segment.base_offset)
-            segment.close()
-            self.directory.deletions.add(paths, due_ms)
+        with self.exchange:
+            gone = set(segments)
+            self.segments = [segment for segment in self.segments if segment not in gone]
+            for segment in segments:
+                self._set_aside(segment, self.snapshots.rename_deleted(segment.base_offset))
+
+    def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> None:
+        """Puts a compacted segment in the place of those in a row that it was made of."""
+        with self.exchange:
+            at = self.segments.index(old[0])
+            assert self.segments[at : at + len(old)] == list(old), "they stand in a row"
+            self.segments = [*self.segments[:at], cleaned, *self.segments[at + len(old) :]]
+            for segment in old:
+                kept = segment.base_offset == cleaned.base_offset
+                self._set_aside(segment, [] if kept else self.snapshots.rename_deleted(segment.base_offset))
+
+    def _set_aside(self, segment: Segment, paths: list[str]) -> None:
+        paths += segment.rename_deleted()
+        segment.close()
+        self.directory.deletions.add(paths, self._now_ms() + self.config.file_delete_delay_ms)
 
     # --- durability
 
@@ -591,49 +620,13 @@ class PartitionLog:
 
     def rebuild_producers(self, now_ms: int) -> None:
         """Brings the producers to the log end: the newest snapshot that can serve, then the batches after it."""
-        end = self.log_end_offset
-        self.snapshots.remove_outside(self.log_start_offset, end)
-        self.snapshots.load(self.producers, end, now_ms)
-        to_snapshot = {segment.base_offset for segment in self.segments[-2:]}
-        for segment in list(self._segments_from(self.producers.end_offset)):
-            if segment.base_offset >= end:
-                break
-            start = max(segment.base_offset, self.producers.end_offset, self.log_start_offset)
-            self.producers.end_offset = start
-            if segment.base_offset in to_snapshot:
-                self.snapshots.take(self.producers)
-            self._replay(segment, start)
-        self.producers.end_offset = end
-        self.snapshots.take(self.producers)
-
-    def _replay(self, segment: Segment, start_offset: int) -> None:
-        """Feeds the batches of a segment from `start_offset` on to the producers, with no checks."""
-        file = segment.log.file()
-        for position, header in segment.headers(segment.offset_index.lookup(start_offset).position):
-            if header.last_offset < start_offset or header.producer_id < 0:
-                continue
-            if header.is_control:
-                marker = read_marker(file.read_at(position, header.size_bytes))
-                if marker is not None:
-                    self.producers.update_marker(header, header.base_offset, marker)
-            else:
-                self.producers.update(header, header.base_offset)
-
-
-def _split(records: Buffer) -> list[tuple[BatchHeader, Buffer]]:
-    """The batches in `records`, each with its own piece of the buffer. All of it must be batches."""
-    try:
-        found = list(iter_batches(records))
-    except CorruptRecordError as error:
-        raise CorruptRecordException(str(error)) from None
-    if len(found) == 1 and found[0][1].size_bytes == len(records):
-        return [(found[0][1], records)]
-    view = memoryview(records)
-    pieces: list[tuple[BatchHeader, Buffer]] = []
-    end = 0
-    for position, header in found:
-        end = position + header.size_bytes
-        pieces.append((header, view[position:end]))
-    if end != len(records):
-        raise CorruptRecordException(f"{len(records) - end} bytes after the last whole batch of an append")
-    return pieces
+        self.snapshots.remove_outside(self.log_start_offset, self.log_end_offset)
+        self.snapshots.load(self.producers, self.log_end_offset, now_ms)
+        replay(
+            self._segments_from(self.producers.end_offset),
+            self.producers,
+            self.snapshots,
+            start_offset=max(self.producers.end_offset, self.log_start_offset),
+            end_offset=self.log_end_offset,
+            to_snapshot={segment.base_offset for segment in self.segments[-2:]},
+        )

@@ -232,6 +232,14 @@ class Segment:
                 paths.append(handle.path)
         return paths
 
+    def rename_suffix(self, suffix: str, to: str) -> None:
+        """From `.cleaned` to `.swap` to no suffix: the steps of an exchange of segments."""
+        for handle in self.handles():
+            if self.disk.exists(handle.path):
+                handle.rename(handle.path.removesuffix(suffix) + to)
+            else:
+                handle.path = handle.path.removesuffix(suffix) + to
+
     # --- reading
 
     def headers(self, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:

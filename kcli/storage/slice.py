@@ -26,7 +26,7 @@ class LogSlice:
         except OSError as error:
             raise self.directory.failed(error) from error
 
-    def read_cached(self) -> bytes | None:
+    def read_cached(self) -> bytes | bytearray | None:
         """The batches if the page cache has them, else None."""
         if not self.size_bytes:
             return b""

@@ -15,6 +15,7 @@ from kcli.runtime.disk import Disk, FileLock
 from kcli.runtime.rng import Rng
 from kcli.storage.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANER_OFFSET_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
@@ -353,7 +354,20 @@ class LogStore:
         # A new log of the same name must not inherit where this one was cut.
         self._checkpoint(directory, LOG_START_OFFSET_FILE, _log_start_to_note)
         self._checkpoint(directory, RECOVERY_POINT_FILE, _recovery_point)
+        self._forget_cleaned(directory, (log.topic, log.partition))
         return path
+
+    def _forget_cleaned(self, directory: LogDirectory, key: TopicPartition) -> None:
+        path = f"{directory.path}/{CLEANER_OFFSET_FILE}"
+        try:
+            with directory.checkpointing:
+                cleaned = read_offsets(self.disk, path)
+                if cleaned.pop(key, None) is not None:
+                    write_offsets(self.disk, path, cleaned)
+        except OSError as error:
+            directory.failed(error)
+        except CorruptRecordError as error:
+            logger.warning("%s", error)  # the cleaner takes it for empty, and writes it anew
 
     # --- housekeeping
 

@@ -24,6 +24,7 @@ from kcli.protocol.batch import (
     assign,
     crc_is_valid,
     encode_batch,
+    iter_batches,
     read_header,
     read_records,
     set_log_append_time,
@@ -249,3 +250,22 @@ def _level(codec: Codec, config: LogConfig) -> int | None:
             return config.compression_zstd_level
         case Codec.NONE | Codec.SNAPPY:
             return None
+
+
+def split_batches(records: Buffer) -> list[tuple[BatchHeader, Buffer]]:
+    """The batches in `records`, each with its own piece of the buffer. All of it must be batches."""
+    try:
+        found = list(iter_batches(records))
+    except CorruptRecordError as error:
+        raise CorruptRecordException(str(error)) from None
+    if len(found) == 1 and found[0][1].size_bytes == len(records):
+        return [(found[0][1], records)]
+    view = memoryview(records)
+    pieces: list[tuple[BatchHeader, Buffer]] = []
+    end = 0
+    for position, header in found:
+        end = position + header.size_bytes
+        pieces.append((header, view[position:end]))
+    if end != len(records):
+        raise CorruptRecordException(f"{len(records) - end} bytes after the last whole batch of an append")
+    return pieces
