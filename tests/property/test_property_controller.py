@@ -1,0 +1,200 @@
+"""Any history of a small cluster: partitions stay sane, and log, image and snapshot tell the same story."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kcli.controller.image import MetadataImage
+from kcli.controller.replay import ImageReplayer
+from kcli.controller.snapshot import image_records
+from kcli.protocol.messages import alter_partition as al
+from kcli.protocol.messages import create_partitions as cp
+from kcli.protocol.messages import delete_topics as dt
+from kcli.protocol.messages import incremental_alter_configs as ic
+from kcli.protocol.records.metadata import decode_metadata_record, encode_metadata_record, write_version_for
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "controller"))
+
+from controller_rig import FEATURES, ControllerRig
+
+BROKERS = st.integers(1, 4)
+NAMES = st.sampled_from(["a", "b", "c.d"])
+
+STEPS = st.one_of(
+    st.tuples(st.just("create"), NAMES, st.integers(1, 4), st.integers(1, 4)),
+    st.tuples(st.just("grow"), NAMES, st.integers(1, 6)),
+    st.tuples(st.just("delete"), NAMES),
+    st.tuples(st.just("configure"), NAMES, st.sampled_from(["1", "2", "3"])),
+    st.tuples(st.just("restart"), BROKERS, st.booleans()),
+    st.tuples(st.just("unfence"), BROKERS),
+    st.tuples(st.just("fence"), BROKERS),
+    st.tuples(st.just("leave"), BROKERS),
+    st.tuples(st.just("silence"), BROKERS),
+    st.tuples(st.just("shrink"), NAMES),
+    st.tuples(st.just("expand"), NAMES),
+)
+
+
+class History:
+    """A cluster with everything that was written to its log."""
+
+    def __init__(self, elr):
+        self.rig = ControllerRig({**FEATURES, "eligible.leader.replicas.version": int(elr)})
+        self.lives = dict.fromkeys(range(1, 5), 1)
+        self.batches = []
+        replay = self.rig.replay
+
+        def recorded(records):
+            records = list(records)
+            if records:
+                self.batches.append((records, self.rig.controller.next_offset + len(records) - 1))
+            replay(records)
+
+        self.rig.replay = recorded
+        self.before = self.rig.image
+        for broker_id in self.lives:
+            self.rig.add_brokers(broker_id)
+
+    def step(self, step):
+        kind, *arguments = step
+        getattr(self, kind)(*arguments)
+
+    def create(self, name, partitions, replication_factor):
+        self.rig.create(name, partitions, replication_factor)
+
+    def grow(self, name, count):
+        topic = cp.CreatePartitionsTopic(name=name, count=count, assignments=None)
+        self.rig.obey(self.rig.controller.create_partitions(cp.CreatePartitionsRequest(topics=(topic,))))
+
+    def delete(self, name):
+        request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name=name),))
+        self.rig.obey(self.rig.controller.delete_topics(request, 6))
+
+    def configure(self, name, min_isr):
+        config = ic.AlterableConfig(name="min.insync.replicas", config_operation=0, value=min_isr)
+        resource = ic.AlterConfigsResource(resource_type=2, resource_name=name, configs=(config,))
+        request = ic.IncrementalAlterConfigsRequest(resources=(resource,))
+        self.rig.obey(self.rig.controller.incremental_alter_configs(request))
+
+    def restart(self, broker_id, clean):
+        """A new life once the old session is over."""
+        self.rig.now_ms += 60_000
+        self.lives[broker_id] += 1
+        previous = self.rig.image.brokers[broker_id].epoch if clean else -1
+        self.rig.register(broker_id, incarnation=self.lives[broker_id], previous_epoch=previous)
+        self.rig.heartbeat(broker_id)
+
+    def unfence(self, broker_id):
+        self.rig.heartbeat(broker_id)
+
+    def fence(self, broker_id):
+        self.rig.heartbeat(broker_id, fence=True)
+
+    def leave(self, broker_id):
+        self.rig.heartbeat(broker_id, shut_down=True)
+
+    def silence(self, broker_id):
+        """Everybody but one is heard of."""
+        self.rig.now_ms += 8_000
+        for other in self.lives:
+            if other != broker_id:
+                self.rig.heartbeat(other)
+        self.rig.now_ms += 1_500
+        while records := self.rig.controller.fence_expired(self.rig.now_ms):
+            self.rig.replay(records)
+
+    def shrink(self, name):
+        self._alter(name, lambda partition: (partition.leader,))
+
+    def expand(self, name):
+        self._alter(name, lambda partition: partition.replicas)
+
+    def _alter(self, name, isr_of):
+        topic = self.rig.image.topics.topic(name)
+        if topic is None or topic.partitions[0].leader < 0:
+            return
+        partition = topic.partitions[0]
+        asked = al.RequestPartitionData(
+            partition_index=0,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            new_isr_with_epochs=tuple(al.BrokerState(broker_id=each) for each in isr_of(partition)),
+        )
+        request = al.AlterPartitionRequest(
+            broker_id=partition.leader,
+            broker_epoch=self.rig.image.brokers[partition.leader].epoch,
+            topics=(al.RequestTopicData(topic_id=topic.topic_id, partitions=(asked,)),),
+        )
+        self.rig.obey(self.rig.controller.alter_partition(request, self.rig.now_ms))
+
+
+def check_partitions(image, elr):
+    for topic in image.topics:
+        assert sorted(topic.partitions) == list(range(len(topic.partitions)))
+        for partition in topic.partitions.values():
+            replicas = set(partition.replicas)
+            assert len(replicas) == len(partition.replicas) == len(partition.directories)
+            assert set(partition.isr) <= replicas and len(set(partition.isr)) == len(partition.isr)
+            assert set(partition.elr) <= replicas and not set(partition.elr) & set(partition.isr)
+            if partition.leader >= 0:
+                assert partition.leader in partition.isr
+                assert image.brokers[partition.leader].active
+            elif elr:
+                assert (
+                    not any(image.brokers[each].active for each in (*partition.isr, *partition.elr))
+                    or partition.isr
+                )
+            if not elr:
+                assert partition.isr and not partition.elr and not partition.last_known_elr
+
+
+def check_epochs(before, after):
+    """Epochs of a partition never go back, and a new leader means a new leader epoch."""
+    for topic_id, topic in after.topics.by_id.items():
+        old = before.topics.by_id.get(topic_id)
+        for number, partition in topic.partitions.items():
+            was = None if old is None else old.partitions.get(number)
+            if was is None:
+                continue
+            assert partition.leader_epoch >= was.leader_epoch
+            assert partition.partition_epoch >= was.partition_epoch
+            if partition != was:
+                assert partition.partition_epoch > was.partition_epoch
+            if partition.leader != was.leader:
+                assert partition.leader_epoch > was.leader_epoch
+
+
+def replayed(batches, image):
+    """The image after these batches, each record through its bytes."""
+    replayer = ImageReplayer(image)
+    for records, last_offset in batches:
+        values = [encode_metadata_record(record, write_version_for(record, 27)) for record in records]
+        decoded = [decode_metadata_record(value)[0] for value in values]
+        replayer.replay(decoded, last_offset=last_offset, epoch=1, timestamp_ms=0)
+    return replayer.image
+
+
+def same(left, right):
+    return all(
+        getattr(left, name) == getattr(right, name)
+        for name in ("topics", "brokers", "configs", "features", "offset")
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.booleans(), st.lists(STEPS, max_size=25))
+def test_any_history(elr, steps):
+    history = History(elr)
+    for step in steps:
+        before = history.rig.image
+        history.step(step)
+        check_partitions(history.rig.image, elr)
+        check_epochs(before, history.rig.image)
+    image = history.rig.image
+    assert same(replayed(history.batches, history.before), image)
+    snapshot = [(list(image_records(image)), image.offset)]
+    assert same(replayed(snapshot, MetadataImage()), image)
