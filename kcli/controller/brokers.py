@@ -312,10 +312,15 @@ def _offline_directories(
 # Leaving.
 
 
-def fence_expired(context: BrokerContext) -> list[MetadataRecord]:
-    """Fences one broker that has been silent for too long: one at a time, as each moves leaderships."""
-    broker = next(context.sessions.expired(context.image.brokers, context.now_ms), None)
-    return [] if broker is None else _fence(context, broker)
+def fence_expired(context: BrokerContext, exempt: int | None) -> list[MetadataRecord]:
+    """Fences one broker that has been silent for too long: one at a time, as each moves leaderships.
+
+    `exempt` is a broker that shares our process: it lives as long as we do, however long we were suspended.
+    """
+    for broker in context.sessions.expired(context.image.brokers, context.now_ms):
+        if broker.id != exempt:
+            return _fence(context, broker)
+    return []
 
 
 def unregister_broker(

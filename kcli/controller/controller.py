@@ -173,9 +173,9 @@ class Controller:
     ) -> Decision[hb.BrokerHeartbeatResponse]:
         return brokers.heartbeat(self._broker_context(now_ms), request)
 
-    def fence_expired(self, now_ms: int) -> Sequence[MetadataRecord]:
+    def fence_expired(self, now_ms: int, *, exempt: int | None = None) -> Sequence[MetadataRecord]:
         """The records that fence a broker that fell silent; nothing when all are heard of."""
-        return brokers.fence_expired(self._broker_context(now_ms))
+        return brokers.fence_expired(self._broker_context(now_ms), exempt)
 
     def unregister_broker(
         self, request: ub.UnregisterBrokerRequest, now_ms: int

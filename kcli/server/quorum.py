@@ -336,10 +336,11 @@ class Quorum:
                 await self._write(self._active().no_op())
 
     async def _housekeeping_loop(self) -> None:
+        own_broker = self._config.node_id if self._config.is_broker else None
         while self._failure is None:
             await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
             try:
-                await self._write(self._active().fence_expired(self._clock.now_ms()))
+                await self._write(self._active().fence_expired(self._clock.now_ms(), exempt=own_broker))
                 if self._wants_snapshot():
                     await self.take_snapshot()
                 await self._clean()

@@ -225,6 +225,16 @@ def test_a_silent_broker_is_fenced_after_its_session():
     assert shape(rig.partition("t"))[:2] == (2, (2,))
 
 
+def test_a_broker_in_our_own_process_is_not_fenced_for_silence():
+    """A process that was suspended wakes up with all its timers at once: it must not fence itself first."""
+    rig = ControllerRig(broker_session_timeout_ms=9_000)
+    rig.add_brokers(1, 2)
+    rig.now_ms += 60_000
+    rig.replay(rig.controller.fence_expired(rig.now_ms, exempt=1))
+    assert rig.controller.fence_expired(rig.now_ms, exempt=1) == []
+    assert not rig.image.brokers[1].fenced and rig.image.brokers[2].fenced
+
+
 def test_a_restarted_controller_gives_brokers_time():
     rig = ControllerRig(broker_session_timeout_ms=9_000)
     rig.add_brokers(1)
