@@ -75,7 +75,7 @@ def run_tool(tool: Tool, argv: list[str]) -> int:
 
 def run_command(command: Command, argv: list[str]) -> int:
     """Parse and run; every expected failure becomes its words on stderr and an exit code."""
-    from kcli.errors import KafkaError
+    from kcli.errors import KcliError
 
     try:
         options, runner = _parsed(command, argv)
@@ -97,8 +97,8 @@ def run_command(command: Command, argv: list[str]) -> int:
         if str(error):
             warn(str(error))
         return error.exit_code
-    except KafkaError as error:
-        warn(error.message)
+    except KcliError as error:
+        warn(str(error))
         return 1
     return code or 0
 

@@ -79,6 +79,7 @@ class Client:
         self._opening: dict[Address, asyncio.Lock] = {}
         self._known = _Known()
         self._warned: set[Address] = set()
+        self._sent = 0
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,6 +111,7 @@ class Client:
         connection = await self._connection(to)
         version = connection.version_for(key, at_least=at_least)
         timeout = (timeout_ms or self.config.request_timeout_ms) / 1000
+        self._sent += 1
         try:
             return await connection.request(message, key, version=version, timeout=timeout)
         except TimeoutError:
@@ -126,13 +128,14 @@ class Client:
         tries = 0
         last: Exception | None = None
         while True:
+            sent = self._sent
             try:
                 async with asyncio.timeout_at(deadline):
                     return await attempt()
             except TimeoutError:
-                pass
-            except (KafkaError, ProtocolError) as error:
-                if isinstance(error, KafkaError) and not error.retriable:
+                tries += self._sent > sent
+            except KafkaError as error:
+                if not error.retriable:
                     raise
                 last = error
                 if not isinstance(error, _NoNode):
@@ -292,11 +295,10 @@ def cluster_has_moved(error: Exception) -> bool:
 
 def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutException:
     """Java's words; without a server, or while the right one is unknown, no request of the call has left."""
-    if tries == 0 or last is None:
+    if tries == 0:
         return TimeoutException(f"Timed out waiting for a node assignment. Call: {name}")
-    return TimeoutException(
-        f"Call(callName={name}, tries={tries}) timed out after {tries} attempt(s). Last: {last}"
-    )
+    why = f" Last: {last}" if last is not None else ""
+    return TimeoutException(f"Call(callName={name}, tries={tries}) timed out after {tries} attempt(s).{why}")
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kcli.errors import KcliError
 
-DEFAULT_PORTS = range(1, 65536)
+PORTS = range(1, 65536)
 
 
 class ClientConfigError(KcliError):
@@ -46,7 +46,7 @@ def parse_address(text: str, setting: str = "bootstrap.servers") -> Address:
     """`host:port` or `[ipv6]:port`. Raises ClientConfigError."""
     host, colon, port = text.strip().rpartition(":")
     host = host.rpartition("://")[2]  # Kafka lets a listener's protocol stand in front
-    if not colon or not host or not port.isdecimal() or int(port) not in DEFAULT_PORTS:
+    if not colon or not host or not port.isdecimal() or int(port) not in PORTS:
         raise ClientConfigError(
             f"Invalid url in {setting}: {text.strip()} (wanted: host:port, port 1 to 65535)"
         )
@@ -82,6 +82,8 @@ def client_config(
         addresses = parse_addresses(servers)
     else:
         raise ClientConfigError("No bootstrap urls given in bootstrap.servers")
+    if api_timeout_ms is not None and api_timeout_ms <= 0:
+        raise ClientConfigError(f"a timeout of {api_timeout_ms} ms leaves no time: it must be greater than 0")
     api_timeout = api_timeout_ms or _integer(properties, "default.api.timeout.ms", 60_000)
     return ClientConfig(
         servers=addresses,

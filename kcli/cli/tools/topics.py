@@ -21,7 +21,7 @@ from kcli.cli.options import (
 )
 from kcli.cli.output import Output, warn
 from kcli.cli.topic_filter import topic_filter
-from kcli.errors import ErrorCode, KafkaError
+from kcli.errors import ErrorCode, KafkaError, KcliError
 
 if TYPE_CHECKING:
     from kcli.cli.tools.topics_describe import TopicRow
@@ -125,7 +125,7 @@ async def run(options: TopicsOptions, output: Output) -> None:
     async with admin(options) as client:
         try:
             await _act(options, client, output)
-        except (KafkaError, ValueError) as error:
+        except (KcliError, ValueError) as error:
             _failed(str(error), output)
             raise CommandError from error
 

@@ -62,3 +62,9 @@ def test_settings_that_cannot_be_used_are_refused(properties: dict[str, str], wo
 def test_no_servers_at_all() -> None:
     with pytest.raises(ClientConfigError, match=r"bootstrap\.servers"):
         client_config({})
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_a_timeout_must_leave_time(timeout_ms: int) -> None:
+    with pytest.raises(ClientConfigError, match="must be greater than 0"):
+        client_config({}, bootstrap_servers="h:1", api_timeout_ms=timeout_ms)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -172,6 +173,39 @@ def test_requests_overlap_and_find_their_answers() -> None:
         {ApiKey.METADATA: lambda _, version: MetadataResponse(controller_id=version)}
     ) as server:
         asyncio.run(scenario(server))
+
+
+def test_a_server_that_stops_answering_is_told_apart_from_one_that_is_not_there() -> None:
+    async def scenario(server: ScriptedServer) -> None:
+        config = ClientConfig(servers=(Address("127.0.0.1", server.port),), default_api_timeout_ms=100)
+        async with Client(config) as client:
+            with pytest.raises(
+                TimeoutException, match=r"callName=listNodes, tries=1\) timed out after 1 attempt"
+            ):
+                await client.call("listNodes", client.nodes)
+
+    def late(*_: object) -> MetadataResponse:
+        time.sleep(0.3)
+        return MetadataResponse()
+
+    with ScriptedServer({ApiKey.METADATA: late}) as server:
+        asyncio.run(scenario(server))
+
+
+def test_a_connection_that_was_lost_is_opened_again() -> None:
+    answers = iter([None, MetadataResponse(controller_id=7)])
+
+    async def scenario(server: ScriptedServer) -> None:
+        config = ClientConfig(
+            servers=(Address("127.0.0.1", server.port),), default_api_timeout_ms=5000, retry_backoff_ms=1
+        )
+        async with Client(config) as client:
+            found = await client.call("metadata", client.metadata)
+            assert found.controller_id == 7
+
+    with ScriptedServer({ApiKey.METADATA: lambda *_: next(answers)}) as server:
+        asyncio.run(scenario(server))
+        assert len(server.sent(ApiKey.API_VERSIONS)) == 2
 
 
 def test_a_server_that_never_answers_times_out() -> None:
