@@ -8,11 +8,10 @@ whole.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import socket
 import uuid
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from kcli.config.broker import BrokerConfig
@@ -64,8 +63,20 @@ class Features:
 class Broker:
     """`start`, then serve until `stop`. `halted` is set with the reason when a failure ends it."""
 
-    def __init__(self, config: BrokerConfig, *, clock: Clock, disk: Disk, network: Network, rng: Rng) -> None:
-        """Opens the directories; raises StorageError when they cannot be used."""
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock,
+        disk: Disk,
+        network: Network,
+        rng: Rng,
+        background: Executor | None = None,
+    ) -> None:
+        """Opens the directories; raises StorageError when they cannot be used.
+
+        `background` flushes and writes checkpoints: threads of its own unless a simulation gives it something else.
+        """
         self.config = config
         self.clock = clock
         self.disk = disk
@@ -74,9 +85,9 @@ class Broker:
         self.node_id = config.node_id
         self.halted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._loop = asyncio.get_running_loop()
-        self._background = ThreadPoolExecutor(BACKGROUND_THREADS, "kcli-background")
+        self._background = background or ThreadPoolExecutor(BACKGROUND_THREADS, "kcli-background")
         self._housekeeping: asyncio.Task[None] | None = None
-        self._settling: asyncio.Task[None] | None = None
+        self.settling: asyncio.Task[None] | None = None
 
         self.cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.dynamic_config = DynamicConfig(config)
@@ -149,13 +160,11 @@ class Broker:
         elapsed_ms = (self.clock.monotonic() - began) * 1000
         _log.info("[BrokerServer id=%d] Ready after %.0f ms", self.node_id, elapsed_ms)
         _log.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.node_id)
-        self._settling = self._loop.create_task(self._settle(), name="settling")
+        self.settling = self._loop.create_task(self._settle(), name="settling")
 
     async def _settle(self) -> None:
-        """After the start: loads what the first client will need, and tells the collector that all this stays."""
+        """After the start: loads what the first client will need."""
         await self._loop.run_in_executor(None, warm_up)
-        gc.collect()
-        gc.freeze()
 
     async def stop(self, *, clean: bool = True) -> None:
         """Gives up leaderships, answers who waits, flushes and closes. Not `clean`: leaves the disks as they are."""

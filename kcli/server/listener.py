@@ -58,7 +58,8 @@ class SocketServer:
         protected_listener: str | None,
         now: Callable[[], float],
     ) -> None:
-        self.connections: set[Connection] = set()
+        # Dicts for sets: they are walked, and a run of a simulation must be repeatable.
+        self.connections: dict[Connection, None] = {}
         self.listeners: dict[str, Listener] = {}
         self._network = network
         self.limits = limits
@@ -98,12 +99,12 @@ class SocketServer:
             )
             return False
         self._by_ip[host] += 1
-        self.connections.add(connection)
+        self.connections[connection] = None
         return True
 
     def uncount(self, connection: Connection) -> None:
         if connection in self.connections:
-            self.connections.discard(connection)
+            del self.connections[connection]
             self._by_ip[connection.peer_host] -= 1
             if self._by_ip[connection.peer_host] <= 0:
                 del self._by_ip[connection.peer_host]
@@ -174,7 +175,7 @@ class Listener:
     def __init__(self, settings: ListenerSettings, sockets: SocketServer, serve: Serve) -> None:
         self.settings = settings
         self.port = settings.port
-        self.served: set[Connection] = set()
+        self.served: dict[Connection, None] = {}
         self._sockets = sockets
         self._serve = serve
         self._held: deque[Connection] = deque()
@@ -214,7 +215,7 @@ class Listener:
     def lost(self, connection: Connection) -> None:
         self._sockets.uncount(connection)
         if connection in self.served:
-            self.served.discard(connection)
+            del self.served[connection]
             self._sockets.admit_held()
         elif connection in self._held:
             self._held.remove(connection)
@@ -226,7 +227,7 @@ class Listener:
             self._retry_later()
 
     def _admit(self, connection: Connection) -> None:
-        self.served.add(connection)
+        self.served[connection] = None
         if self.settings.creation_rate_max < 2**31 - 1:
             self._created.append(asyncio.get_running_loop().time())
         connection.admit()

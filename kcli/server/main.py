@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import sys
@@ -45,6 +46,8 @@ async def _serve(config: BrokerConfig) -> int:
             config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng()
         )
         await broker.start()
+        assert broker.settling is not None, "begun by start"
+        broker.settling.add_done_callback(_keep_what_is_there)
     except (StorageError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)
         return 1
@@ -54,6 +57,12 @@ async def _serve(config: BrokerConfig) -> int:
     halted = broker.halted.done()
     await broker.stop(clean=not halted)
     return 1 if halted else 0
+
+
+def _keep_what_is_there(_settled: asyncio.Task[None]) -> None:
+    """Tells the collector that all there is now stays: it looks only at what comes after."""
+    gc.collect()
+    gc.freeze()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

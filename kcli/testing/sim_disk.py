@@ -62,6 +62,7 @@ class SimDisk:
         self._journal: list[tuple[frozenset[str], Callable[[Names], None]]] = []
         self._locks: set[str] = set()
         self._faults: list[Fault] = []
+        self._killed = False
         self.calls = 0
 
     # --- faults and crashes
@@ -82,6 +83,8 @@ class SimDisk:
     def struck(self, operation: str, path: str) -> FaultKind | None:
         """Counts a call; raises the fault that is due, or returns it when the caller must act it out."""
         self.calls += 1
+        if self._killed:
+            raise OSError(errno.EIO, "the process that had this disk was killed", path)
         for fault in self._faults:
             if fault.operation in ("", operation) and fault.path_part in path:
                 fault.countdown -= 1
@@ -110,6 +113,16 @@ class SimDisk:
             else:
                 clone._names[path] = survivors.setdefault(id(inode), _survivor(inode, rng))
         clone._durable = dict(clone._names)
+        return clone
+
+    def kill_clone(self) -> SimDisk:
+        """The disk after a kill -9 of the process: nothing is lost but its locks. This one takes no call any more.
+
+        What was synced stays known, so that a power failure may still come.
+        """
+        clone = SimDisk(self._now_ms)
+        clone._names, clone._durable, clone._journal = self._names, self._durable, self._journal
+        self._killed = True
         return clone
 
     # --- Disk

@@ -1,0 +1,278 @@
+"""An event loop whose time is made up: hours run in a second, and the same seed gives the same run.
+
+Nothing is ever waited for. When no callback is ready the clock jumps to the next timer; when there is no timer either,
+every task waits for another and `Deadlock` is raised. Jobs for an executor run here too, after a random delay, and are
+reported after another one, so that a crash can come before, after, and between what was done and who was told.
+
+A `SimProcess` is what can be killed: tasks, timers and callbacks carry the process they were made by in their context
+and none of them runs again once it is dead, no `finally` either that would touch a loop or a disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import hashlib
+import random
+import traceback
+from asyncio.events import Handle, TimerHandle
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor, Future
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
+
+# What is shown of a run that failed.
+REMEMBERED_NOTES = 60
+# Ended tasks of a process are let go when there are this many entries.
+TASKS_BEFORE_TIDYING = 256
+# Two timers closer than this fire in one turn, as on a real clock.
+RESOLUTION_S = 1e-9
+
+_process: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("sim_process", default=None)
+
+
+class Deadlock(AssertionError):
+    """Every task waits and no timer is set."""
+
+
+class SimProcess:
+    """Everything that was begun by `spawn`, directly or not. Its end is `SimLoop.kill`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.alive = True
+        self.context = contextvars.copy_context()
+        self.context.run(_process.set, self)
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+
+    @staticmethod
+    def current() -> SimProcess | None:
+        return _process.get()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
+        loop = asyncio.get_running_loop()
+        return loop.create_task(coroutine, name=name, context=self.context.copy())
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        if len(self._tasks) >= TASKS_BEFORE_TIDYING:
+            self._tasks = {each: None for each in self._tasks if not each.done()}
+        self._tasks[task] = None
+
+    def end(self) -> None:
+        """Closes every coroutine where it waits. What their clean-up still schedules is dropped, this being dead."""
+        self.alive = False
+        for task in self._tasks:
+            if not task.done():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # its end is no mistake
+                coroutine = task.get_coro()
+                assert coroutine is not None, "only finished tasks have none"
+                with contextlib.suppress(BaseException):
+                    self.context.copy().run(coroutine.close)
+        self._tasks.clear()
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """`simulate` makes one, runs a coroutine on it and cleans up.
+
+    `on_turn` is called before each turn; an error there ends the run, and so does anything in `problems`: what
+    callbacks and forgotten tasks raised.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.rng = random.Random(seed)
+        self.problems: list[str] = []
+        self.notes: deque[str] = deque(maxlen=REMEMBERED_NOTES)
+        self.on_turn: list[Callable[[], None]] = []
+        self.turns = 0
+        self._now = 0.0
+        self._trace = hashlib.blake2b(digest_size=16)
+        self._selector = _NothingToSelect(self)
+        self._clock_resolution = RESOLUTION_S
+        self.set_exception_handler(self._keep_problem)
+
+    def time(self) -> float:
+        return self._now
+
+    # --- what happened
+
+    def note(self, text: str) -> None:
+        """One line of the trace; two runs of a seed must have the same."""
+        line = f"{self._now:.6f} {text}"
+        self.notes.append(line)
+        self._trace.update(line.encode())
+
+    @property
+    def trace(self) -> str:
+        """A digest of every note so far."""
+        return self._trace.hexdigest()
+
+    def _keep_problem(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        where = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
+        self.problems.append(f"{self._now:.6f} {context.get('message')}\n{where}")
+
+    # --- asyncio's own hooks
+
+    def advance(self, timeout: float | None) -> None:
+        """In place of waiting for sockets: checks, then the clock moves to the next timer."""
+        self.turns += 1
+        if self.problems:
+            raise AssertionError("\n".join(self.problems))
+        for check in self.on_turn:
+            check()
+        if timeout is None:
+            raise Deadlock(f"every task waits and no timer is set: {self._waiting()}")
+        if timeout > 0:
+            self._now = max(self._now, min(self._scheduled[0]._when, self._now + timeout + RESOLUTION_S))  # type: ignore[attr-defined]
+
+    def _waiting(self) -> str:
+        return ", ".join(sorted(task.get_name() for task in asyncio.all_tasks(self)))
+
+    def _process_events(self, event_list: object) -> None:
+        """There are no sockets."""
+
+    def _write_to_self(self) -> None:
+        """There is no other thread to wake this one from."""
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> Handle:
+        return _unless_dead(super().call_soon(callback, *args, context=context))
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> Handle:
+        return _unless_dead(super().call_soon_threadsafe(callback, *args, context=context))
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> TimerHandle:
+        return _unless_dead(super().call_at(when, callback, *args, context=context))
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = super().create_task(coro, **options)
+        context = options.get("context")
+        process = _process.get() if context is None else context.get(_process)
+        if process is not None:
+            process.adopt(task)
+        return task
+
+    # --- executors
+
+    def delay(self) -> float:
+        """How long a disk or a thread takes: mostly little, at times long."""
+        chance = self.rng.random()
+        if chance < 0.90:
+            return self.rng.random() * 0.002
+        return self.rng.random() * (0.05 if chance < 0.995 else 1.0)
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        answer: asyncio.Future[T] = self.create_future()
+
+        def work() -> None:
+            if answer.cancelled():
+                return
+            try:
+                result = func(*args)
+            except BaseException as error:
+                self.call_later(self.delay(), _settle, answer, None, error)
+            else:
+                self.call_later(self.delay(), _settle, answer, result, None)
+
+        self.call_later(self.delay(), work)
+        return answer
+
+    # --- the end of a process
+
+    def kill(self, process: SimProcess) -> None:
+        """From now on nothing of `process` runs."""
+        assert SimProcess.current() is not process, "a process is killed from outside"
+        process.end()
+        for handle in [*self._ready, *self._scheduled]:  # type: ignore[attr-defined]
+            if handle._context.get(_process) is process:
+                handle.cancel()
+
+
+def simulate(seed: int, main: Callable[[SimLoop], Coroutine[Any, Any, T]]) -> T:
+    """Runs `main` on a new loop; whatever it leaves running ends with it."""
+    loop = SimLoop(seed)
+    everything = SimProcess("simulation")
+    try:
+        task: asyncio.Task[T] = loop.create_task(
+            main(loop), name="simulation", context=everything.context.copy()
+        )
+        return loop.run_until_complete(task)
+    finally:
+        everything.end()
+        loop.close()
+
+
+class SimExecutor(Executor):
+    """An executor without threads: a job runs on the loop, some time later."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        self._waiting.append((future, lambda: fn(*args, **kwargs)))
+        self._loop.call_later(self._loop.delay(), self._run_next)
+        return future
+
+    def _run_next(self) -> None:
+        if not self._waiting:
+            return
+        future, work = self._waiting.popleft()
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+                self._loop.problems.append(f"{self._loop.time():.6f} a background job failed: {error!r}")
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        while wait and self._waiting:
+            self._run_next()
+
+
+class _NothingToSelect:
+    """Stands where a loop has its selector."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> tuple[()]:
+        self._loop.advance(timeout)
+        return ()
+
+
+HandleT = TypeVar("HandleT", Handle, TimerHandle)
+
+
+def _unless_dead(handle: HandleT) -> HandleT:
+    process = handle._context.get(_process)  # type: ignore[attr-defined]
+    if process is not None and not process.alive:
+        handle.cancel()
+    return handle
+
+
+def _settle(answer: asyncio.Future[T], result: Any, error: BaseException | None) -> None:
+    if answer.done():
+        return
+    if error is None:
+        answer.set_result(result)
+    else:
+        answer.set_exception(error)
