@@ -58,7 +58,7 @@ async def load(
 
 
 def _replay_control(
-    raw: bytes, position: int, header: BatchHeader, end_transaction: Callable[[int, bool], None]
+    raw: bytes | bytearray, position: int, header: BatchHeader, end_transaction: Callable[[int, bool], None]
 ) -> None:
     for record in read_records(raw, position):
         control = decode_control(record.key, record.value)

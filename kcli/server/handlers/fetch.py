@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from kcli.errors import (
     ErrorCode,
@@ -307,7 +307,7 @@ def _offline(context: RequestContext, read: Read, error: StorageError) -> None:
     read.answer = _failed(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
 
 
-def _answer(read: Read, records: bytes) -> PartitionData:
+def _answer(read: Read, records: bytes | bytearray) -> PartitionData:
     assert read.leader is not None
     return PartitionData(
         partition_index=read.target.wants.partition,
@@ -315,7 +315,7 @@ def _answer(read: Read, records: bytes) -> PartitionData:
         last_stable_offset=read.last_stable_offset,
         log_start_offset=read.leader.log.log_start_offset,
         aborted_transactions=read.aborted,
-        records=records,
+        records=cast(bytes, records),  # any buffer is written as it is
     )
 
 
