@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
-from kcli.config.features import supported_ranges
+from kcli.config.features import KRAFT_VERSION, supported_ranges
 from kcli.config.listeners import Listener as ConfiguredListener
 from kcli.config.topic import LogConfig
 from kcli.controller.delta import MetadataDelta
@@ -136,8 +136,10 @@ class Broker:
         return self.quorum.image
 
     def features(self) -> Features:
-        image = self.metadata
-        return Features(supported_ranges(), dict(image.features), image.offset)
+        image, kraft_version = self.metadata, self.quorum.raft.kraft_version
+        # kraft.version lives in the log's control records, not in the image (KIP-853).
+        kraft = {KRAFT_VERSION: kraft_version} if kraft_version > 0 else {}
+        return Features(supported_ranges(), {**image.features, **kraft}, image.offset)
 
     def served_on(self, listener: str) -> tuple[ApiKey, ...]:
         """The APIs that are answered on a listener."""

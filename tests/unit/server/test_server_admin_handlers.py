@@ -709,6 +709,8 @@ def test_features_are_updated_in_every_version(run):
             answer = await call(broker, update_features, request, ApiKey.UPDATE_FEATURES, version)
             assert answer.error_code is ErrorCode.NONE
         assert broker.metadata.features["share.version"] == 1
+        assert broker.features().finalized["share.version"] == 1
+        assert broker.features().finalized["kraft.version"] == 1, "which is no part of the image"
 
     run(story)
 
