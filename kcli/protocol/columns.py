@@ -144,8 +144,14 @@ def _decode_chunk(table: BatchHeaders, rows: Ints, depth: Depth) -> Iterator[Col
         first = np.cumsum(counts) - counts
         yield Columns(b"", np.arange(int(counts.sum())) + np.repeat(headers["base_offset"] - first, counts))
         return
+    for walk in walks(table, rows):
+        yield walk.columns(depth)
+
+
+def walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk]:
+    """The records of the batches `rows` (none of them empty), for callers that need each record's bytes."""
     for part, buffer, begins, ends in _areas(table, rows):
-        yield _Walk(table, part, buffer, begins, ends).columns(depth)
+        yield RecordWalk(table, part, buffer, begins, ends)
 
 
 def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints, Ints]]:
@@ -186,8 +192,11 @@ def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -
         raise corrupt(table, row, f"does not decompress: {error}") from error
 
 
-class _Walk:
-    """One pass over the records of a chunk of batches, field by field."""
+class RecordWalk:
+    """One pass over the records of a chunk of batches, field by field.
+
+    `rows` are the batches, `counts` how many records each has, and `raw[starts[r]:ends[r]]` is record r whole.
+    """
 
     def __init__(self, table: BatchHeaders, rows: Ints, buffer: bytes, begins: Ints, ends: Ints) -> None:
         self.table, self.rows, self.raw = table, rows, buffer
