@@ -10,7 +10,12 @@ import pytest
 from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
 from kcli.server.connection import SCRATCH_SIZE_BYTES, FrameBuffers, Waiting
-from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServer
+from kcli.server.listener import (
+    CREATION_RATE_WINDOW_SECONDS,
+    ConnectionLimits,
+    ListenerSettings,
+    SocketServer,
+)
 
 PRODUCE = b"\x00\x00"
 OTHER = b"\x00\x12"
@@ -363,6 +368,27 @@ def test_max_connections_holds_the_next_until_there_is_room(run):
 
             assert await asyncio.wait_for(rest(), 5) == frame(b"patience")
             second_writer.close()
+
+    run(main())
+
+
+def test_connections_that_come_too_fast_are_held(run):
+    async def main():
+        async with Rig(creation_rate_max=1) as rig:
+            burst = int(CREATION_RATE_WINDOW_SECONDS)
+            pairs = [await rig.connect() for _ in range(burst + 1)]
+            for reader, writer in pairs[:burst]:
+                writer.write(frame(b"in time"))
+                assert await read_frame(reader) == b"in time"
+            reader, writer = pairs[burst]
+            writer.write(frame(b"too fast"))
+            await asyncio.sleep(0.05)
+            assert not reader._buffer
+            rig.listener._created.clear()  # as if the window had passed
+            rig.sockets.admit_held()
+            assert await read_frame(reader) == b"too fast"
+            for _reader, each in pairs:
+                each.close()
 
     run(main())
 

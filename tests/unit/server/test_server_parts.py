@@ -1,0 +1,248 @@
+"""The small parts of a broker one by one: producer ids, housekeeping, fetch sessions, log lines, the main program."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import re
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kcli.errors import (
+    CoordinatorLoadInProgressException,
+    ErrorCode,
+    NotControllerException,
+    StorageError,
+)
+from kcli.protocol.messages import fetch
+from kcli.runtime.rng import SystemRng
+from kcli.server import logging as server_logging
+from kcli.server import main
+from kcli.server.fetch_sessions import EVICTION_MIN_AGE_MS, Sessions
+from kcli.server.housekeeping import NEVER_MS, Housekeeping, Job
+from kcli.server.producer_ids import ProducerIdBlock, ProducerIds
+
+
+def test_producer_ids_go_from_block_to_block():
+    blocks = iter([ProducerIdBlock(1000, 10), ProducerIdBlock(5000, 10), ProducerIdBlock(7000, 10)])
+    asked = []
+
+    async def allocate():
+        asked.append(1)
+        await asyncio.sleep(0)
+        return next(blocks)
+
+    async def scenario():
+        ids = ProducerIds(allocate)
+        given = [await ids.next_id() for _ in range(9)]
+        await asyncio.sleep(0.001)
+        assert len(asked) == 2, "the next block is asked for before this one ends"
+        return given + [await ids.next_id() for _ in range(6)]
+
+    assert asyncio.run(scenario()) == [*range(1000, 1010), *range(5000, 5005)]
+
+
+def test_callers_at_the_same_time_get_different_ids():
+    starts = iter(range(0, 10_000, 3))
+
+    async def allocate():
+        await asyncio.sleep(0.001)
+        return ProducerIdBlock(next(starts), 3)
+
+    async def scenario():
+        ids = ProducerIds(allocate)
+        return await asyncio.gather(*(ids.next_id() for _ in range(2)))
+
+    given = asyncio.run(scenario())
+    assert len(set(given)) == len(given)
+
+
+def test_without_a_block_the_client_is_to_try_again():
+    async def allocate():
+        raise NotControllerException
+
+    async def scenario():
+        with pytest.raises(CoordinatorLoadInProgressException):
+            await ProducerIds(allocate).next_id()
+
+    asyncio.run(scenario())
+
+
+def test_jobs_repeat_and_survive_their_failures(caplog):
+    runs = {"loop": 0, "thread": 0, "never": 0, "off": 0}
+
+    def fail(name):
+        runs[name] += 1
+        raise StorageError("disk") if runs[name] == 1 else ZeroDivisionError("bug")
+
+    async def scenario():
+        jobs = [
+            Job("on the loop", 1, lambda: fail("loop")),
+            Job("in a thread", 1, lambda: fail("thread"), blocking=True),
+            Job("never", NEVER_MS, lambda: fail("never")),
+            Job("off", -1, lambda: fail("off")),
+        ]
+        with ThreadPoolExecutor(1) as executor:
+            running = asyncio.ensure_future(Housekeeping(jobs, executor).run())
+            for _ in range(500):
+                if min(runs["loop"], runs["thread"]) >= 3:
+                    break
+                await asyncio.sleep(0.002)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+    assert runs["loop"] >= 3
+    assert runs["thread"] >= 3
+    assert runs["never"] == runs["off"] == 0
+    assert "on the loop failed: disk" in caplog.text
+
+
+def full_fetch(partitions, epoch=0, replica_id=-1):
+    wants = tuple(fetch.FetchPartition(partition=index) for index in range(partitions))
+    topic = fetch.FetchTopic(topic="t", partitions=wants)
+    return fetch.FetchRequest(topics=(topic,), session_epoch=epoch, replica_id=replica_id)
+
+
+def open_session(sessions, partitions, now_ms, replica_id=-1):
+    scope = sessions.open(full_fetch(partitions, replica_id=replica_id), 12, now_ms)
+    return scope.response([], (), now_ms).session_id
+
+
+def test_a_full_cache_gives_no_session():
+    sessions = Sessions(1, SystemRng(1))
+    assert open_session(sessions, 3, 0) > 0
+    assert open_session(sessions, 3, 0) == 0
+    assert open_session(Sessions(0, SystemRng(1)), 3, 0) == 0
+
+
+def test_a_session_that_is_not_used_makes_room():
+    sessions = Sessions(1, SystemRng(1))
+    first = open_session(sessions, 3, 0)
+    second = open_session(sessions, 1, EVICTION_MIN_AGE_MS + 1)
+    assert second > 0
+    gone = fetch.FetchRequest(session_id=first, session_epoch=1)
+    assert sessions.open(gone, 12, EVICTION_MIN_AGE_MS + 2).error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_larger_session_takes_the_place_of_a_smaller_old_one_and_a_follower_of_any():
+    sessions = Sessions(2, SystemRng(1))
+    small, large = open_session(sessions, 1, 0), open_session(sessions, 9, 0)
+    now_ms = EVICTION_MIN_AGE_MS + 1
+    for session in (small, large):
+        request = fetch.FetchRequest(session_id=session, session_epoch=1)
+        assert sessions.open(request, 12, now_ms).error_code is ErrorCode.NONE
+    assert open_session(sessions, 5, now_ms) > 0
+    assert sorted(len(session.targets) for session in sessions._sessions.values()) == [5, 9]
+    assert open_session(sessions, 1, now_ms, replica_id=2) > 0
+    assert sorted(len(session.targets) for session in sessions._sessions.values()) == [1, 9]
+    assert open_session(sessions, 1, now_ms) == 0
+
+
+def test_a_session_is_told_about_new_and_forgotten_partitions():
+    sessions = Sessions(10, SystemRng(1))
+    session = open_session(sessions, 2, 0)
+    topic_id = None
+    request = fetch.FetchRequest(
+        session_id=session,
+        session_epoch=1,
+        topics=(
+            fetch.FetchTopic(
+                topic="u", topic_id=topic_id, partitions=(fetch.FetchPartition(partition=7, fetch_offset=3),)
+            ),
+        ),
+        forgotten_topics_data=(fetch.ForgottenTopic(topic="t", partitions=(0,)),),
+    )
+    scope = sessions.open(request, 12, 0)
+    assert [(target.topic, target.wants.partition) for target in scope.targets] == [("t", 1), ("u", 7)]
+
+
+def test_closing_a_session_forgets_it():
+    sessions = Sessions(10, SystemRng(1))
+    session = open_session(sessions, 2, 0)
+    closing = fetch.FetchRequest(session_id=session, session_epoch=-1)
+    sessions.open(closing, 12, 0)
+    assert len(sessions) == 0
+
+
+def test_the_epoch_wraps_to_one():
+    sessions = Sessions(10, SystemRng(1))
+    session = open_session(sessions, 1, 0)
+    sessions._sessions[session].epoch = 2**31 - 1
+    request = fetch.FetchRequest(session_id=session, session_epoch=2**31 - 1)
+    assert sessions.open(request, 12, 0).error_code is ErrorCode.NONE
+    assert sessions._sessions[session].epoch == 1
+
+
+def test_topics_are_grouped_by_id_as_well_as_by_name():
+    sessions = Sessions(10, SystemRng(1))
+    ids = [uuid.UUID(int=1), uuid.UUID(int=2)]
+    topics = tuple(
+        fetch.FetchTopic(
+            topic_id=each, partitions=(fetch.FetchPartition(), fetch.FetchPartition(partition=1))
+        )
+        for each in ids
+    )
+    scope = sessions.open(fetch.FetchRequest(topics=topics, session_epoch=-1), 13, 0)
+    results = [
+        (target, fetch.PartitionData(partition_index=target.wants.partition)) for target in scope.targets
+    ]
+    response = scope.response(results, (), 0)
+    assert [(topic.topic_id, len(topic.partitions)) for topic in response.responses] == [
+        (each, 2) for each in ids
+    ]
+
+
+def test_log_lines_look_like_kafkas():
+    stream = io.StringIO()
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        server_logging.configure(stream)
+        logging.getLogger("kcli.server.Test").warning("disk %s is slow", "a")
+        logging.getLogger("kcli.server.Test").debug("not said")
+        logging.getLogger("kcli.server.Test").critical("the end")
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    first, last = stream.getvalue().splitlines()
+    assert re.fullmatch(
+        r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] WARN disk a is slow \(kcli\.server\.Test\)", first
+    )
+    assert "] FATAL the end (" in last
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ("process.roles=broker,controller\n", "node.id"),
+        (
+            (
+                "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://:0,CONTROLLER://:0\n"
+                "controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=localhost:9093\n"
+                "authorizer.class.name=x.Y\n"
+            ),
+            "authorizer.class.name",
+        ),
+    ],
+)
+def test_a_configuration_that_cannot_be_served_ends_the_program(tmp_path, capsys, properties, said):
+    file = tmp_path / "server.properties"
+    file.write_text(properties + f"log.dirs={tmp_path / 'data'}\n")
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        assert main.main([str(file)]) == 1
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_missing_file_ends_the_program(tmp_path, capsys):
+    assert main.main([str(tmp_path / "none.properties")]) == 1
+    assert "none.properties" in capsys.readouterr().err
