@@ -26,7 +26,7 @@ from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kcli.runtime.rng import SystemRng
-from kcli.server.coordinator_loader import load
+from kcli.server.coordinator_loader import COLUMNS_FROM_BYTES, load
 from kcli.server.shard_runner import RunnerSettings, ShardRunner
 from kcli.storage.log import AppendOrigin
 
@@ -283,6 +283,33 @@ async def test_what_was_written_is_loaded_again(tmp_path):
         (topic,) = again.fetch_offsets("g", None).topics
         found = {each.partition_index: each.committed_offset for each in topic.partitions}
         assert found == {0: 50, 1: 2, 2: 3}
+
+
+@on_a_loop
+async def test_a_large_log_is_loaded_as_a_small_one(tmp_path):
+    async with rig(tmp_path) as it:
+        for turn in range(300):
+            it.commit(*range(turn, turn + 100))
+        assert len(it.raw()) > COLUMNS_FROM_BYTES
+        replayed = []
+
+        def replay(key, value, offset, producer_id):
+            replayed.append((offset, decode(key, value)))
+
+        for buffer_bytes in (10_000_000, 2_000):
+            replayed.clear()
+            count = await load(
+                it.leader.log,
+                replay=replay,
+                end_transaction=lambda producer_id, committed: None,
+                buffer_bytes=buffer_bytes,
+            )
+            assert count == 30_000
+            last = {record.partition: (offset, record.committed.offset) for offset, record in replayed}
+            assert last == {index: (29_900 + index, 299 + index) for index in range(100)}
+            assert [offset for offset, _ in replayed] == sorted(offset for offset, _ in replayed)
+            # The last record of each key is all there is to see of a piece.
+            assert len(replayed) == (100 if buffer_bytes > len(it.raw()) else 30_000)
 
 
 def append_transaction(leader, *, producer_id, offset, committed):
