@@ -67,9 +67,12 @@ class CleaningResult:
 class LogCleaner:
     """Cleans the logs of a store whose `cleanup.policy` has `compact`."""
 
-    def __init__(self, store: LogStore, *, dedupe_buffer_bytes: int = 128 << 20) -> None:
+    def __init__(
+        self, store: LogStore, *, dedupe_buffer_bytes: int = 128 << 20, load_factor: float = 0.9
+    ) -> None:
+        """`log.cleaner.dedupe.buffer.size` and `log.cleaner.io.buffer.load.factor`: how many keys a pass may hold."""
         self._store = store
-        self._dedupe_buffer_bytes = dedupe_buffer_bytes
+        self._dedupe_buffer_bytes = int(dedupe_buffer_bytes * load_factor)
         self._uncleanable: set[tuple[str, int]] = set()  # until restart, as in Kafka
 
     def clean(self, now_ms: int) -> list[CleaningResult]:
@@ -83,7 +86,17 @@ class LogCleaner:
         return results
 
     def _dirtiest(self, now_ms: int) -> CleaningPlan | None:
-        plans = [plan for log in self._compacted() if (plan := self._plan(log, now_ms)) is not None]
+        plans = []
+        for log in self._compacted():
+            try:
+                plan = self._plan(log, now_ms)
+            except OSError as error:
+                log.directory.failed(error)
+            except StorageError as error:
+                logger.info("%s is not compacted: %s", log.path, error)
+            else:
+                if plan is not None:
+                    plans.append(plan)
         return max(plans, key=lambda plan: (plan.must, plan.dirty_ratio), default=None)
 
     def _try(self, plan: CleaningPlan, now_ms: int) -> CleaningResult | None:

@@ -19,8 +19,6 @@ from kcli.storage.transaction_index import AbortedTransaction
 MAP_ENTRY_BYTES = 160
 """What a key costs in the map: an entry of a dict, a digest, an offset. (Kafka packs one into 24 bytes.)"""
 
-MAP_LOAD_FACTOR = 0.9
-
 DIGEST_BYTES = 16
 
 
@@ -28,7 +26,7 @@ class OffsetMap:
     """Key -> its last offset, up to a number of keys."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_keys = max(1, int(max_bytes * MAP_LOAD_FACTOR) // MAP_ENTRY_BYTES)
+        self._max_keys = max(1, max_bytes // MAP_ENTRY_BYTES)
         self._offsets: dict[bytes, int] = {}
         self.latest_offset = -1
 

@@ -12,16 +12,19 @@ from pathlib import Path
 import pytest
 
 from kcli.config.topic import LogConfig
-from kcli.protocol.batch import BatchHeader, Record, iter_batches, read_records
+from kcli.protocol.batch import BatchHeader, Record, iter_batches, read_header, read_records
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
 from kcli.storage.checkpoint import read_offsets
+from kcli.storage.cleaner import LogCleaner
 from kcli.storage.log import PartitionLog
 from kcli.storage.store import LogStore
 
 GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden"
 KEEP = LogConfig(retention_ms=-1, segment_index_bytes=65536)
+
+KAFKA_CLEANED_AT_MS = 1_795_252_200_000  # about when the directory was made
 
 INDEX_INTERVALS = {"segments-ms": 256, "segments-bytes": 1024, "delrec": 1024}
 
@@ -201,3 +204,43 @@ def test_checkpoints_parse_again(copied: Path) -> None:
     before = {path.name: read_offsets(disk, str(path)) for path in copied.glob("*-offset-checkpoint")}
     open_store(copied).close()
     assert {path.name: read_offsets(disk, str(path)) for path in copied.glob("*-offset-checkpoint")} == before
+
+
+def clean_again(copied: Path, topic: str) -> tuple[dict[int, bytes], dict[int, bytes]]:
+    """The batches of Kafka's compacted segment before and after our cleaner has been over it: base offset -> bytes."""
+    (copied / "cleaner-offset-checkpoint").unlink()
+    store = open_store(copied)
+    log = store.logs[(topic, 0)]
+    log.update_config(LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0))
+
+    def batches() -> dict[int, bytes]:
+        content = log.read(log.log_start_offset, 1 << 20, end_offset=1 << 40).read()
+        return {
+            header.base_offset: content[position : position + header.size_bytes]
+            for position, header in iter_batches(content)
+        }
+
+    before = batches()
+    (result,) = LogCleaner(store).clean(KAFKA_CLEANED_AT_MS)
+    assert result.topic == topic
+    after = batches()
+    store.close()
+    return before, after
+
+
+@pytest.mark.parametrize("topic", ["compact-keep", "compact-zstd"])
+def test_what_kafka_compacted_is_compact(copied: Path, topic: str) -> None:
+    before, after = clean_again(copied, topic)
+    assert after == before
+
+
+def test_markers_without_data_get_their_horizon_in_the_next_pass(copied: Path) -> None:
+    """So did Kafka with the transactions before: their horizons differ by pass."""
+    before, after = clean_again(copied, "compact-txn")
+    assert after.keys() == before.keys()
+    changed = {offset for offset in before if after[offset] != before[offset]}
+    assert changed == {125, 146, 167}  # 188 ends a transaction that still has data
+    for offset in changed:
+        assert read_header(before[offset]).delete_horizon_ms is None
+        assert read_header(after[offset]).delete_horizon_ms == KAFKA_CLEANED_AT_MS + 86_400_000
+        assert list(read_records(after[offset])) == list(read_records(before[offset]))

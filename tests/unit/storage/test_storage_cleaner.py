@@ -1,0 +1,427 @@
+"""Compaction: what stays, what goes, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcli.config.topic import LogConfig
+from kcli.protocol.batch import BatchHeader, Record, encode_batch, read_records
+from kcli.protocol.compression import Codec
+from kcli.runtime.rng import SystemRng
+from kcli.storage.checkpoint import read_offsets
+from kcli.storage.cleaner import LogCleaner
+from kcli.storage.compaction import OffsetMap
+from kcli.storage.log import AppendOrigin, PartitionLog
+from kcli.storage.meta_properties import MetaProperties, write_meta_properties
+from kcli.storage.store import LogStore
+from kcli.testing.logs import START_MS, ManualClock, marker_of
+from kcli.testing.sim_disk import SimDisk
+
+DAY_MS = 86_400_000
+
+
+class Rig:
+    """A compacted topic of one partition."""
+
+    def __init__(self, **config: object) -> None:
+        self.disk = SimDisk(lambda: self.clock.ms)
+        self.clock = ManualClock()
+        self.disk.make_dir("/data")
+        write_meta_properties(self.disk, "/data", MetaProperties("cluster", 1), START_MS)
+        values: dict[str, object] = {
+            "cleanup_policy": ("compact",),
+            "min_cleanable_dirty_ratio": 0.0,
+            **config,
+        }
+        self.config = LogConfig(**values)  # type: ignore[arg-type]
+        self.open()
+        self.store.create("t", 0, None)
+
+    def open(self) -> None:
+        self.store = LogStore.open(
+            self.disk,
+            self.clock,
+            ["/data"],
+            node_id=1,
+            rng=SystemRng(1),
+            default_config=self.config,
+            recovery_threads=1,
+        )
+        self.cleaner = LogCleaner(self.store)
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.store.logs[("t", 0)]
+
+    def append(self, *pairs: tuple[str, str | None], codec: Codec = Codec.NONE, **producer: object) -> None:
+        records = [
+            Record(-1, self.clock.ms, key.encode(), None if value is None else value.encode(), (), -1)
+            for key, value in pairs
+        ]
+        self.log.append(
+            encode_batch(records, codec=codec, **producer),  # type: ignore[arg-type]
+            leader_epoch=0,
+            origin=AppendOrigin.CLIENT,
+            now_ms=self.clock.ms,
+        )
+
+    def transact(self, sequence: int, *pairs: tuple[str, str | None], producer: int = 1) -> None:
+        self.append(
+            *pairs, producer_id=producer, producer_epoch=0, base_sequence=sequence, transactional=True
+        )
+
+    def end(self, *, commit: bool, producer: int = 1) -> None:
+        marker = marker_of(commit=commit, producer_id=producer, producer_epoch=0, timestamp_ms=self.clock.ms)
+        self.log.append(marker, leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=self.clock.ms)
+
+    def seal(self) -> None:
+        """Everything so far may be cleaned."""
+        self.log.roll()
+        self.log.set_high_watermark(self.log.log_end_offset)
+
+    def clean(self) -> int:
+        """Passes made."""
+        return len(self.cleaner.clean(self.clock.ms))
+
+    def batches(self) -> list[tuple[BatchHeader, list[Record]]]:
+        found = []
+        for segment in self.log.segments:
+            file = segment.log.file()
+            for position, header in segment.headers():
+                found.append((header, list(read_records(file.read_at(position, header.size_bytes)))))
+        return found
+
+    def records(self) -> list[tuple[int, str, str | None]]:
+        return [
+            (
+                record.offset,
+                (record.key or b"").decode(),
+                None if record.value is None else record.value.decode(),
+            )
+            for header, records in self.batches()
+            if not header.is_control
+            for record in records
+        ]
+
+    def markers(self) -> list[int]:
+        return [header.base_offset for header, records in self.batches() if header.is_control and records]
+
+
+class TestKeys:
+    def test_the_latest_value_of_each_key_stays(self) -> None:
+        rig = Rig()
+        rig.append(("a", "1"), ("b", "1"))
+        rig.append(("a", "2"), ("c", "1"))
+        rig.append(("b", "2"))
+        rig.seal()
+        rig.append(("a", "3"))
+        assert rig.clean() == 1
+        assert rig.records() == [(2, "a", "2"), (3, "c", "1"), (4, "b", "2"), (5, "a", "3")]
+
+    def test_a_filtered_batch_keeps_its_place(self) -> None:
+        rig = Rig()
+        rig.append(("a", "1"), ("b", "1"), ("c", "1"), codec=Codec.ZSTD)
+        rig.append(("a", "2"), ("c", "2"))
+        rig.seal()
+        rig.clean()
+        header = rig.batches()[0][0]
+        assert (header.base_offset, header.last_offset, header.records_count) == (0, 2, 1)
+        assert header.codec is Codec.ZSTD
+        assert header.partition_leader_epoch == 0
+
+    def test_untouched_batches_are_copied(self) -> None:
+        rig = Rig()
+        rig.append(("a", "1"))
+        rig.append(("b", "1"), ("c", "1"), codec=Codec.GZIP)
+        rig.seal()
+        before = rig.log.read(0, 1 << 20, end_offset=3).read()
+        rig.clean()
+        assert rig.log.read(0, 1 << 20, end_offset=3).read() == before
+
+    def test_long_keys(self) -> None:
+        rig = Rig()
+        for value in ("1", "2"):
+            rig.append(("x" * 1000, value), ("x" * 1001, value))
+        rig.seal()
+        rig.clean()
+        assert [(offset, value) for offset, _, value in rig.records()] == [(2, "2"), (3, "2")]
+
+    def test_small_segments_are_merged(self) -> None:
+        rig = Rig()
+        for nth in range(6):
+            rig.append(("a", str(nth)), (f"b{nth}", "x"))
+            rig.seal()
+        assert len(rig.log.segments) == 7
+        rig.clean()
+        assert [segment.base_offset for segment in rig.log.segments] == [0, 12]
+        assert [record for record in rig.records() if record[1] == "a"] == [(10, "a", "5")]
+        snapshots = [
+            entry.name for entry in rig.disk.list_dir("/data/t-0") if entry.name.endswith(".snapshot")
+        ]
+        assert snapshots == ["00000000000000000012.snapshot"]
+
+    def test_but_not_beyond_the_size_of_a_segment(self) -> None:
+        rig = Rig(internal_segment_bytes=400)
+        for nth in range(20):
+            rig.append((f"k{nth}", "x" * 30))
+        rig.seal()
+        before = len(rig.log.segments)
+        rig.clean()
+        assert len(rig.log.segments) == before
+        assert all(segment.size_bytes <= 400 for segment in rig.log.segments)
+        assert len(rig.records()) == 20
+
+    def test_indexes_find_what_is_left(self) -> None:
+        rig = Rig(index_interval_bytes=100)
+        for nth in range(200):
+            rig.append((f"k{nth % 50}", str(nth)))
+        rig.seal()
+        rig.clean()
+        assert [offset for offset, _, _ in rig.records()] == list(range(150, 200))
+        for offset in range(200):
+            piece = rig.log.read(offset, 1, end_offset=200).read()
+            assert next(read_records(piece)).offset == max(offset, 150)
+        assert rig.log.segments[0].offset_index.entries.count > 10
+
+    def test_a_small_map_takes_several_passes(self) -> None:
+        rig = Rig()
+        for nth in range(60):
+            rig.append((f"k{nth % 30}", str(nth)))
+        rig.seal()
+        rig.cleaner = LogCleaner(rig.store, dedupe_buffer_bytes=8 * 160, load_factor=1.0)
+        assert rig.clean() > 3
+        assert [offset for offset, _, _ in rig.records()] == list(range(30, 60))
+
+
+class TestTombstones:
+    def test_they_stay_for_a_while(self) -> None:
+        rig = Rig(delete_retention_ms=1000)
+        rig.append(("a", "1"), ("b", "1"))
+        rig.append(("a", None))
+        rig.seal()
+        rig.clean()
+        assert rig.records() == [(1, "b", "1"), (2, "a", None)]
+        assert rig.batches()[1][0].delete_horizon_ms == START_MS + 1000
+        assert rig.batches()[1][1][0].timestamp_ms == START_MS
+        rig.append(("z", "1"))
+        rig.seal()
+        rig.clock.ms += 999
+        rig.clean()
+        assert (2, "a", None) in rig.records()
+        rig.append(("z", "2"))
+        rig.seal()
+        rig.clock.ms += 1
+        rig.clean()
+        assert rig.records() == [(1, "b", "1"), (4, "z", "2")]
+
+
+class TestTransactions:
+    def test_aborted_records_count_for_nothing(self) -> None:
+        rig = Rig()
+        rig.append(("a", "kept"))
+        rig.transact(0, ("a", "aborted"), ("b", "aborted"))
+        rig.end(commit=False)
+        rig.transact(2, ("c", "committed"))
+        rig.end(commit=True)
+        rig.seal()
+        rig.clean()
+        assert rig.records() == [(0, "a", "kept"), (4, "c", "committed")]
+        assert rig.markers() == [3, 5]
+        assert [entry.first_offset for entry in rig.log.aborted_transactions(0, 9)] == [1]
+
+    def test_nothing_undecided_is_cleaned(self) -> None:
+        rig = Rig()
+        rig.append(("a", "1"))
+        rig.append(("a", "2"))
+        rig.seal()
+        rig.transact(0, ("a", "3"))
+        rig.seal()
+        rig.append(("a", "4"))
+        rig.seal()
+        rig.clean()
+        assert [value for _, _, value in rig.records()] == ["2", "3", "4"]
+        rig.end(commit=True)
+        rig.seal()
+        rig.clean()
+        assert [value for _, _, value in rig.records()] == ["4"]
+
+    def test_markers_go_after_their_data(self) -> None:
+        rig = Rig(delete_retention_ms=1000)
+        rig.transact(0, ("a", "1"))
+        rig.end(commit=True)
+        rig.transact(1, ("b", "aborted"), producer=1)
+        rig.end(commit=False)
+        rig.append(("a", "2"))
+        rig.append(("x", "1"), producer_id=1, producer_epoch=0, base_sequence=2)
+        rig.seal()
+        rig.clean()
+        assert rig.markers() == [1, 3]  # their data was there in this pass
+        for nth in range(2):
+            rig.append(("z", str(nth)))
+            rig.seal()
+            rig.clock.ms += 2000
+            rig.clean()
+        assert rig.markers() == []
+        assert rig.log.aborted_transactions(0, 99) == []
+
+    def test_the_last_batch_of_a_producer_stays_as_a_header(self) -> None:
+        rig = Rig()
+        rig.append(("a", "1"), producer_id=7, producer_epoch=2, base_sequence=0)
+        rig.append(("a", "2"), ("a", "3"), producer_id=7, producer_epoch=2, base_sequence=1)
+        rig.append(("a", "4"))
+        rig.seal()
+        rig.clean()
+        headers = [header for header, records in rig.batches() if not records]
+        (empty,) = headers
+        assert (empty.base_offset, empty.last_offset, empty.last_sequence, empty.size_bytes) == (1, 2, 2, 61)
+        assert (empty.producer_id, empty.producer_epoch, empty.base_timestamp_ms) == (7, 2, -1)
+        rig.store.close(clean=False)
+        rig.open()
+        (entry,) = rig.log.active_producers()
+        assert entry.last_sequence == 2
+
+
+class TestChoice:
+    def test_the_active_segment_is_never_cleaned(self) -> None:
+        rig = Rig()
+        rig.append(("a", "1"))
+        rig.append(("a", "2"))
+        rig.log.set_high_watermark(2)
+        assert rig.clean() == 0
+
+    def test_what_is_not_committed_neither(self) -> None:
+        rig = Rig()
+        rig.append(("a", "1"))
+        rig.append(("a", "2"))
+        rig.log.roll()
+        assert rig.clean() == 0
+
+    def test_the_ratio_must_be_exceeded(self) -> None:
+        rig = Rig(min_cleanable_dirty_ratio=0.5)
+        rig.append(("a", "1"))
+        rig.seal()
+        assert rig.clean() == 1
+        rig.append(("b", "1"))
+        rig.seal()
+        assert rig.clean() == 0  # half is dirty
+        rig.append(("c", "1"))
+        rig.seal()
+        assert rig.clean() == 1
+
+    def test_young_records_are_spared(self) -> None:
+        rig = Rig(min_compaction_lag_ms=1000)
+        rig.append(("a", "1"))
+        rig.seal()
+        rig.clock.ms += 500
+        rig.append(("a", "2"))
+        rig.seal()
+        rig.clock.ms += 500
+        rig.clean()
+        assert len(rig.records()) == 2
+        rig.clock.ms += 500
+        rig.clean()
+        assert len(rig.records()) == 1
+
+    def test_old_records_must_be_cleaned(self) -> None:
+        rig = Rig(min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=1000)
+        rig.append(("a", "1"))
+        rig.seal()
+        rig.append(("a", "2"))
+        rig.seal()
+        rig.clock.ms += 1000
+        assert rig.clean() == 0
+        rig.clock.ms += 1
+        assert rig.clean() == 1
+
+    def test_only_compacted_topics(self) -> None:
+        rig = Rig(cleanup_policy=("delete",))
+        rig.append(("a", "1"))
+        rig.append(("a", "2"))
+        rig.seal()
+        assert rig.clean() == 0
+        rig.log.update_config(LogConfig(cleanup_policy=("compact", "delete"), min_cleanable_dirty_ratio=0.0))
+        assert rig.clean() == 1
+
+    def test_the_checkpoint(self) -> None:
+        rig = Rig()
+        rig.append(("a", "1"), ("a", "2"))
+        rig.seal()
+        rig.clean()
+        path = "/data/cleaner-offset-checkpoint"
+        assert read_offsets(rig.disk, path) == {("t", 0): 2}
+        rig.store.close()
+        rig.open()
+        assert rig.clean() == 0
+        rig.store.delete("t", 0)
+        assert read_offsets(rig.disk, path) == {}
+
+    def test_a_broken_log_is_left_alone(self, caplog: pytest.LogCaptureFixture) -> None:
+        rig = Rig()
+        rig.append(("a", "1"))
+        rig.seal()
+        rig.log.segments[0].log.file().write_at(61, b"\xff\xff\xff\xff")
+        assert rig.clean() == 0
+        assert "left alone until restart" in caplog.text
+        calls = rig.disk.calls
+        assert rig.clean() == 0
+        assert rig.disk.calls == calls
+
+
+class TestChanges:
+    """Something else happens to the log between reading and installing."""
+
+    def interrupted(self, monkeypatch: pytest.MonkeyPatch, rig: Rig, change: str) -> None:
+        write = LogCleaner._write_cleaned
+
+        def write_then_change(self: LogCleaner, *arguments: object) -> object:
+            written = write(self, *arguments)  # type: ignore[arg-type]
+            match change:
+                case "truncate":
+                    rig.log.truncate_to(1)
+                case "retain":
+                    rig.log.delete_records_before(3)
+                    rig.log.delete_old_segments(rig.clock.ms)
+                case "delete":
+                    rig.store.delete("t", 0)
+                case "roll":
+                    rig.append(("new", "1"))
+                    rig.log.roll()
+            return written
+
+        monkeypatch.setattr(LogCleaner, "_write_cleaned", write_then_change)
+
+    @pytest.mark.parametrize("change", ["truncate", "retain", "delete"])
+    def test_the_pass_is_given_up(self, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+        rig = Rig()
+        rig.append(("a", "1"), ("b", "1"))
+        rig.append(("a", "2"))
+        rig.seal()
+        rig.append(("a", "3"))
+        self.interrupted(monkeypatch, rig, change)
+        assert rig.clean() == 0
+        assert rig.store.directories[0].error is None
+        if change != "delete":
+            names = [entry.name for entry in rig.disk.list_dir("/data/t-0")]
+            assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
+        if change == "truncate":
+            assert rig.records() == []
+        elif change == "retain":
+            assert rig.records() == [(3, "a", "3")]
+
+    def test_a_roll_does_not_matter(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rig = Rig()
+        rig.append(("a", "1"))
+        rig.append(("a", "2"))
+        rig.seal()
+        self.interrupted(monkeypatch, rig, "roll")
+        assert rig.clean() == 1
+        assert rig.records() == [(1, "a", "2"), (2, "new", "1")]
+
+
+def test_map_of_offsets() -> None:
+    offsets = OffsetMap(2 * 160 + 1)
+    assert offsets.put(b"a", 1)
+    assert offsets.put(b"b", 2)
+    assert offsets.put(b"a", 3)
+    assert not offsets.put(b"c", 4)
+    assert (offsets.get(b"a"), offsets.get(b"b"), offsets.get(b"c"), len(offsets)) == (3, 2, -1, 2)
