@@ -1,0 +1,198 @@
+"""The metadata log under power failures: what was answered holds, in order, whatever was lost around it.
+
+One node on a simulated loop and disk. Clients create, delete and configure topics at the same time; snapshots are taken
+and old ones dropped; at a random moment the power fails, or a call of the disk does, and the node starts again.
+
+Held after every restart: the epoch has grown; what was answered is there (or its later undoing is); what was never
+asked for is not; and the image is the one that the log and the newest snapshot tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+
+import pytest
+
+from kcli.config.broker import BrokerConfig
+from kcli.controller.image import MetadataImage
+from kcli.controller.replay import ImageReplayer
+from kcli.errors import ErrorCode, KcliError
+from kcli.protocol.messages import create_topics as ct
+from kcli.protocol.messages import delete_topics as dt
+from kcli.protocol.messages import incremental_alter_configs as ic
+from kcli.runtime.rng import SystemRng
+from kcli.server.broker_lifecycle import BrokerLifecycle
+from kcli.server.context import RequestContext
+from kcli.server.format import Machine, ensure_formatted
+from kcli.server.metadata_log import MetadataLog
+from kcli.server.quorum import Quorum
+from kcli.storage.store import LogStore
+from kcli.testing.sim_clock import SimClock
+from kcli.testing.sim_disk import SimDisk
+from kcli.testing.sim_loop import SimProcess, simulate
+
+SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "25"))
+DATA = "/data"
+LIVES = 4
+CLIENTS = 3
+PROPERTIES = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listeners": "PLAINTEXT://h:9092,CONTROLLER://h:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.bootstrap.servers": "h:9093",
+    "log.dirs": DATA,
+    "num.recovery.threads.per.data.dir": "1",
+    "metadata.log.max.record.bytes.between.snapshots": "3000",
+    "metadata.max.retention.bytes": "9000",
+}
+
+
+class Expected:
+    """What the answers said. A name is owned by one client, so its history has an order.
+
+    Each name maps to what it may be: (exists, value of retention.ms) pairs. Several while a change was asked for and
+    not answered: it may or may not have been written.
+    """
+
+    def __init__(self):
+        self.may_be = {}
+
+    def check(self, image):
+        for name, states in self.may_be.items():
+            state = (name in image.topics, image.topic_config(name).get("retention.ms"))
+            assert state in states, f"{name} is {state}, and may only be {states}"
+            self.may_be[name] = [state]
+        assert set(image.topics.names) <= set(self.may_be)
+
+
+class Node:
+    def __init__(self, loop, rng):
+        self.loop = loop
+        self.rng = rng
+        self.clock = SimClock(loop)
+        self.disk = SimDisk(self.clock.now_ms)
+        self.disk.make_dir(DATA)
+        self.disk.sync_dir("/")
+        self.config = BrokerConfig.from_properties(PROPERTIES)
+        self.expected = Expected()
+        self.epoch = 0
+
+    async def live(self, last):
+        """One life of the node, with its clients; ends by a power failure or, `last`, by a clean stop."""
+        draw = SystemRng(self.rng.randrange(1 << 62))
+        ensure_formatted(self.config, Machine(self.disk, self.clock, draw), lambda _line: None)
+        logs = LogStore.open(self.disk, self.clock, [DATA], node_id=1, rng=draw, recovery_threads=1)
+        quorum = Quorum(logs, self.config, self.clock, draw)
+        lifecycle = BrokerLifecycle(
+            quorum,
+            self.config,
+            draw,
+            cluster_id=logs.cluster_id,
+            directories=[each.id for each in logs.directories],
+            previous_epoch=logs.previous_broker_epoch,
+        )
+        await quorum.start()
+        assert quorum.raft.epoch > self.epoch
+        self.epoch = quorum.raft.epoch
+        await lifecycle.start()
+        self.expected.check(quorum.image)
+        assert all(
+            partition.leader == 1 for topic in quorum.image.topics for partition in topic.partitions.values()
+        )
+        clients = [
+            asyncio.create_task(self.client(quorum, f"c{client}"), name=f"client {client}")
+            for client in range(CLIENTS)
+        ]
+        await asyncio.gather(*clients)
+        if last:
+            await lifecycle.stop()
+            image = quorum.image
+            await quorum.stop()
+            self.check_replay(logs, image)
+            logs.close(broker_epoch=lifecycle.epoch)
+
+    def check_replay(self, logs, image):
+        """Log and newest snapshot tell what the node said to the last."""
+        replayer = ImageReplayer(MetadataImage(cluster_id=image.cluster_id))
+        MetadataLog(logs, self.config, self.clock, SystemRng(1)).load(replayer)
+        assert replayer.image == image
+
+    async def client(self, quorum, prefix):
+        context = RequestContext(None, None, 6, 0, None, "PLAINTEXT", "h")
+        for nth in range(self.rng.randrange(3, 12)):
+            await asyncio.sleep(self.rng.random() * 0.3)
+            if self.rng.random() < 0.15:
+                with contextlib.suppress(KcliError):
+                    await quorum.take_snapshot()
+            name = f"{prefix}-{self.rng.randrange(4)}"
+            before = self.expected.may_be.get(name, [(False, None)])
+            change = self.rng.choice([self.create, self.configure, self.delete])
+            after = await change(quorum, context, name, str(nth), before)
+            self.expected.may_be[name] = after
+
+    async def create(self, quorum, _context, name, value, before):
+        self.expected.may_be[name] = [*before, (True, value)]
+        config = ct.CreatableTopicConfig(name="retention.ms", value=value)
+        topic = ct.CreatableTopic(name=name, num_partitions=2, replication_factor=1, configs=(config,))
+        answer = await quorum.create_topics(ct.CreateTopicsRequest(topics=(topic,)))
+        if answer.topics[0].error_code is ErrorCode.TOPIC_ALREADY_EXISTS:
+            return before
+        assert answer.topics[0].error_code is ErrorCode.NONE
+        return [(True, value)]
+
+    async def configure(self, quorum, _context, name, value, before):
+        self.expected.may_be[name] = [*before, (True, value)]
+        config = ic.AlterableConfig(name="retention.ms", config_operation=0, value=value)
+        resource = ic.AlterConfigsResource(resource_type=2, resource_name=name, configs=(config,))
+        answer = await quorum.incremental_alter_configs(
+            ic.IncrementalAlterConfigsRequest(resources=(resource,))
+        )
+        if answer.responses[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return before
+        assert answer.responses[0].error_code is ErrorCode.NONE
+        return [(True, value)]
+
+    async def delete(self, quorum, context, name, _value, before):
+        self.expected.may_be[name] = [*before, (False, None)]
+        request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name=name),))
+        answer = await quorum.delete_topics(request, context)
+        assert answer.responses[0].error_code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return [(False, None)]
+
+    async def run(self):
+        for life in range(LIVES):
+            last = life == LIVES - 1
+            process = SimProcess(f"life {life}")
+            living = process.spawn(self.live(last), name=f"life {life}")
+            if last:
+                await living
+                return
+            await asyncio.wait((living,), timeout=self.rng.choice([0.05, 0.3, 1.0, 3.0]))
+            if living.done():
+                living.result()
+            self.disk = self.disk.crash_clone(self.rng.randrange(1 << 30))
+            self.loop.kill(process)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_what_was_answered_holds(seed):
+    async def main(loop):
+        await Node(loop, random.Random(seed)).run()
+
+    simulate(seed, main)
+
+
+def test_the_same_seed_gives_the_same_history():
+    def history(seed):
+        async def main(loop):
+            node = Node(loop, random.Random(seed))
+            await node.run()
+            return sorted(node.expected.may_be.items()), node.epoch, loop.time()
+
+        return simulate(seed, main)
+
+    assert history(3) == history(3)
