@@ -285,6 +285,8 @@ class MetadataLog:
 
 
 def _open(logs: LogStore, config: BrokerConfig) -> PartitionLog:
+    small = config["internal.metadata.log.segment.bytes"]
+    assert small is None or isinstance(small, int)
     log_config = LogConfig(
         cleanup_policy=("delete",),
         # Only snapshots decide what of this log may go.
@@ -294,7 +296,8 @@ def _open(logs: LogStore, config: BrokerConfig) -> PartitionLog:
         segment_ms=config.integer("metadata.log.segment.ms"),
         max_message_bytes=MAX_BATCH_BYTES,
         segment_index_bytes=config.integer("log.index.size.max.bytes"),
-        file_delete_delay_ms=60_000,
+        internal_segment_bytes=small,
+        file_delete_delay_ms=config.integer("internal.metadata.delete.delay.millis"),
     )
     log = logs.create(CLUSTER_METADATA_TOPIC, PARTITION, TOPIC_ID, log_config)
     log.update_config(log_config)

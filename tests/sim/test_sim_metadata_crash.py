@@ -48,6 +48,7 @@ PROPERTIES = {
     "num.recovery.threads.per.data.dir": "1",
     "metadata.log.max.record.bytes.between.snapshots": "3000",
     "metadata.max.retention.bytes": "9000",
+    "internal.metadata.log.segment.bytes": "2000",
 }
 
 
@@ -128,6 +129,7 @@ class Node:
             if self.rng.random() < 0.15:
                 with contextlib.suppress(KcliError):
                     await quorum.take_snapshot()
+                    quorum.log.clean(retention_bytes=6_000, retention_ms=-1)
             name = f"{prefix}-{self.rng.randrange(4)}"
             before = self.expected.may_be.get(name, [(False, None)])
             change = self.rng.choice([self.create, self.configure, self.delete])
