@@ -2,6 +2,9 @@
 
 One task owns a log: `append`, `truncate_to` and all that change it are called from there. `read` of a slice and `flush`
 may run in other threads meanwhile. Offsets: log start ≤ last stable ≤ high watermark ≤ log end.
+
+The file is long because a log is one thing with many verbs; what can stand alone (validation, retention, replay,
+snapshots, loading, compaction) has a file of its own.
 """
 
 from __future__ import annotations
