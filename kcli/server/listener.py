@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections import Counter, deque
@@ -16,6 +17,8 @@ _log = logging.getLogger("kcli.server.SocketServer")
 
 # Connections that wait for a place, as they would in the kernel's accept queue; as long as its usual backlog.
 HELD_CONNECTIONS_MAX = 1024
+# How long a client may take to read its last answer while the broker stops.
+CLOSING_SECONDS = 1.0
 # The creation rate is averaged over this long (Kafka's quota.window.size.seconds × quota.window.num, 11 s).
 CREATION_RATE_WINDOW_SECONDS = 11.0
 
@@ -70,6 +73,7 @@ class SocketServer:
         self._buffers = FrameBuffers()
         self._by_ip: Counter[str] = Counter()
         self._admitting = True
+        self._empty: asyncio.Event | None = None  # set when the last connection is gone; made by `close`
 
     async def listen(self, settings: ListenerSettings, serve: Serve) -> Listener:
         """Opens a port. Raises OSError when it cannot be had."""
@@ -108,6 +112,8 @@ class SocketServer:
             self._by_ip[connection.peer_host] -= 1
             if self._by_ip[connection.peer_host] <= 0:
                 del self._by_ip[connection.peer_host]
+            if not self.connections and self._empty is not None:
+                self._empty.set()
 
     def has_place(self, listener: Listener) -> bool:
         """Whether one more connection may be served within max.connections.
@@ -160,11 +166,14 @@ class SocketServer:
             listener.close()
 
     async def close(self) -> None:
+        """Sends what has been answered, to those who take it, and closes every connection."""
         self.stop_accepting()
         for connection in list(self.connections):
             connection.close()
-        # Two turns of the loop: one for the closing handshakes, one for connection_lost.
-        await asyncio.sleep(0)
+        if self.connections:
+            self._empty = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), CLOSING_SECONDS)
         for connection in list(self.connections):
             connection.abort()
 

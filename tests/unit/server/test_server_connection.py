@@ -307,6 +307,39 @@ def test_a_client_that_does_not_read_is_not_read_from(run):
     run(main())
 
 
+def test_closing_sends_what_was_answered(run):
+    async def main():
+        rig = Rig(lambda _connection, _request: frame(bytes(700_000)))
+        async with rig:
+            reader, writer = await rig.connect()
+            writer.write(frame(b"x"))
+            await asyncio.sleep(0.05)
+            reading = asyncio.ensure_future(read_frame(reader))
+        assert len(await reading) == 700_000
+        writer.close()
+
+    run(main())
+
+
+def test_a_client_that_never_reads_does_not_hold_up_the_stop(run, monkeypatch):
+    monkeypatch.setattr("kcli.server.listener.CLOSING_SECONDS", 0.05)
+
+    async def main():
+        rig = Rig(lambda _connection, _request: frame(bytes(900_000)), size_max=10)
+        async with rig:
+            reader, writer = await rig.connect()
+            reader._transport.pause_reading()
+            for _ in range(30):
+                writer.write(frame(b"x"))
+            await asyncio.sleep(0.1)
+            started = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - started < 1
+        assert not rig.sockets.connections
+        writer.transport.abort()
+
+    run(main())
+
+
 def test_idle_connections_are_closed_and_waiting_ones_are_not(run):
     async def main():
         parked = asyncio.get_running_loop().create_future()
