@@ -39,6 +39,10 @@ CHUNK_BYTES = 64 << 20
 """No further batch joins a chunk that decompressed to this size; a batch is never split."""
 
 
+MAX_RATIO = 64
+"""How far records usually compress; a batch that says more is opened to see."""
+
+
 class Depth(IntEnum):
     """How far into each record a reader looks; each level includes those before it."""
 
@@ -139,7 +143,7 @@ def _between(columns: Columns, first_offset: int, end_offset: int | None) -> Col
 def _decode_chunk(table: BatchHeaders, rows: Ints, depth: Depth) -> Iterator[Columns]:
     headers = table.headers[rows]
     counts = headers["count"].astype(np.int64)
-    if depth is Depth.OFFSET and bool((headers["last_offset_delta"] + 1 == counts).all()):
+    if depth is Depth.OFFSET and _is_dense(headers, counts):
         # As many records as offsets: they are consecutive, and no record has to be opened.
         first = np.cumsum(counts) - counts
         yield Columns(b"", np.arange(int(counts.sum())) + np.repeat(headers["base_offset"] - first, counts))
@@ -152,6 +156,14 @@ def walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk]:
     """The records of the batches `rows` (none of them empty), for callers that need each record's bytes."""
     for part, buffer, begins, ends in _areas(table, rows):
         yield RecordWalk(table, part, buffer, begins, ends)
+
+
+def _is_dense(headers: NDArray[np.void], counts: Ints) -> bool:
+    """Whether every offset of the batches has its record, as far as headers tell; a count that their size belies is not
+    believed, since it sizes what is allocated."""
+    room = headers["length"].astype(np.int64) * np.where(headers["attributes"] & CODEC_MASK, MAX_RATIO, 1)
+    dense = (headers["last_offset_delta"] + 1 == counts) & (counts * MIN_RECORD_SIZE <= room)
+    return bool(dense.all())
 
 
 def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints, Ints]]:

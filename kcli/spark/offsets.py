@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kcli.errors import UnknownTopicOrPartitionException
+from kcli.errors import KcliError, UnknownTopicOrPartitionException
 from kcli.spark.cluster import EARLIEST, LATEST, Cluster, TopicPartition
 from kcli.spark.options import Position, SourceOptions, Subscription
 
@@ -20,7 +20,7 @@ log = logging.getLogger("kcli.spark")
 Offsets = dict[TopicPartition, int]
 
 
-class DataLossError(Exception):
+class DataLossError(KcliError):
     """Records that should be read are no longer there, and failOnDataLoss is true."""
 
 
@@ -100,17 +100,38 @@ def _by_time(
     return {part: ends[part].offset if part in ends else found[part].offset for part in parts}
 
 
-def within_logs(cluster: Cluster, ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
-    """Ends that the user named cut to where the logs end; waiting for records to come is for streams."""
-    named = [each.part for each in ranges if options.end.offsets.get(each.part, LATEST) >= 0]
-    ends = cluster.list_offsets(dict.fromkeys(named, LATEST)) if named else {}
+def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
+    """What a batch reads, partition by partition, as the cluster is now."""
+    parts = subscribed(cluster, options.subscription)
+    late = options.latest_if_no_offset
+    start = resolve(cluster, parts, options.start, latest_if_no_offset=late, name="startingOffsets")
+    end = resolve(cluster, parts, options.end, latest_if_no_offset=True, name="endingOffsets")
+    return _within_logs(cluster, [OffsetRange(part, start[part], end[part]) for part in parts], options)
+
+
+def _within_logs(cluster: Cluster, ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
+    """Offsets that the user named, checked against the logs before tasks fail, or wait for what never comes."""
+    first = _ends(
+        cluster, [each.part for each in ranges if options.start.offsets.get(each.part, -1) >= 0], EARLIEST
+    )
+    last = _ends(
+        cluster, [each.part for each in ranges if options.end.offsets.get(each.part, -1) >= 0], LATEST
+    )
     checked = []
-    for each in ranges:
-        last = ends[each.part].offset if each.part in ends else each.end
-        if each.end > last:
-            data_loss(options, f"{each.part} ends at offset {last}, before the wanted end {each.end}")
-        checked.append(OffsetRange(each.part, each.start, min(each.end, last)))
+    for part, start, end in ((each.part, each.start, each.end) for each in ranges):
+        if start < first.get(part, start):
+            data_loss(options, f"offset {start} of {part} cannot be read: the log begins at {first[part]}")
+            start = first[part]
+        if end > last.get(part, end):
+            data_loss(options, f"{part} ends at offset {last[part]}, before the wanted end {end}")
+            end = last[part]
+        checked.append(OffsetRange(part, start, end))
     return checked
+
+
+def _ends(cluster: Cluster, parts: list[TopicPartition], end: int) -> Offsets:
+    found = cluster.list_offsets(dict.fromkeys(parts, end)) if parts else {}
+    return {part: each.offset for part, each in found.items()}
 
 
 def split(ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:

@@ -41,6 +41,7 @@ from kcli.spark.cluster import EARLIEST, LATEST, Cluster
 from kcli.spark.offsets import (
     OffsetRange,
     Offsets,
+    batch_ranges,
     from_json,
     limited,
     resolve,
@@ -48,7 +49,6 @@ from kcli.spark.offsets import (
     stream_ranges,
     subscribed,
     to_json,
-    within_logs,
 )
 from kcli.spark.options import SourceOptions, sink_options, source_options
 
@@ -116,15 +116,9 @@ class KcliReader(DataSourceReader):
         self.options, self.schema = options, schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        options = self.options
-        with Cluster(options.client) as cluster:
-            parts = subscribed(cluster, options.subscription)
-            late = options.latest_if_no_offset
-            start = resolve(cluster, parts, options.start, latest_if_no_offset=late, name="startingOffsets")
-            end = resolve(cluster, parts, options.end, latest_if_no_offset=True, name="endingOffsets")
-            ranges = [OffsetRange(part, start[part], end[part]) for part in parts]
-            ranges = within_logs(cluster, ranges, options)
-        return [RangePartition(each) for each in split(ranges, options)]
+        with Cluster(self.options.client) as cluster:
+            ranges = batch_ranges(cluster, self.options)
+        return [RangePartition(each) for each in split(ranges, self.options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.schema)

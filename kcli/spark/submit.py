@@ -61,8 +61,12 @@ appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+appender.stderr.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: {message}
 """
+
+WHOLE_MESSAGE = "%m%n%ex"
+FIRST_WORDS = "%maxLen{%m}{200}%n%ex{none}"
+"""For built-in jobs, which say themselves what went wrong: no stack traces, of which Spark logs several per task."""
 
 QUIET_LOGGERS = (
     "org.apache.hadoop.util.NativeCodeLoader",  # no native Hadoop: of no interest here
@@ -192,7 +196,8 @@ def _environment(line: CommandLine, home: Path, directory: Path, stop_file: str)
     """Everything spark-submit, the driver and the workers find their way by."""
     conf = directory / "conf"
     given = os.environ.get("SPARK_CONF_DIR")
-    write_conf(conf, Path(given) if given else home / "conf", line.is_local)
+    users = Path(given) if given else home / "conf"
+    write_conf(conf, users, is_local=line.is_local, is_brief=line.job in JOBS)
     path = os.pathsep.join(filter(None, (_own_root(), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_CONF_DIR": str(conf), STOP_FILE: stop_file}
     if path:
@@ -227,8 +232,11 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def write_conf(conf: Path, users: Path, is_local: bool) -> None:
-    """Spark's configuration directory for this run: our defaults under the user's, and the user's other files."""
+def write_conf(conf: Path, users: Path, *, is_local: bool, is_brief: bool = False) -> None:
+    """Spark's configuration directory for this run: our defaults under the user's, and the user's other files.
+
+    `is_brief`: the log shows first words only.
+    """
     conf.mkdir()
     settings = DEFAULTS | (LOCAL_DEFAULTS if is_local else {})
     lines = [f"{key} {value}" for key, value in settings.items()]
@@ -241,7 +249,8 @@ def write_conf(conf: Path, users: Path, is_local: bool) -> None:
             lines.append(given.read_text())  # the last line of a key holds
     (conf / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
     if not any((conf / name).exists() for name in ("log4j2.properties", "log4j2.xml", "log4j2.yaml")):
-        (conf / "log4j2.properties").write_text(LOG4J + "".join(map(_quiet, enumerate(QUIET_LOGGERS))))
+        log = LOG4J.format(message=FIRST_WORDS if is_brief else WHOLE_MESSAGE)
+        (conf / "log4j2.properties").write_text(log + "".join(map(_quiet, enumerate(QUIET_LOGGERS))))
 
 
 def _quiet(numbered: tuple[int, str]) -> str:

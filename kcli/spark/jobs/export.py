@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kcli.spark.cluster import Cluster
 from kcli.spark.jobs.arguments import JobError, JobParser, add_common, check_common, names, pairs
 from kcli.spark.jobs.running import Done, counted, job_main, run_stream
-from kcli.spark.offsets import OffsetRange, resolve, subscribed
-from kcli.spark.options import SourceOptions, source_options
+from kcli.spark.offsets import batch_ranges
+from kcli.spark.options import source_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -133,10 +133,11 @@ def columns(options: argparse.Namespace) -> list[str]:
 
 
 def plan(options: argparse.Namespace) -> list[str]:
-    """What the job would do, one line each."""
+    """What the job would do, one line each. Raises KcliError or ValueError where it cannot."""
     streaming = options.mode != "batch"
     wanted = source_options(reader_options(options), streaming=streaming)
-    ranges = _ranges(wanted)
+    with Cluster(wanted.client) as cluster:
+        ranges = batch_ranges(cluster, wanted)
     total = sum(map(len, ranges))
     lines = [
         f"export {total} offsets of {len(ranges)} partitions to {options.path} as {options.format} ({options.mode})"
@@ -145,15 +146,6 @@ def plan(options: argparse.Namespace) -> list[str]:
     if streaming:
         lines.append(f"checkpoint: {options.checkpoint} (a stream that was there goes on from it)")
     return [*lines, *map(str, ranges)]
-
-
-def _ranges(wanted: SourceOptions) -> list[OffsetRange]:
-    with Cluster(wanted.client) as cluster:
-        parts = subscribed(cluster, wanted.subscription)
-        late = wanted.latest_if_no_offset
-        start = resolve(cluster, parts, wanted.start, latest_if_no_offset=late, name="startingOffsets")
-        end = resolve(cluster, parts, wanted.end, latest_if_no_offset=True, name="endingOffsets")
-    return [OffsetRange(part, start[part], end[part]) for part in parts]
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> Done:

@@ -80,7 +80,10 @@ def reason(error: Exception) -> str:
     python = [
         line for line in blamed if not line.startswith(("org.apache.spark", "py4j", "pyspark.", "Caused by"))
     ]
-    return next(iter(reversed(python)), lines[0] if lines else type(error).__name__)
+    said = next(iter(reversed(python)), lines[0] if lines else type(error).__name__)
+    if said.startswith(("kcli.", "ValueError")):  # ours are written for the user; the class adds nothing
+        said = said.partition(": ")[2]
+    return said.replace("set failOnDataLoss to false", "use --ignore-data-loss")
 
 
 def counted(frame: DataFrame, write: Callable[[DataFrame], None]) -> int:

@@ -97,6 +97,15 @@ def test_offsets_of_a_compacted_batch_are_read_from_the_records() -> None:
     assert chunk.offsets.tolist() == [10, 17]
 
 
+def test_a_count_that_the_size_belies_allocates_nothing() -> None:
+    raw = bytearray(encode_batch([Record()]))
+    raw[23:27] = struct.pack(">i", 2**31 - 2)  # last offset delta
+    raw[57:61] = struct.pack(">i", 2**31 - 1)  # count
+    for depth in Depth:
+        with pytest.raises(CorruptRecordError, match="counts 2147483647 records in 7 bytes"):
+            list(decode(read_headers(bytes(raw), NAME, check_crc=False), depth))
+
+
 def test_range_cuts_inside_batches_and_keeps_headers_aligned() -> None:
     records = random_records(random.Random(3), 50, 0)
     raw = encode_batch(records[:20]) + encode_batch(records[20:], base_offset=20)
