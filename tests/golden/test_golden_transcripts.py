@@ -74,6 +74,7 @@ def _step(**changes: Any) -> dict[str, Any]:
         ({"stdout": "12 records, 3.5 ms\n", "compare": "shape"}, ("7 records\n", "", 0), False),
         ({"stderr": "wrong\n", "stderr_notes": ["usage_text_omitted"]}, ("", "wrong\nOption\n", 0), True),
         ({"stderr": "wrong\n"}, ("", "wrong\nOption\n", 0), False),
+        ({"stdout_notes": ["usage_text_omitted"]}, ("usage: x\n", "", 0), True),
         ({"stderr": "wrong\n"}, ("", "wrong\nDid you mean --this?\n", 0), True),
         ({"stderr": "p: error:  a   --\nb\n"}, ("", "p: error: a --b\n", 0), True),
         (
