@@ -29,6 +29,7 @@ from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
 from kcli.server.broker_lifecycle import BrokerLifecycle
 from kcli.server.coordinators import GroupCoordinator
+from kcli.server.directory_assignments import DirectoryAssignments
 from kcli.server.dispatch import Dispatch, served_on_broker, served_on_controller, warm_up
 from kcli.server.fetch_sessions import Sessions
 from kcli.server.format import Machine, ensure_formatted
@@ -116,6 +117,9 @@ class Broker:
             previous_epoch=self.logs.previous_broker_epoch,
             offline_directories=self._offline_directories,
         )
+        self.assignments = DirectoryAssignments(
+            config.node_id, self.quorum, self.logs, lambda: self.lifecycle.epoch
+        )
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.fetch_sessions = Sessions(config.integer("max.incremental.fetch.session.cache.slots"), rng)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
@@ -156,6 +160,7 @@ class Broker:
         await self.quorum.start(self._controller_listeners())
         self._take_up_metadata()
         await self.lifecycle.start(self._broker_listeners())
+        self.assignments.load(self.metadata)
         housekeeping = Housekeeping(self._jobs(), self._background)
         self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
         self.sockets.admit()
@@ -179,6 +184,7 @@ class Broker:
         if clean:
             await self.groups.stop()
             await self.lifecycle.stop()
+        await self.assignments.stop()
         await self.sockets.close()
         await self.quorum.stop()
         await self._loop.run_in_executor(
@@ -225,6 +231,7 @@ class Broker:
         if any(resource.type is ConfigResourceType.BROKER for resource in delta.configs_changed):
             self._update_config(image)
         self.replicas.apply(delta, image)
+        self.assignments.apply(delta)
         self.groups.apply(delta, image)
 
     def _update_config(self, image: MetadataImage) -> None:

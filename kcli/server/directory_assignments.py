@@ -1,0 +1,117 @@
+"""Tells the controller in which log directory each replica lies (KIP-858).
+
+With one directory the controller knows. With several the broker chooses when it creates a log, and says so afterwards:
+until then the metadata names no directory, and a directory that breaks would not cost its partitions their leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Iterable
+
+from kcli.controller.delta import MetadataDelta
+from kcli.controller.image import MetadataImage, PartitionImage
+from kcli.errors import KafkaError
+from kcli.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    RequestDirectoryData,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from kcli.server.quorum import Quorum
+from kcli.storage.store import LogStore
+
+logger = logging.getLogger(__name__)
+
+# As many as one of Kafka's requests carries, so that it stays well below a batch of the metadata log.
+MAX_ASSIGNMENTS_PER_REQUEST = 2_250
+RETRY_INTERVAL_S = 1.0
+
+
+class DirectoryAssignments:
+    """`load` once the broker is registered, then `apply` after the replicas have taken up each delta."""
+
+    def __init__(self, node_id: int, quorum: Quorum, logs: LogStore, broker_epoch: Callable[[], int]) -> None:
+        self._node_id = node_id
+        self._quorum = quorum
+        self._logs = logs
+        self._broker_epoch = broker_epoch
+        # (topic id, partition) -> directory, in the order of their creation.
+        self._pending: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
+        self._sender: asyncio.Task[None] | None = None
+
+    def load(self, image: MetadataImage) -> None:
+        for topic in image.topics:
+            for number, partition in topic.partitions.items():
+                self._consider(topic.name, topic.topic_id, number, partition)
+        self._send_soon()
+
+    def apply(self, delta: MetadataDelta) -> None:
+        for diff in delta.partitions_changed():
+            if diff.after is None:
+                self._pending.pop((diff.topic_id, diff.partition), None)
+            else:
+                self._consider(diff.topic, diff.topic_id, diff.partition, diff.after)
+        self._send_soon()
+
+    async def stop(self) -> None:
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
+
+    def _consider(self, topic: str, topic_id: uuid.UUID, number: int, partition: PartitionImage) -> None:
+        log = self._logs.get(topic, number)
+        if log is None or self._node_id not in partition.replicas or log.directory.id is None:
+            return
+        key = (topic_id, number)
+        if partition.directory(self._node_id) == log.directory.id:
+            self._pending.pop(key, None)
+        else:
+            self._pending[key] = log.directory.id
+
+    def _send_soon(self) -> None:
+        # Before the broker is registered there is nobody to speak for; `load` comes after.
+        if self._pending and self._broker_epoch() >= 0 and (self._sender is None or self._sender.done()):
+            self._sender = asyncio.get_running_loop().create_task(self._send(), name="assign-directories")
+
+    async def _send(self) -> None:
+        while self._pending:
+            chosen = dict(list(self._pending.items())[:MAX_ASSIGNMENTS_PER_REQUEST])
+            request = AssignReplicasToDirsRequest(
+                broker_id=self._node_id,
+                broker_epoch=self._broker_epoch(),
+                directories=_by_directory(chosen.items()),
+            )
+            try:
+                await self._quorum.assign_replicas_to_dirs(request)
+            except KafkaError as error:
+                logger.warning("Log directories could not be told to the controller: %s", error.message)
+                await asyncio.sleep(RETRY_INTERVAL_S)
+                continue
+            # What was refused (a topic deleted meanwhile) is not asked for again.
+            for key, directory in chosen.items():
+                if self._pending.get(key) == directory:
+                    del self._pending[key]
+
+
+def _by_directory(
+    assignments: Iterable[tuple[tuple[uuid.UUID, int], uuid.UUID]],
+) -> tuple[RequestDirectoryData, ...]:
+    directories: dict[uuid.UUID, dict[uuid.UUID, list[int]]] = {}
+    for (topic_id, number), directory in assignments:
+        directories.setdefault(directory, {}).setdefault(topic_id, []).append(number)
+    return tuple(
+        RequestDirectoryData(
+            id_=directory,
+            topics=tuple(
+                RequestTopicData(
+                    topic_id=topic_id,
+                    partitions=tuple(RequestPartitionData(partition_index=number) for number in numbers),
+                )
+                for topic_id, numbers in topics.items()
+            ),
+        )
+        for directory, topics in directories.items()
+    )
