@@ -1,0 +1,184 @@
+"""kafka-consumer-groups on a real broker: tables as Kafka prints them, json and tsv, resets and deletions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from kcli.cli.main import run
+from kcli.testing.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.compat
+
+Tool = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def tool(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> Tool:
+    """Runs the tool; (stdout, stderr). All its failures on a cluster exit with 0."""
+
+    def call(words: str) -> tuple[str, str]:
+        assert run(["consumer-groups", "--bootstrap-server", broker.bootstrap, *words.split()]) == 0
+        return tuple(capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def topic(broker: BrokerProcess) -> str:
+    """Two partitions with 3 and 4 records."""
+    name = "cg-topic"
+    create = ["--create", "--topic", name, "--partitions", "2"]
+    assert run(["topics", "--bootstrap-server", broker.bootstrap, *create]) == 0
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for partition, count in ((0, 3), (1, 4)):
+        for _ in range(count):
+            producer.produce(name, b"x", partition=partition)
+    producer.flush(10)
+    return name
+
+
+def rows(out: str) -> list[list[str]]:
+    return [line.split() for line in out.splitlines() if line]
+
+
+def test_reset_describe_delete(tool: Tool, topic: str) -> None:
+    reset, _ = tool(f"--reset-offsets --group cg-a --topic {topic} --to-earliest --execute")
+    assert reset == (
+        "\n"
+        "GROUP                          TOPIC                          PARTITION  NEW-OFFSET     \n"
+        "cg-a                           cg-topic                       0          0              \n"
+        "cg-a                           cg-topic                       1          0              \n"
+    )
+    tool(f"--reset-offsets --group cg-a --topic {topic}:1 --shift-by 3 --execute")
+    described, words = tool("--describe --group cg-a")
+    assert described == (
+        "\n"
+        "GROUP           TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             "
+        "CONSUMER-ID     HOST            CLIENT-ID\n"
+        "cg-a            cg-topic        0          0               3               3               "
+        "-               -               -\n"
+        "cg-a            cg-topic        1          3               4               1               "
+        "-               -               -\n"
+    )
+    assert words == "\nConsumer group 'cg-a' has no active members.\n"
+    deleted, _ = tool(f"--delete-offsets --group cg-a --topic {topic}:0 --topic nope")
+    assert rows(deleted)[2:] == [
+        [topic, "0", "Successful"],
+        ["nope", "-", "Error:", *_UNKNOWN_TOPIC.split()],
+    ]
+    assert tool("--delete --group cg-a") == (
+        "Deletion of requested consumer groups ('cg-a') was successful.\n",
+        "",
+    )
+    gone, _ = tool("--describe --group cg-a")
+    assert gone == (
+        "\nError: Executing consumer group command failed due to "
+        "org.apache.kafka.common.errors.GroupIdNotFoundException: Group cg-a not found.\n"
+    )
+
+
+_UNKNOWN_TOPIC = (
+    "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: "
+    "This server does not host this topic-partition."
+)
+
+
+def test_a_live_group(tool: Tool, topic: str, broker: BrokerProcess) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "cg-live", "client.id": "me"}
+    consumer = Consumer(settings | {"group.instance.id": "inst", "session.timeout.ms": 6000})
+    consumer.subscribe([topic])
+    while not consumer.assignment():
+        consumer.poll(0.05)
+    out, err = tool("--describe --group cg-live --members --verbose")
+    assert err == ""
+    header, row = rows(out)
+    assert header[2:] == [
+        "GROUP-INSTANCE-ID",
+        "HOST",
+        "CLIENT-ID",
+        "#PARTITIONS",
+        "CURRENT-EPOCH",
+        "CURRENT-ASSIGNMENT",
+        "TARGET-EPOCH",
+        "TARGET-ASSIGNMENT",
+    ]
+    assert re.fullmatch("inst-[0-9a-f-]{36}", row[1])
+    assert row[2:] == ["inst", "/127.0.0.1", "me", "2", "-", f"{topic}:0,1", "-", "-"]
+    state, _ = tool("--describe --group cg-live --state")
+    port = broker.bootstrap.split(":")[1]
+    assert rows(state)[1] == ["cg-live", f"127.0.0.1:{port}", "(1)", "range", "Stable", "1"]
+    offsets, _ = tool("--describe --group cg-live")
+    assert [row[:6] for row in rows(offsets)[1:]] == [
+        ["cg-live", topic, "0", "-", "3", "-"],
+        ["cg-live", topic, "1", "-", "4", "-"],
+    ]
+    listed, _ = tool("--list --state Stable --type classic")
+    assert ["cg-live", "Classic", "Stable"] in rows(listed)
+    refused, _ = tool("--delete --group cg-live")
+    assert refused == (
+        "\nError: Deletion of some consumer groups failed:\n* Group 'cg-live' could not be deleted due to: "
+        "org.apache.kafka.common.errors.GroupNotEmptyException: The group is not empty.\n"
+    )
+    still, _ = tool(f"--reset-offsets --group cg-live --topic {topic} --to-latest --execute")
+    assert still.startswith(
+        "\nError: Assignments can only be reset if the group 'cg-live' is inactive, but the current state is Stable.\n"
+    )
+    subscribed, _ = tool(f"--delete-offsets --group cg-live --topic {topic}")
+    assert "Encountered some partition-level error, see the follow-up details." in subscribed
+    consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "expected"),
+    [
+        ("--to-earliest", [0, 0]),
+        ("--to-latest", [3, 4]),
+        ("--to-offset 2", [2, 2]),
+        ("--to-offset 99", [3, 4]),
+        ("--shift-by -1", [0, 1]),
+        ("--to-current", [1, 2]),
+        ("--by-duration P1D", [0, 0]),
+        ("--by-duration PT0S", [3, 4]),
+        ("--to-datetime 2020-01-01T00:00:00.000", [0, 0]),
+        ("--to-datetime 2090-01-01T00:00:00.000", [3, 4]),
+    ],
+)
+def test_scenarios(tool: Tool, topic: str, scenario: str, expected: list[int]) -> None:
+    for partition in (0, 1):
+        tool(
+            f"--reset-offsets --group cg-b --topic {topic}:{partition} --to-offset {partition + 1} --execute"
+        )
+    out, _ = tool(f"--reset-offsets --group cg-b --all-topics {scenario} --dry-run --output json")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [(row["partition"], row["new_offset"]) for row in found] == list(enumerate(expected))
+
+
+def test_a_plan_goes_out_and_in(tool: Tool, topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "plan.csv"
+    exported, _ = tool(f"--reset-offsets --group cg-c --topic {topic} --to-latest --export --dry-run")
+    assert exported == f"{topic},0,3\n{topic},1,4\n\n"
+    file.write_text(exported)
+    tool(f"--reset-offsets --group cg-c --from-file {file} --execute")
+    out, _ = tool("--describe --group cg-c --output tsv")
+    header, *found = [line.split("\t") for line in out.splitlines()]
+    assert header[:6] == ["group", "topic", "partition", "leader_epoch", "current_offset", "log_end_offset"]
+    assert [row[:6] for row in found] == [
+        ["cg-c", topic, "0", "", "3", "3"],
+        ["cg-c", topic, "1", "", "4", "4"],
+    ]
+    missing, _ = tool("--reset-offsets --group cg-c --from-file /nowhere.csv --dry-run")
+    assert "Unable to read file /nowhere.csv" in missing
+    file.write_text("nope,0,1\n")
+    unknown, _ = tool(f"--reset-offsets --group cg-c --from-file {file} --dry-run")
+    assert "metadata for topic `nope` could not be found" in unknown
+
+
+def test_what_cannot_be_shifted_is_a_wrong_command_line(broker: BrokerProcess, topic: str) -> None:
+    words = f"--reset-offsets --group cg-new --topic {topic} --shift-by 1 --dry-run"
+    assert run(["consumer-groups", "--bootstrap-server", broker.bootstrap, *words.split()]) == 1

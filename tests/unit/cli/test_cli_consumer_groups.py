@@ -1,0 +1,218 @@
+"""kafka-consumer-groups without a cluster: wrong command lines, moments, durations, CSV, regular expressions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcli.cli.main import run
+from kcli.cli.options import UsageError
+from kcli.cli.tools.consumer_groups import ACTIONS, DRY_RUN_WARNING, STATES, ExecutionError
+from kcli.cli.tools.consumer_groups_plan import NewOffset, csv_line, read_plan
+from kcli.cli.tools.consumer_groups_regex import verdict
+from kcli.cli.tools.consumer_groups_reset import named_partitions
+from kcli.cli.tools.consumer_groups_time import epoch_ms_of, milliseconds_of
+
+B = "--bootstrap-server x:9 "
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (
+            B,
+            "Command must include exactly one action: " + ", ".join(f"--{action}" for action in ACTIONS),
+        ),
+        (
+            B + "--list --delete --group g",
+            'Option "[group]" can\'t be used with option "[list]"',
+        ),
+        ("--list", 'Missing required argument "[bootstrap-server]"'),
+        (B + "--describe", "Option [describe] takes one of these options: [all-groups], [group]"),
+        (B + "--delete", "Option [delete] takes one of these options: [all-groups], [group]"),
+        (
+            B + "--delete --group g --topic t",
+            "The consumer does not support topic-specific offset deletion from a consumer group.",
+        ),
+        (
+            B + "--delete-offsets --group g",
+            "Option [delete-offsets] takes the following options: [topic], [group]",
+        ),
+        (
+            B + "--describe --group g --members --state",
+            "Option [describe] takes at most one of these options: [members], [offsets], [state]",
+        ),
+        (B + "--describe --group g --state Empty", "Option [describe] does not take a value for [state]"),
+        (
+            B + "--describe --group g --all-groups",
+            'Option "[group]" can\'t be used with option "[all-groups]"',
+        ),
+        (B + "--describe --group g --topic t", 'Option "[topic]" can\'t be used with option "[describe]"'),
+        (
+            B + "--reset-offsets --group g --dry-run --execute",
+            "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
+        ),
+        (
+            B + "--reset-offsets --group g --dry-run --to-earliest --to-offset 4",
+            'Option "[to-offset]" can\'t be used with option "[to-earliest]"',
+        ),
+        (
+            B + "--list --state Bogus",
+            f"Invalid state list 'Bogus'. Valid states are: {', '.join(STATES)}",
+        ),
+        (B + "--list --type share", "Invalid types list 'share'. Valid types are: Consumer, Classic"),
+    ],
+)
+def test_wrong_command_lines(words: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["consumer-groups", *words.split()]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[0] == complaint
+    assert "Option" in err.splitlines()[1], "the usage table follows"
+
+
+@pytest.mark.parametrize(
+    ("words", "exception"),
+    [
+        (B + "--bogus", "UnrecognizedOptionException: bogus is not a recognized option"),
+        (B + "--group", "OptionMissingRequiredArgumentException: Option group requires an argument"),
+        (
+            B + "--list --members",
+            "UnavailableOptionException: Option(s) [members] are unavailable given other options on the command line",
+        ),
+    ],
+)
+def test_what_the_parser_itself_refuses(
+    words: str, exception: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["consumer-groups", *words.split()]) == 1
+    assert capsys.readouterr().err.splitlines()[0] == f'Exception in thread "main" joptsimple.{exception}'
+
+
+def test_a_reset_without_execute_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["consumer-groups", *B.split(), "--reset-offsets"]) == 1
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        DRY_RUN_WARNING,
+        "Option [reset-offsets] takes one of these options: [all-groups], [group]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1970-01-01T00:00:00.000", 0),
+        ("1970-01-01T00:00:01.250Z", 1250),
+        ("1970-01-01T02:00:00.000+02:00", 0),
+        ("1970-01-01T00:00:00.000-0130", 90 * 60_000),
+        ("1970-01-01T01:00:00.007+01", 7),
+        ("2026-11-21T09:17:45.978", 1795252665978),
+        ("1969-12-31T23:59:59.999", -1),
+    ],
+)
+def test_a_moment(text: str, value: int) -> None:
+    assert epoch_ms_of(text) == value
+
+
+@pytest.mark.parametrize("text", ["garbage", "2026-11-21", "2026-11-21 09:17:45.978"])
+def test_a_moment_without_a_time(text: str) -> None:
+    with pytest.raises(ValueError, match="It does not contain a 'T' according to ISO8601 format"):
+        epoch_ms_of(text)
+
+
+@pytest.mark.parametrize("text", ["2026-11-21T09:17", "2026-02-30T00:00:00.000", "2026-11-21T09:17:45.978+x"])
+def test_a_moment_that_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="Unparseable date"):
+        epoch_ms_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("PT0S", 0),
+        ("P1D", 86_400_000),
+        ("P2DT3H4M5.006S", 2 * 86_400_000 + 3 * 3_600_000 + 4 * 60_000 + 5_006),
+        ("pt1h", 3_600_000),
+        ("-PT1M", -60_000),
+        ("PT-1M", -60_000),
+        ("PT-1.5S", -1_500),
+        ("PT1.S", 1_000),
+    ],
+)
+def test_a_duration(text: str, value: int) -> None:
+    assert milliseconds_of(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1D", "P1H", "PT1D", "nonsense", "P1Y"])
+def test_a_duration_that_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="Text cannot be parsed to a Duration"):
+        milliseconds_of(text)
+
+
+def test_topics_and_partitions() -> None:
+    assert named_partitions(["a", "b:0,2", "c:1"]) == ([("b", 0), ("b", 2), ("c", 1)], ["a"])
+    with pytest.raises(UsageError, match="Invalid topic arg 'a:b:c', expected topic name and partitions"):
+        named_partitions(["a:b:c"])
+    with pytest.raises(UsageError, match="Invalid partition 'x' specified in topic arg 'a:x''"):
+        named_partitions(["a:x"])
+
+
+def test_csv_lines() -> None:
+    assert csv_line(NewOffset("g", "t.1-x_y", 3, 44), with_group=True) == "g,t.1-x_y,3,44"
+    assert csv_line(NewOffset("g", "t", 3, 44), with_group=False) == "t,3,44"
+    assert (
+        csv_line(NewOffset('a "b", c', "x" * 25, 0, 0), with_group=True) == f'"a ""b"", c","{"x" * 25}",0,0'
+    )
+
+
+def _plan(tmp_path: Path, text: str, only_group: str | None) -> dict[str, dict[tuple[str, int], int]]:
+    file = tmp_path / "plan.csv"
+    file.write_text(text)
+    return read_plan(str(file), only_group)
+
+
+def test_plans(tmp_path: Path) -> None:
+    assert _plan(tmp_path, "t,0,5\nu,1,6\n\n", "g") == {"g": {("t", 0): 5, ("u", 1): 6}}
+    long = "g,t,0,5\nh,t,0,6\n"
+    assert (
+        _plan(tmp_path, long, "g") == _plan(tmp_path, long, None) == {"g": {("t", 0): 5}, "h": {("t", 0): 6}}
+    )
+    assert _plan(tmp_path, '"a,b",t,0,5\n', None) == {"a,b": {("t", 0): 5}}
+    # What Kafka's reader makes of a line it cannot cut: a topic of that name, and nothing else.
+    assert _plan(tmp_path, "r1;0;2\n", "g") == {"g": {("r1;0;2", 0): 0}}
+    assert _plan(tmp_path, "", "g") == {}
+
+
+@pytest.mark.parametrize("text", ["g,t,x,5\n", "g,t,0,x\n", "g,t,0,99999999999999999999\n", "g,t,0,1,2\n"])
+def test_plans_that_are_none(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ExecutionError):
+        _plan(tmp_path, text, None)
+
+
+def test_what_is_exported_can_be_read(tmp_path: Path) -> None:
+    rows = [NewOffset("a group, quoted", "t", 0, 5), NewOffset("g", "a" * 30, 7, 2**40)]
+    text = "\n".join(csv_line(row, with_group=True) for row in rows) + "\n\n"
+    assert _plan(tmp_path, text, None) == {
+        row.group: {(row.topic, row.partition): row.new_offset} for row in rows
+    }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("a.*b", None),
+        ("a(b", "missing closing )"),
+        ("a[b", "missing closing ]"),
+        ("*a", "missing argument to repetition operator"),
+        ("a\\", "trailing backslash at end of expression"),
+        ("a(?=b)", "invalid or unsupported Perl syntax"),
+        ("(a)\\1", "invalid escape sequence"),
+        ("[z-a]", "invalid character class range"),
+    ],
+)
+def test_regular_expressions(pattern: str, reason: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    said = "valid" if reason is None else f"invalid: {reason}"
+    expected = f"The regular expression `{pattern}` is {said}."
+    assert verdict(pattern) == expected
+    assert run(["consumer-groups", "--validate-regex", pattern]) == 0
+    assert capsys.readouterr().out == expected + "\n"
