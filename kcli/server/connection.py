@@ -297,8 +297,13 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._write(answer)
 
-    def _settled(self, _future: asyncio.Future[object]) -> None:
+    def _settled(self, future: asyncio.Future[object]) -> None:
         """Sends every answer that is ready and has no unready one before it."""
+        if self._closed:
+            # Nobody is left to be told, of an error neither.
+            if not future.cancelled():
+                future.exception()
+            return
         while self._pending and not self._closed:
             entry = self._pending[0]
             answer: Answer

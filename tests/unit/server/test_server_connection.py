@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
 
 import pytest
@@ -303,6 +304,30 @@ def test_a_client_that_does_not_read_is_not_read_from(run):
                 await read_frame(reader)
             assert len(served) == 200
             writer.close()
+
+    run(main())
+
+
+def test_an_error_after_the_client_has_gone_is_nobodys(run):
+    async def main():
+        complaints = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
+
+        async def fail():
+            await asyncio.sleep(0.05)
+            raise ZeroDivisionError
+
+        def serve(_connection, _request):
+            return waiting(asyncio.ensure_future(fail()), b"")
+
+        async with Rig(serve) as rig:
+            _reader, writer = await rig.connect()
+            writer.write(frame(b"x"))
+            await asyncio.sleep(0.02)
+            writer.close()
+            await asyncio.sleep(0.1)
+        gc.collect()
+        assert complaints == []
 
     run(main())
 
