@@ -133,7 +133,7 @@ class Client:
                 async with asyncio.timeout_at(deadline):
                     return await attempt()
             except TimeoutError:
-                tries += self._sent > sent
+                tries += last is None and self._sent > sent
             except KafkaError as error:
                 if not error.retriable:
                     raise
