@@ -86,6 +86,13 @@ class BrokerProcess:
         """SIGKILL, as a crash would."""
         return self._end(signal.SIGKILL)
 
+    def wait(self, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> int:
+        """The exit code of a broker that ends by itself. Raises subprocess.TimeoutExpired while it does not."""
+        assert self.process is not None, "it does not run"
+        code = self.process.wait(timeout_seconds)
+        self.process = None
+        return code
+
     def restart(self) -> Self:
         self.stop()
         return self.start()
