@@ -152,6 +152,44 @@ def test_a_dry_run_starts_no_spark(
     assert capsys.readouterr().err == "export: topic nosuch does not exist\n"
 
 
+def test_new_files_as_they_come(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
+    name = topic(1)
+    source = tmp_path / "in"
+    source.mkdir()
+    words = (
+        "--bootstrap-server",
+        broker.bootstrap,
+        "--topic",
+        name,
+        "--path",
+        str(source),
+        "--format",
+        "csv",
+    )
+    words += (
+        "--mode",
+        "available-now",
+        "--checkpoint",
+        str(tmp_path / "checkpoint"),
+        "--value-column",
+        "text",
+    )
+    for nth in (1, 2):
+        (source / f"{nth}.csv").write_text(f"id,text\n{nth},line {nth}\n")
+        assert ingested(spark, *words) == 1
+    assert [each.value() for each in consume(broker.bootstrap, name, 2)] == [b"line 1", b"line 2"]
+
+
+def test_a_directory_that_is_there_is_not_touched(
+    broker: BrokerProcess, topic: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--bootstrap-server", broker.bootstrap, "--topic", topic(1), "--path", str(tmp_path)]
+    assert run(["spark-submit", "export", *words]) == 1
+    assert f"export: {tmp_path} exists: --save-mode append" in capsys.readouterr().err
+
+
 def test_the_exit_code_is_sparks(kcli_program: list[str], tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text("import sys, kcli, pyspark\nprint(sys.argv[1:], sys.executable)\nsys.exit(7)\n")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from kcli.config.properties import load
+from kcli.errors import KcliError
 from kcli.spark.submit import JOBS
 
 MODES = ("batch", "available-now", "continuous")
@@ -19,7 +20,7 @@ ALIASES = {"bootstrap.servers": "bootstrap.server"}
 """Kafka's own spelling in files, and its spelling on command lines."""
 
 
-class JobError(Exception):
+class JobError(KcliError):
     """The job cannot be done as asked: one line for the user."""
 
 

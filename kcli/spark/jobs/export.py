@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -135,6 +136,8 @@ def columns(options: argparse.Namespace) -> list[str]:
 def plan(options: argparse.Namespace) -> list[str]:
     """What the job would do, one line each. Raises KcliError or ValueError where it cannot."""
     streaming = options.mode != "batch"
+    if not streaming and options.save_mode == "error" and os.path.exists(options.path):
+        raise JobError(f"{options.path} exists: --save-mode append, overwrite or ignore, or another --path")
     wanted = source_options(reader_options(options), streaming=streaming)
     with Cluster(wanted.client) as cluster:
         ranges = batch_ranges(cluster, wanted)

@@ -13,7 +13,6 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from kcli.errors import KcliError
-from kcli.spark.jobs.arguments import JobError
 from kcli.spark.submit import STOP_FILE
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def job_main(
     spark = SparkSession.builder.appName(f"kcli {name}").getOrCreate()
     try:
         done = work(spark, options)
-    except (JobError, KcliError, PySparkException) as error:
+    except (KcliError, PySparkException) as error:
         print(f"{name}: {reason(error)}", file=sys.stderr)
         return 1
     finally:

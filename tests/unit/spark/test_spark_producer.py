@@ -1,0 +1,153 @@
+"""The sink's producer against a server that refuses, loses answers or repeats itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from kcli.errors import ErrorCode, KafkaError  # noqa: E402
+from kcli.protocol.api import ApiKey  # noqa: E402
+from kcli.protocol.batch import iter_batches, read_header, read_records  # noqa: E402
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse  # noqa: E402
+from kcli.protocol.messages.metadata import (  # noqa: E402
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kcli.protocol.messages.produce import (  # noqa: E402
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kcli.spark import cluster as cluster_module  # noqa: E402
+from kcli.spark import sink as sink_module  # noqa: E402
+from kcli.spark.cluster import Cluster, TopicPartition  # noqa: E402
+from kcli.spark.encoder import RecordsArea, encode_records  # noqa: E402
+from kcli.spark.options import sink_options  # noqa: E402
+from kcli.spark.sink import Producer  # noqa: E402
+from kcli.testing.scripted_server import ScriptedServer  # noqa: E402
+
+
+class Log:
+    """A broker that keeps what it accepts; `answers` are error codes to give first, None a lost answer."""
+
+    def __init__(self) -> None:
+        self.answers: list[ErrorCode | None] = []
+        self.batches: dict[int, list[bytes]] = {0: [], 1: []}
+        self.server = ScriptedServer(
+            {
+                ApiKey.METADATA: self.metadata,
+                ApiKey.INIT_PRODUCER_ID: self.init_producer_id,
+                ApiKey.PRODUCE: self.produce,
+            }
+        )
+
+    def metadata(self, request: MetadataRequest, version: int) -> MetadataResponse:
+        partitions = tuple(MetadataResponsePartition(partition_index=nth, leader_id=1) for nth in (0, 1))
+        return MetadataResponse(
+            brokers=(MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.server.port),),
+            topics=(MetadataResponseTopic(name="t", partitions=partitions),),
+        )
+
+    def init_producer_id(self, request: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
+        assert request.transactional_id is None
+        return InitProducerIdResponse(producer_id=70, producer_epoch=3)
+
+    def produce(self, request: ProduceRequest, version: int) -> ProduceResponse | None:
+        assert request.acks == -1
+        [topic] = request.topic_data
+        code = self.answers.pop(0) if self.answers else ErrorCode.NONE
+        done = []
+        for each in topic.partition_data:
+            records = each.records or b""
+            assert len(list(iter_batches(records))) == 1  # KIP-98: one batch per partition and request
+            known = self.batches[each.index]
+            if code in (ErrorCode.NONE, None):
+                if records in known:
+                    done.append(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+                    continue
+                known.append(records)
+            done.append(code or ErrorCode.NONE)
+        if code is None:
+            return None
+        partitions = tuple(
+            PartitionProduceResponse(index=each.index, error_code=error, error_message="why")
+            for each, error in zip(topic.partition_data, done, strict=True)
+        )
+        return ProduceResponse(responses=(TopicProduceResponse(name="t", partition_responses=partitions),))
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
+    monkeypatch.setattr(cluster_module, "FIRST_BACKOFF_SECONDS", 0.001)
+    made = Log()
+    with made.server:
+        yield made
+
+
+def area(*values: bytes) -> RecordsArea:
+    """These values without keys as one batch-to-be."""
+    column = pa.array(values, pa.large_binary())
+    keys = pa.nulls(len(values), pa.large_binary())
+    [made] = encode_records(np.zeros(len(values), np.int64), keys, column, None)
+    return made
+
+
+def written(log: Log, partition: int) -> list[bytes | None]:
+    return [record.value for batch in log.batches[partition] for record in read_records(batch)]
+
+
+def send(log: Log, areas: list[tuple[int, RecordsArea]]) -> None:
+    options = sink_options({"kafka.bootstrap.servers": log.server.address, "topic": "t"})
+    with Cluster(options.client) as cluster:
+        producer = Producer(cluster, options)
+        for partition, each in areas:
+            producer.add(TopicPartition("t", partition), each)
+        producer.flush()
+
+
+def test_batches_carry_producer_and_sequences(log: Log) -> None:
+    send(log, [(0, area(b"a", b"b")), (1, area(b"c")), (0, area(b"d"))])
+    assert (written(log, 0), written(log, 1)) == ([b"a", b"b", b"d"], [b"c"])
+    headers = [read_header(batch) for batch in (*log.batches[0], *log.batches[1])]
+    assert {(each.producer_id, each.producer_epoch) for each in headers} == {(70, 3)}
+    assert [each.base_sequence for each in headers] == [0, 2, 0]
+    assert len(log.server.sent(ApiKey.PRODUCE)) == 2
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [ErrorCode.NOT_LEADER_OR_FOLLOWER],
+        [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT],
+        [None],
+        [None, ErrorCode.NOT_LEADER_OR_FOLLOWER, None],
+    ],
+)
+def test_what_may_be_tried_again_is_written_once(log: Log, answers: list[ErrorCode | None]) -> None:
+    log.answers = list(answers)
+    send(log, [(0, area(b"a")), (1, area(b"b")), (0, area(b"c"))])
+    assert (written(log, 0), written(log, 1)) == ([b"a", b"c"], [b"b"])
+
+
+def test_a_final_refusal_names_the_partition_and_why(log: Log) -> None:
+    log.answers = [ErrorCode.MESSAGE_TOO_LARGE]
+    with pytest.raises(KafkaError, match="producing to t-0: MESSAGE_TOO_LARGE: why"):
+        send(log, [(0, area(b"a"))])
+
+
+def test_a_full_request_is_sent_without_flush(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_module, "REQUEST_BYTES", 100)
+    options = sink_options({"kafka.bootstrap.servers": log.server.address, "topic": "t"})
+    with Cluster(options.client) as cluster:
+        producer = Producer(cluster, options)
+        producer.add(TopicPartition("t", 0), area(b"a" * 200))
+        assert written(log, 0) == [b"a" * 200]
