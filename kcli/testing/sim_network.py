@@ -28,6 +28,7 @@ HIGH_WATER_BYTES = 64 * 1024
 FIRST_FREE_PORT = 49152
 # How long until others notice that a machine has lost its power: it is back then and resets what it does not know.
 SILENCE_S = 3.0
+MOMENT_S = 1e-6
 
 Address = tuple[str, int]
 
@@ -319,7 +320,8 @@ class SimTransport(asyncio.Transport):
 
     def _send(self, arrive: Callable[..., None], *content: bytes) -> None:
         """Delivers to the peer, after everything sent before."""
-        arrival = max(self._last_arrival, self._loop.time() + self._network.latency())
+        # Later by a moment: a loop does not keep the order of timers that are due at the same time.
+        arrival = max(self._last_arrival + MOMENT_S, self._loop.time() + self._network.latency())
         self._last_arrival = arrival
         self._loop.call_at(arrival, arrive, *content, context=self.peer._context)
 

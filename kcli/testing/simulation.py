@@ -1,0 +1,329 @@
+"""One simulated story: a seed decides how the cluster is set up, who uses it and what goes wrong; it must end whole.
+
+Trouble first: producers, consumers, group members and an administrator work while connections are cut and the broker is
+stopped, killed and left without power, at times while it starts. Then calm: everything that was begun must come to its
+end, everybody catches up, groups are stable, and after one more clean restart all is still there. The ledger compares
+after every turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+
+from kcli.client.admin import AdminClient
+from kcli.client.config import Address, ClientConfig
+from kcli.client.topics import NewPartitions, NewTopic
+from kcli.errors import (
+    KafkaError,
+    TopicExistsException,
+    UnknownTopicOrPartitionException,
+)
+from kcli.testing.invariants import Ledger
+from kcli.testing.sim_clients import Consumer, Producer, World, eventually
+from kcli.testing.sim_cluster import BROKER_PORT, SimCluster
+from kcli.testing.sim_groups import Member
+from kcli.testing.sim_loop import SimLoop, simulate
+from kcli.testing.sim_network import Weather
+
+TROUBLE_S = 20.0
+CALM_S = 120.0
+GROUP = "group"
+BIG_BATCH_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a seed has chosen."""
+
+    durable: bool
+    power_fails: bool
+    weather: Weather
+    overrides: dict[str, str]
+    topics: dict[str, int]
+    """Topic -> number of partitions."""
+    topic_configs: dict[str, str]
+    producers: int
+    consumers: int
+    members: int
+    big_batches: bool
+
+    @classmethod
+    def of(cls, rng: random.Random) -> Settings:
+        def either(*values: str) -> str:
+            return rng.choice(values)
+
+        durable = rng.random() < 0.5
+        segment_bytes = rng.choice((20_000, 100_000, 2_000_000))
+        overrides = {
+            "log.dirs": either("/data", "/data", "/data,/more"),
+            "offsets.topic.num.partitions": either("1", "3"),
+            "offsets.topic.compression.codec": either("0", "1", "3"),
+            "group.initial.rebalance.delay.ms": either("0", "500"),
+            "group.coordinator.append.linger.ms": either("-1", "0", "5"),
+            "log.index.interval.bytes": either("100", "4096"),
+            "log.message.timestamp.type": either("CreateTime", "CreateTime", "LogAppendTime"),
+            "log.flush.offset.checkpoint.interval.ms": either("500", "60000"),
+            "replica.high.watermark.checkpoint.interval.ms": either("500", "5000"),
+            "log.flush.scheduler.interval.ms": either("300", "9223372036854775807"),
+            "log.roll.ms": either("1500", "604800000"),
+            "metadata.log.max.record.bytes.between.snapshots": either("1", "2000", "20971520"),
+            "metadata.max.idle.interval.ms": either("0", "500"),
+            "connections.max.idle.ms": either("3000", "600000"),
+            "max.incremental.fetch.session.cache.slots": either("1", "1000"),
+        }
+        if durable:
+            overrides["log.flush.interval.messages"] = "1"
+        return cls(
+            durable=durable,
+            power_fails=rng.random() < 0.7,
+            weather=Weather(
+                spike_chance=rng.choice((0.0, 0.01, 0.1)),
+                spike_s=rng.choice((0.05, 0.5)),
+                cut_chance=rng.choice((0.0, 0.2, 0.8)),
+            ),
+            overrides=overrides,
+            topics={f"t{nth}": rng.randint(1, 3) for nth in range(rng.randint(1, 3))},
+            topic_configs={
+                "internal.segment.bytes": str(segment_bytes),
+                "compression.type": either("producer", "producer", "lz4", "uncompressed"),
+            },
+            producers=rng.randint(1, 3),
+            consumers=rng.randint(0, 2),
+            members=rng.randint(0, 4),
+            big_batches=segment_bytes > BIG_BATCH_BYTES and rng.random() < 0.3,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a story came to, to see that it was one."""
+
+    trace: str
+    turns: int
+    lives: int
+    acknowledged: int
+    generations: int
+
+
+def run_seed(seed: int) -> Outcome:
+    """Raises AssertionError (Deadlock among them) when something does not hold."""
+
+    async def story(loop: SimLoop) -> Outcome:
+        last_notes.append(loop.notes)
+        return await Story(loop, seed).run()
+
+    last_notes: list[Iterable[str]] = []
+    try:
+        return simulate(seed, story)
+    except BaseException as error:
+        for notes in last_notes:
+            error.add_note("The last that happened:\n  " + "\n  ".join(notes))
+        error.add_note(f"To see it again: pytest tests/sim --sim-seed {seed}  (or KCLI_SIM_SEED={seed})")
+        raise
+
+
+class Story:
+    def __init__(self, loop: SimLoop, seed: int) -> None:
+        self.loop = loop
+        self.rng = random.Random(seed)
+        self.settings = Settings.of(self.rng)
+        self.cluster = SimCluster(seed, overrides=self.settings.overrides, weather=self.settings.weather)
+        self.ledger = Ledger(durable=self.settings.durable)
+        self.world = World(self.cluster, self.ledger, self.rng)
+        self.producers: list[Producer] = []
+        self.consumers: list[Consumer] = []
+        self.members: list[Member] = []
+        self._names = 0
+
+    async def run(self) -> Outcome:
+        loop, cluster = self.loop, self.cluster
+        async with cluster:
+            loop.on_turn.append(self._watch)
+            await cluster.node.start()
+            await self._make_topics()
+            self._make_actors()
+            async with asyncio.TaskGroup() as group:
+                for actor in (*self.producers, *self.consumers):
+                    group.create_task(actor.run(), name=actor.name)
+                group.create_task(self._trouble())
+            await self._check_end()
+            loop.on_turn.remove(self._watch)
+        acknowledged = sum(producer.acknowledged for producer in self.producers)
+        generation = self.ledger.generation(GROUP)
+        return Outcome(loop.trace, loop.turns, cluster.node.life, acknowledged, generation)
+
+    def _watch(self) -> None:
+        self.ledger.watch(self.cluster.node.broker)
+
+    # --- who takes part
+
+    @contextlib.asynccontextmanager
+    async def _admin(self) -> AsyncIterator[AdminClient]:
+        config = ClientConfig(
+            servers=(Address(self.cluster.node.name, BROKER_PORT),),
+            request_timeout_ms=5_000,
+            default_api_timeout_ms=30_000,
+        )
+        async with AdminClient(config, self.cluster.network.host("admin")) as admin:
+            yield admin
+
+    async def _make_topics(self) -> None:
+        async with self._admin() as admin:
+            new = [
+                NewTopic(name=name, partitions=partitions, configs=self.settings.topic_configs)
+                for name, partitions in self.settings.topics.items()
+            ]
+            await admin.create_topics(new)
+            for name, found in (await admin.describe_topics(list(self.settings.topics))).items():
+                assert not isinstance(found, KafkaError) and found.topic_id is not None, f"{name}: {found}"
+                self.world.topic_ids[name] = found.topic_id
+                self.ledger.topic_created(name, found.topic_id, len(found.partitions))
+
+    def _make_actors(self) -> None:
+        rng, settings, world = self.rng, self.settings, self.world
+        partitions = [(topic, index) for topic, count in settings.topics.items() for index in range(count)]
+        for nth in range(settings.producers):
+            own = rng.sample(partitions, rng.randint(1, len(partitions)))
+            self.producers.append(Producer(world, f"producer-{nth}", own, big=settings.big_batches))
+        for nth in range(settings.consumers):
+            own = rng.sample(partitions, rng.randint(1, len(partitions)))
+            self.consumers.append(Consumer(world, f"consumer-{nth}", own, sessions=rng.random() < 0.6))
+        for nth in range(settings.members):
+            instance = f"instance-{nth}" if rng.random() < 0.3 else None
+            self.members.append(Member(world, f"member-{nth}", GROUP, settings.topics, instance=instance))
+
+    # --- what goes wrong
+
+    async def _trouble(self) -> None:
+        end = self.loop.time() + TROUBLE_S
+        for member in self.members:
+            member.start()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._trouble_for_node(end))
+            group.create_task(self._trouble_for_members(end))
+            group.create_task(self._administer(end))
+        if not self.cluster.node.is_up:
+            await self.cluster.node.start()
+        await self._calm()
+
+    async def _trouble_for_node(self, end: float) -> None:
+        node, rng = self.cluster.node, self.rng
+        while self.loop.time() < end:
+            await asyncio.sleep(rng.random() * 6)
+            match rng.randrange(5):
+                case 0:
+                    self.cluster.network.cut(rng.choice((0.3, 1.0)))
+                case 1 if node.is_up:
+                    self.loop.note("clean stop")
+                    await node.stop()
+                case 2 if self.settings.power_fails:
+                    node.lose_power()
+                    self.ledger.power_lost()
+                case 3:
+                    node.clock.skew_ms += rng.randint(-500, 2000)
+                case _:
+                    node.kill()
+            if not node.is_up:
+                await asyncio.sleep(rng.choice((0.0, 0.5, 3.0)))
+                # It may be struck again before it is ready.
+                await node.start(rng.choice((None, 0.005, 0.02)))
+
+    async def _trouble_for_members(self, end: float) -> None:
+        rng = self.rng
+        while self.members and self.loop.time() < end:
+            await asyncio.sleep(rng.random() * 4)
+            member = rng.choice(self.members)
+            member.raise_failure()
+            match rng.randrange(4):
+                case 0 if member.is_running:
+                    member.die()
+                case 1 if member.is_running:
+                    member.leaving = True
+                case 2 if member.is_running:
+                    member.asleep = not member.asleep
+                case _:
+                    member.asleep = False
+                    member.start()
+
+    async def _administer(self, end: float) -> None:
+        """Makes, grows and deletes topics of its own; tells the ledger what was answered."""
+        rng = self.rng
+        while self.loop.time() < end:
+            await asyncio.sleep(rng.random() * 3)
+            try:
+                async with self._admin() as admin:
+                    await self._administer_once(admin)
+            except (KafkaError, OSError) as error:
+                assert getattr(error, "retriable", True), f"the administrator was refused: {error!r}"
+                self.loop.note(f"admin: {type(error).__name__}")
+
+    async def _administer_once(self, admin: AdminClient) -> None:
+        own = [name for name in self.ledger.topics if name.startswith("a")]
+        match self.rng.randrange(4):
+            case 0 if own:
+                name = self.rng.choice(own)
+                self.ledger.topic_may_be_deleted(name)
+                (error,) = (await admin.delete_topics([name])).values()
+                if error is None:
+                    self.ledger.topic_deleted(name)
+                else:
+                    assert isinstance(error, UnknownTopicOrPartitionException) or error.retriable, repr(error)
+            case 1 if own:
+                name = self.rng.choice(own)
+                wanted = self.ledger.topics[name].partitions + 1
+                (error,) = (await admin.create_partitions([NewPartitions(topic=name, count=wanted)])).values()
+                if error is None:
+                    self.ledger.topic_grows(name, wanted)
+            case _:
+                self._names += 1
+                name = f"a{self._names}"
+                (error,) = (await admin.create_topics([NewTopic(name=name, partitions=2)])).values()
+                assert error is None or error.retriable or isinstance(error, TopicExistsException), repr(
+                    error
+                )
+                (found,) = (await admin.describe_topics([name])).values()
+                if not isinstance(found, KafkaError) and found.topic_id is not None:
+                    self.ledger.topic_created(name, found.topic_id, 2)
+
+    # --- calm
+
+    async def _calm(self) -> None:
+        """Everybody finishes; then the groups settle and read to the end."""
+        self.loop.note("calm")
+        self.world.ending = True
+        for member in self.members[:2]:
+            member.asleep = False
+            member.start()
+        for member in self.members[2:]:
+            member.asleep = False
+            await member.stopped()
+        await eventually(lambda: all(each.is_done for each in self.producers), CALM_S, "producers finish")
+        await eventually(lambda: all(each.is_done for each in self.consumers), CALM_S, "consumers catch up")
+        if self.members:
+            await eventually(self._group_has_settled, CALM_S, "the group settles")
+        for member in self.members:
+            await member.stopped()
+
+    def _group_has_settled(self) -> bool:
+        for member in self.members:
+            member.raise_failure()
+        owned = [each for member in self.members for each in member.owned]
+        everything = [
+            (topic, index) for topic, count in self.settings.topics.items() for index in range(count)
+        ]
+        return sorted(owned) == everything and all(
+            self.ledger.committed_offset(GROUP, each) >= self.ledger.end(each) for each in everything
+        )
+
+    async def _check_end(self) -> None:
+        """One more clean stop and start: nothing may be missing."""
+        node = self.cluster.node
+        assert node.broker is not None, "trouble ends with a running broker"
+        self.ledger.check_topics(node.broker)
+        await node.stop()
+        await node.start()
+        await asyncio.sleep(1.0)
