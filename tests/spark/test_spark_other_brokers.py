@@ -1,0 +1,54 @@
+"""Reading and writing on a cluster of three nodes that is not ours: the test brokers that come inside librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kcli.spark.cluster import EARLIEST, LATEST, Cluster
+from kcli.spark.fetcher import fetch_range
+from kcli.spark.offsets import OffsetRange
+from kcli.spark.options import sink_options, source_options
+
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def three_nodes() -> Iterator[str]:
+    from confluent_kafka import Producer
+
+    owner = Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 3, "log_level": 0})
+    nodes = owner.list_topics(timeout=10).brokers.values()
+    yield ",".join(f"{node.host}:{node.port}" for node in nodes)
+    owner.flush(5)
+
+
+def test_each_partition_from_its_leader(three_nodes: str) -> None:
+    from kcli.spark.arrow import record_batches
+    from kcli.spark.rows import Router
+    from kcli.spark.sink import Producer
+
+    servers = {"kafka.bootstrap.servers": three_nodes}
+    keys = [f"k{nth}".encode() for nth in range(500)]
+    sink = sink_options({**servers, "topic": "t", "kafka.compression.type": "lz4"})
+    with Cluster(sink.client) as cluster:
+        producer, router = Producer(cluster, sink), Router(cluster, "t")
+        rows = pa.RecordBatch.from_arrays([pa.array(keys), pa.array(keys)], names=["key", "value"])
+        for part, area in router.areas(rows):
+            producer.add(part, area)
+        producer.flush()
+    source = source_options({**servers, "subscribe": "t"}, streaming=False)
+    schema = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("offset", pa.int64())])
+    found = []
+    with Cluster(source.client) as cluster:
+        parts = cluster.partitions(["t"])
+        assert len({cluster.leader(part) for part in parts}) > 1
+        first = cluster.list_offsets(dict.fromkeys(parts, EARLIEST))
+        last = cluster.list_offsets(dict.fromkeys(parts, LATEST))
+        for part in parts:
+            wanted = OffsetRange(part, first[part].offset, last[part].offset)
+            for batch in record_batches(fetch_range(cluster, wanted, source), wanted, schema):
+                found += batch.to_pylist()
+    assert sorted(row["key"] for row in found) == sorted(keys)
+    assert all(row["key"] == row["value"] for row in found)
