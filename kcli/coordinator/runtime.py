@@ -72,9 +72,6 @@ class Timers:
         self._heap: list[tuple[int, int, Hashable]] = []
         self._sequence = 0  # equal deadlines fire in the order they were set, and keys are never compared
 
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._deadlines
-
     def schedule(self, key: Hashable, deadline_ms: int) -> None:
         self._deadlines[key] = deadline_ms
         queued = self._queued.get(key)

@@ -84,7 +84,7 @@ class GroupCoordinator:
 
     def runners(self) -> Iterator[GroupRunner]:
         """Every shard of this broker; raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
-        if self._loading:
+        if self.is_loading:
             raise CoordinatorLoadInProgressException
         return iter(tuple(self._runners.values()))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.delete_groups import (
@@ -10,17 +10,13 @@ from kcli.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kcli.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _WRITE_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -45,18 +41,6 @@ def fail_join(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code, member_id=request.member_id)
 
 
-def fail_sync(_request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
-    return SyncGroupResponse(error_code=code)
-
-
-def fail_heartbeat(_request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
-    return HeartbeatResponse(error_code=code)
-
-
-def fail_leave(_request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
-    return LeaveGroupResponse(error_code=code)
-
-
 def fail_offset_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
     """OffsetCommit has no error of its own: every partition carries the group's."""
     return OffsetCommitResponse(
@@ -73,17 +57,9 @@ def fail_offset_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetC
     )
 
 
-def fail_offset_delete(_request: OffsetDeleteRequest, code: ErrorCode) -> OffsetDeleteResponse:
-    return OffsetDeleteResponse(error_code=code)
-
-
 def fail_delete_groups(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
         results=tuple(
             DeletableGroupResult(group_id=group_id, error_code=code) for group_id in request.groups_names
         )
     )
-
-
-Failure = Callable[[ErrorCode], object]
-"""Makes the response of one request, whatever its API, from an error."""

@@ -47,6 +47,11 @@ class Join:
         request = self.request
         return request.rebalance_timeout_ms if self.caller.api_version >= 1 else request.session_timeout_ms
 
+    @property
+    def why(self) -> str:
+        """The client's own words, for the log (KIP-800)."""
+        return f"; client reason: {self.request.reason}" if self.request.reason else ""
+
 
 class JoinProtocol:
     def __init__(self, config: GroupConfig, rebalance: Rebalance, new_uuid: Callable[[], uuid.UUID]) -> None:
@@ -117,7 +122,7 @@ class JoinProtocol:
             group.new_member_added = True  # prolongs the initial delay
         group.add(member, join.request.protocol_type, join.token)
         self._rebalance.schedule_session(group, member_id, step.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._rebalance.rebalance_or_complete_join(group, step)
+        self._rebalance.rebalance_or_complete_join(group, f"adding new member {member_id}{join.why}", step)
 
     # A static member that came back without its id
 
@@ -142,7 +147,9 @@ class JoinProtocol:
                 )
             case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
                 # While completing, the leader may already be assigning to the old id: only a new round helps.
-                self._rebalance.prepare(group, step)
+                self._rebalance.prepare(
+                    group, f"static member {instance_id} returned as {new_id}{join.why}", step
+                )
             case GroupState.PREPARING_REBALANCE:
                 self._rebalance.maybe_complete_join(group, step)
             case _:
@@ -221,7 +228,8 @@ class JoinProtocol:
             step.reply(join.token, response)
             return
         self._update(group, member, join, step)
-        self._rebalance.rebalance_or_complete_join(group, step)
+        reason = f"member {member.member_id} rejoining{join.why}"
+        self._rebalance.rebalance_or_complete_join(group, reason, step)
 
     def _changes_nothing(self, group: ClassicGroup, member: ClassicMember, protocols: Protocols) -> bool:
         match group.state:

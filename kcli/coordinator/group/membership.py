@@ -68,7 +68,7 @@ class MembershipProtocol:
             return step.ready()  # another rebalance began while the record was on its way
         if code is not ErrorCode.NONE:
             self._rebalance.fail_sync_phase(group, write_error(code), step)
-            self._rebalance.prepare(group, step)
+            self._rebalance.prepare(group, f"{code.name} when storing the assignment", step)
             return step.ready()
         group.transition_to(GroupState.STABLE, now_ms)
         for member in group.members.values():
@@ -108,7 +108,8 @@ class MembershipProtocol:
         identities = leaving(request, api_version)
         results = tuple(self._leave_one(group, identity, step) for identity in identities)
         if any(result.error_code is ErrorCode.NONE for result in results):
-            self._rebalance.after_removal(group, step)
+            gone = ", ".join(_words(identity) for identity in identities)
+            self._rebalance.after_removal(group, f"explicit leave of {gone}", step)
         step.reply(token, leave_response(results, api_version))
 
     def _leave_one(self, group: ClassicGroup, identity: MemberIdentity, step: GroupStep) -> MemberResponse:
@@ -149,6 +150,12 @@ def leave_unknown_group(request: LeaveGroupRequest, api_version: int) -> LeaveGr
     return leave_response(
         tuple(_left(identity, code) for identity in leaving(request, api_version)), api_version
     )
+
+
+def _words(identity: MemberIdentity) -> str:
+    """Who leaves and, where it says so, why (KIP-800)."""
+    name = identity.member_id or f"instance {identity.group_instance_id}"
+    return f"{name}; client reason: {identity.reason}" if identity.reason else name
 
 
 def _left(identity: MemberIdentity, code: ErrorCode) -> MemberResponse:

@@ -74,9 +74,6 @@ class OffsetTable:
         """The partitions a group has offsets for, by topic, in the order they were first committed."""
         return {topic: tuple(partitions) for topic, partitions in self._groups.get(group_id, {}).items()}
 
-    def has_offsets(self, group_id: str) -> bool:
-        return group_id in self._groups
-
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has an offset for this partition."""
         return any((group_id, topic, partition) in pending for pending in self._pending.values())

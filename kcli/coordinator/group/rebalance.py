@@ -9,6 +9,7 @@ new member, an id handed out but not yet used, and heartbeats.
 
 from __future__ import annotations
 
+import logging
 from enum import IntEnum
 
 from kcli.coordinator.group.classic import ClassicGroup, ClassicMember, GroupState
@@ -18,6 +19,8 @@ from kcli.coordinator.runtime import Step, Timers
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.join_group import JoinGroupResponse
 from kcli.protocol.messages.sync_group import SyncGroupResponse
+
+_log = logging.getLogger("kcli.coordinator.group")
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a member may wait for the answer to its first JoinGroup: it cannot heartbeat meanwhile, and nobody sees
@@ -70,8 +73,9 @@ class Rebalance:
             return
         if not member.is_new and (member.join_token is not None or member.sync_token is not None):
             return  # a parked request is a sign of life; its answer starts the session anew
+        _log.info("Member %s in group %s has failed, removing it from the group.", member_id, group.group_id)
         self.remove_member(group, member, step)
-        self.after_removal(group, step)
+        self.after_removal(group, f"removing member {member_id} on heartbeat expiration", step)
 
     def remove_member(self, group: ClassicGroup, member: ClassicMember, step: GroupStep) -> None:
         """Drops a member; a request of it that still waits learns UNKNOWN_MEMBER_ID and so joins again."""
@@ -79,9 +83,9 @@ class Rebalance:
         self.cancel_session(group, member.member_id)
         group.remove(member.member_id)
 
-    def after_removal(self, group: ClassicGroup, step: GroupStep) -> None:
+    def after_removal(self, group: ClassicGroup, reason: str, step: GroupStep) -> None:
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            self.prepare(group, step)
+            self.prepare(group, reason, step)
         elif group.state is GroupState.PREPARING_REBALANCE:
             self.maybe_complete_join(group, step)
 
@@ -97,13 +101,20 @@ class Rebalance:
 
     # Join phase
 
-    def rebalance_or_complete_join(self, group: ClassicGroup, step: GroupStep) -> None:
+    def rebalance_or_complete_join(self, group: ClassicGroup, reason: str, step: GroupStep) -> None:
         if group.state is GroupState.PREPARING_REBALANCE:
             self.maybe_complete_join(group, step)
         else:
-            self.prepare(group, step)
+            self.prepare(group, reason, step)
 
-    def prepare(self, group: ClassicGroup, step: GroupStep) -> None:
+    def prepare(self, group: ClassicGroup, reason: str, step: GroupStep) -> None:
+        _log.info(
+            "Preparing to rebalance group %s in state %s with old generation %d (reason: %s).",
+            group.group_id,
+            group.state.value,
+            group.generation_id,
+            reason,
+        )
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.fail_sync_phase(group, ErrorCode.REBALANCE_IN_PROGRESS, step)
         self._timers.cancel((TimerKind.SYNC, group.group_id, ""))
@@ -156,8 +167,15 @@ class Rebalance:
             return
         group.next_generation(step.now_ms)
         if group.state is GroupState.EMPTY:
+            _log.info("Group %s with generation %d is now empty.", group.group_id, group.generation_id)
             step.append(GroupRecord(group.group_id, group.to_metadata({})))
             return
+        _log.info(
+            "Stabilized group %s generation %d with %d members.",
+            group.group_id,
+            group.generation_id,
+            len(group.members),
+        )
         for member in group.members.values():
             self.answer_join(group, member, step)
             self.restart_session(group, member, step.now_ms)
@@ -206,9 +224,10 @@ class Rebalance:
     def expire_sync(self, group: ClassicGroup, step: GroupStep) -> None:
         if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_syncs:
             return
-        for member_id in tuple(group.pending_syncs):
+        silent = tuple(group.pending_syncs)
+        for member_id in silent:
             self.remove_member(group, group.members[member_id], step)
-        self.prepare(group, step)
+        self.prepare(group, f"removing {', '.join(silent)} on pending sync request expiration", step)
 
     def forget(self, group: ClassicGroup) -> None:
         """Stops every timer of a group that is no more."""

@@ -310,7 +310,10 @@ class GroupShard:
             for member in group.members.values():
                 self._rebalance.restart_session(group, member, now_ms)
             if len(group.members) > self._config.max_size:
-                self._rebalance.prepare(group, step)
+                reason = (
+                    f"it was loaded with {len(group.members)} members; {self._config.max_size} are allowed"
+                )
+                self._rebalance.prepare(group, reason, step)
         self._schedule_offsets_check(now_ms)
         return step.ready()
 

@@ -5,7 +5,9 @@ A group that is missing or of another type is "Dead", and from version 6 on also
 
 from __future__ import annotations
 
-from kcli.errors import KafkaError
+from dataclasses import replace
+
+from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -13,10 +15,19 @@ from kcli.protocol.messages.describe_groups import (
 )
 from kcli.server.context import RequestContext
 from kcli.server.group_ids import require_group_id
+from kcli.server.operations import GROUP_OPERATIONS
 
 
 def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=tuple(_described(context, group_id) for group_id in request.groups))
+    groups = tuple(_described(context, group_id) for group_id in request.groups)
+    if request.include_authorized_operations:
+        groups = tuple(
+            replace(group, authorized_operations=GROUP_OPERATIONS)
+            if group.error_code is ErrorCode.NONE
+            else group
+            for group in groups
+        )
+    return DescribeGroupsResponse(groups=groups)
 
 
 def error_response(

@@ -289,6 +289,17 @@ async def test_the_empty_group_id_is_for_offsets_only(tmp_path):
 
 
 @on_a_loop
+async def test_what_may_be_done_to_a_group_is_told_when_asked(tmp_path):
+    async with running(tmp_path) as it:
+        await it.find()
+        await it.member()
+        for asked, told in ((False, -(2**31)), (True, 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11)):
+            request = DescribeGroupsRequest(groups=("g",), include_authorized_operations=asked)
+            described = (await it.call(ApiKey.DESCRIBE_GROUPS, request)).groups[0]
+            assert described.authorized_operations == told
+
+
+@on_a_loop
 async def test_a_sync_must_name_the_protocol(tmp_path):
     async with running(tmp_path) as it:
         await it.find()
