@@ -8,7 +8,7 @@ import pytest
 
 from kcli.spark.cluster import EARLIEST, LATEST, Cluster
 from kcli.spark.fetcher import fetch_range
-from kcli.spark.offsets import OffsetRange
+from kcli.spark.offsets import OffsetRange, subscribed
 from kcli.spark.options import sink_options, source_options
 
 pa = pytest.importorskip("pyarrow")
@@ -31,18 +31,20 @@ def test_each_partition_from_its_leader(three_nodes: str) -> None:
 
     servers = {"kafka.bootstrap.servers": three_nodes}
     keys = [f"k{nth}".encode() for nth in range(500)]
-    sink = sink_options({**servers, "topic": "t", "kafka.compression.type": "lz4"})
+    topics = [f"t{nth % 8}" for nth in range(500)]  # 32 partitions, whose leaders are drawn by lot
+    sink = sink_options({**servers, "kafka.compression.type": "lz4"})
     with Cluster(sink.client) as cluster:
-        producer, router = Producer(cluster, sink), Router(cluster, "t")
-        rows = pa.RecordBatch.from_arrays([pa.array(keys), pa.array(keys)], names=["key", "value"])
+        producer, router = Producer(cluster, sink), Router(cluster, None)
+        rows = pa.RecordBatch.from_pydict({"key": keys, "value": keys, "topic": topics})
         for part, area in router.areas(rows):
             producer.add(part, area)
         producer.flush()
-    source = source_options({**servers, "subscribe": "t"}, streaming=False)
-    schema = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("offset", pa.int64())])
+    source = source_options({**servers, "subscribePattern": "t."}, streaming=False)
+    schema = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string())])
     found = []
     with Cluster(source.client) as cluster:
-        parts = cluster.partitions(["t"])
+        parts = subscribed(cluster, source.subscription)
+        assert len(parts) == 32
         assert len({cluster.leader(part) for part in parts}) > 1
         first = cluster.list_offsets(dict.fromkeys(parts, EARLIEST))
         last = cluster.list_offsets(dict.fromkeys(parts, LATEST))
@@ -50,5 +52,5 @@ def test_each_partition_from_its_leader(three_nodes: str) -> None:
             wanted = OffsetRange(part, first[part].offset, last[part].offset)
             for batch in record_batches(fetch_range(cluster, wanted, source), wanted, schema):
                 found += batch.to_pylist()
-    assert sorted(row["key"] for row in found) == sorted(keys)
+    assert sorted((row["key"], row["topic"]) for row in found) == sorted(zip(keys, topics, strict=True))
     assert all(row["key"] == row["value"] for row in found)
