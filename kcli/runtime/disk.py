@@ -278,6 +278,17 @@ def read_file(disk: Disk, path: str) -> bytes:
         file.close()
 
 
+def make_durable_dir(disk: Disk, path: str) -> None:
+    """Makes the directory and its parents so that their names would survive a power failure."""
+    if disk.exists(path):
+        return
+    parent = os.path.dirname(os.path.abspath(path))
+    make_durable_dir(disk, parent)
+    disk.make_dir(path)
+    with contextlib.suppress(PermissionError):  # a parent that we may write but not read
+        disk.sync_dir(parent)
+
+
 def replace_file(disk: Disk, path: str, content: bytes, *, sync: bool = True) -> None:
     """Puts `content` at `path` so that a crash leaves the old file or the new one, whole.
 

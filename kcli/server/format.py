@@ -30,7 +30,7 @@ from kcli.protocol.records.metadata import UserScramCredentialRecord
 from kcli.raft.snapshot import SnapshotId
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 from kcli.runtime.clock import Clock
-from kcli.runtime.disk import Disk, replace_file
+from kcli.runtime.disk import Disk, make_durable_dir, replace_file
 from kcli.runtime.rng import Rng
 from kcli.runtime.uuids import uuid_to_text
 from kcli.storage.directory import CLUSTER_METADATA_TOPIC
@@ -232,7 +232,7 @@ def _format_directory(
 ) -> None:
     """meta.properties comes last: without it the directory counts as not formatted and the work is begun anew."""
     disk, now_ms = machine.disk, machine.clock.now_ms()
-    disk.make_dir(path)
+    make_durable_dir(disk, path)
     records = bootstrap_records(levels, request.scram)
     replace_file(disk, f"{path}/{BOOTSTRAP_FILE}", encode_bootstrap(records, now_ms))
     directory_id = machine.rng.uuid()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError, InconsistentTopicIdException, KafkaStorageException, StorageError
 from kcli.runtime.clock import Clock
-from kcli.runtime.disk import Disk, FileLock
+from kcli.runtime.disk import Disk, FileLock, make_durable_dir
 from kcli.runtime.rng import Rng
 from kcli.storage.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
@@ -149,7 +149,7 @@ class LogStore:
         found: dict[str, MetaProperties] = {}
         for directory in self.directories:
             try:
-                self.disk.make_dir(directory.path)
+                make_durable_dir(self.disk, directory.path)
                 self._locks[directory.path] = self._lock(directory.path)
                 properties = read_meta_properties(self.disk, directory.path)
             except OSError as error:

@@ -157,7 +157,8 @@ class Ledger:
             value, _ = decode_value(key, record.value)
             assert isinstance(value, OffsetCommitValue), "the value of an offset's key"
             place = (key.group, key.topic, key.partition)
-            before = -1 if again else self._committed.get(place, -1)
+            # Members whose partitions have lost their ends begin again before what they had committed.
+            before = -1 if again or self.losses else self._committed.get(place, -1)
             assert value.offset >= before, (
                 f"the committed offset of {place} went from {before} to {value.offset}"
             )

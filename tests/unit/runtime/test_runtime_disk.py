@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kcli.runtime.disk import Disk, SystemDisk, SystemFile, read_file, replace_file
+from kcli.runtime.disk import (
+    Disk,
+    SystemDisk,
+    SystemFile,
+    make_durable_dir,
+    read_file,
+    replace_file,
+)
 from kcli.testing.sim_disk import FaultKind, SimDisk
 
 
@@ -213,3 +220,17 @@ class TestFaults:
         disk.fail()
         disk.heal()
         disk.open("/f", create=True)
+
+
+def test_a_durable_directory_survives_a_power_failure() -> None:
+    disk = SimDisk()
+    make_durable_dir(disk, "/var/lib/kafka")
+    make_durable_dir(disk, "/var/lib/kafka")
+    assert disk.crash_clone(1).exists("/var/lib/kafka")
+    disk.make_dir("/var/lib/other")
+    assert not all(disk.crash_clone(seed).exists("/var/lib/other") for seed in range(20))
+
+
+def test_a_durable_directory_on_a_real_disk(tmp_path: Path) -> None:
+    make_durable_dir(SystemDisk(), str(tmp_path / "a" / "b"))
+    assert (tmp_path / "a" / "b").is_dir()
