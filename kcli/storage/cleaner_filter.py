@@ -56,6 +56,7 @@ class Judged:
     discard: Bools
     idle_marker: Bools
     retain: Bools
+    has_control: bool
 
 
 class ActiveProducers:
@@ -113,13 +114,16 @@ class BatchFilter:
         wanted = np.flatnonzero(~judged.discard & (table.headers["count"] > 0))
         for walk in walks(table, wanted) if len(wanted) else ():
             columns = walk.columns(Depth.VALUE)
-            stay = self._records_that_stay(columns, np.repeat(walk.headers, walk.counts))
+            horizons = lasting_horizons(walk.headers)
+            in_time = (horizons == NO_HORIZON) | (self._now_ms < horizons)
+            stay = self._records_that_stay(columns, np.repeat(in_time, walk.counts))
+            if judged.has_control:
+                stay |= np.repeat(walk.headers["attributes"] & CONTROL != 0, walk.counts)
             firsts = np.cumsum(walk.counts) - walk.counts
             left = np.add.reduceat(stay.astype(np.int64), firsts)
             counts[walk.rows] = left
             assert columns.values is not None and columns.timestamps is not None
             tombstones = np.logical_or.reduceat(stay & (columns.values.lengths < 0), firsts)
-            horizons = lasting_horizons(walk.headers)
             due = (horizons == NO_HORIZON) & (tombstones | judged.idle_marker[walk.rows])
             horizons[due] = self._now_ms + self._delete_retention_ms
             lanes = np.flatnonzero((left > 0) & ((left < walk.counts) | due))
@@ -145,20 +149,19 @@ class BatchFilter:
             else:
                 discard[row] = self._transactions.is_aborted(producer_id, last_offset)
         retain = self._producers.depend_on(table) | (lasts + 1 == self._upper_bound_offset)
-        return Judged(discard, idle_marker, retain)
+        return Judged(discard, idle_marker, retain, bool((headers["attributes"] & CONTROL).any()))
 
-    def _records_that_stay(self, columns: Columns, headers: np.ndarray) -> Bools:
+    def _records_that_stay(self, columns: Columns, in_time: Bools) -> Bools:
+        """`in_time`: a tombstone may stay for now."""
         assert columns.keys is not None and columns.values is not None
-        stay: Bools = (columns.offsets > self._offsets.latest_offset) | (headers["attributes"] & CONTROL != 0)
+        stay: Bools = columns.offsets > self._offsets.latest_offset
         asked = np.flatnonzero(~stay & (columns.keys.lengths >= 0))
         if len(asked):
             latest = self._latest(
                 columns.buffer, Spans(columns.keys.starts[asked], columns.keys.lengths[asked])
             )
-            horizons = lasting_horizons(headers[asked])
-            has_value = columns.values.lengths[asked] >= 0
-            in_time = (horizons == NO_HORIZON) | (self._now_ms < horizons)
-            stay[asked] = (columns.offsets[asked] >= latest) & (has_value | in_time)
+            may_stay = (columns.values.lengths >= 0) | in_time
+            stay[asked] = (columns.offsets[asked] >= latest) & may_stay[asked]
         return stay
 
     def _latest(self, buffer: bytes, keys: Spans) -> Ints:

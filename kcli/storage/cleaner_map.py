@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcli.protocol.columns import Spans
-from kcli.protocol.record_starts import Ints
+from kcli.protocol.record_starts import Bools, Ints
 
 Hashes = NDArray[np.uint64]
 """One row of two halves for each key: shape (2, keys)."""
@@ -33,6 +33,9 @@ MAX_MIXED_BYTES = 64
 """Longer keys are hashed one by one (keyed BLAKE2b): a step of numpy for every eight bytes would cost more."""
 
 NOT_FOUND = -1
+
+OFFSET = 2
+"""The place of the offset in a row of the table."""
 
 _LOW_HALF = np.uint64(0xFFFF_FFFF)
 _HALF_BITS = np.uint64(32)
@@ -99,8 +102,9 @@ class OffsetMap:
         self.slots = _next_prime(slots)
         self.size = 0
         self.latest_offset = NOT_FOUND
-        self._halves: Hashes = np.zeros((2, self.slots), np.uint64)
-        self._offsets: Ints = np.zeros(self.slots, np.int64)  # plus one; 0 is a free slot
+        # A row is two halves of a hash and an offset plus one, 0 in a free slot; together, for they are read together.
+        self._rows: Hashes = np.zeros((self.slots, 3), np.uint64)
+        self._offsets: Ints = self._rows[:, OFFSET].view(np.int64)
 
     def put(self, hashes: Hashes, offsets: Ints) -> int:
         """Notes keys at rising offsets, higher than all before; returns how many went in before it was full.
@@ -122,31 +126,33 @@ class OffsetMap:
         rows = np.arange(hashes.shape[1])
         slot, step = self._path(hashes)
         while len(rows):
-            stored = self._offsets[slot]
-            same = (self._halves[0, slot] == hashes[0, rows]) & (self._halves[1, slot] == hashes[1, rows])
-            same &= stored > 0
+            entries = self._rows.take(slot, axis=0)
+            stored = entries[:, OFFSET].view(np.int64)
+            same = _are_of(entries, hashes) & (stored > 0)
             found[rows[same]] = stored[same] - 1
             on = np.flatnonzero((stored > 0) & ~same)
-            rows, step = rows[on], step[on]
+            rows, step, hashes = rows[on], step[on], hashes[:, on]
             slot = (slot[on] + step) % self.slots
         return found
 
     def _put_all(self, hashes: Hashes, offsets: Ints) -> None:
-        rows = np.arange(len(offsets))
         slot, step = self._path(hashes)
-        while len(rows):
-            free = np.flatnonzero(self._offsets[slot] == 0)
+        while len(offsets):
+            entries = self._rows.take(slot, axis=0)
+            free = np.flatnonzero(entries[:, OFFSET] == 0)
             if len(free):
-                # Several rows may want one slot: the last to write has it, as numpy promises.
-                self._offsets[slot[free]] = -1 - rows[free]
-                won = free[self._offsets[slot[free]] == -1 - rows[free]]
-                self._halves[:, slot[won]] = hashes[:, rows[won]]
+                # Several may want one slot: the last to write has it, as numpy promises.
+                wanted = slot[free]
+                self._offsets[wanted] = -1 - free
+                won = free[self._offsets[wanted] == -1 - free]
+                self._rows[slot[won], :OFFSET] = hashes[:, won].T
                 self.size += len(won)
-            same = (self._halves[0, slot] == hashes[0, rows]) & (self._halves[1, slot] == hashes[1, rows])
-            # The rows rise, and so of one key the last offset stays.
-            self._offsets[slot[same]] = offsets[rows[same]] + 1
+                entries[free] = self._rows.take(wanted, axis=0)
+            same = _are_of(entries, hashes)
+            # The offsets rise, and so of one key the last stays.
+            self._offsets[slot[same]] = offsets[same] + 1
             on = np.flatnonzero(~same)
-            rows, step = rows[on], step[on]
+            offsets, step, hashes = offsets[on], step[on], hashes[:, on]
             slot = (slot[on] + step) % self.slots
 
     def _path(self, hashes: Hashes) -> tuple[Ints, Ints]:
@@ -165,6 +171,11 @@ class OffsetMap:
             fresh[order[np.concatenate(([True], differs))]] = 1
         before = self.size + np.cumsum(fresh) - fresh
         return int(np.searchsorted(before, self.capacity, side="left"))
+
+
+def _are_of(entries: Hashes, hashes: Hashes) -> Bools:
+    same: Bools = (entries[:, 0] == hashes[0]) & (entries[:, 1] == hashes[1])
+    return same
 
 
 def _next_prime(number: int) -> int:

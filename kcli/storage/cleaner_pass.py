@@ -39,8 +39,8 @@ from kcli.storage.files import (
 )
 from kcli.storage.segment import Segment
 
-MIN_CHUNK_BYTES = 64 << 10
-"""Read at once however small the I/O buffers are set: below this a chunk costs more than what is in it."""
+MIN_CHUNK_BYTES = 1 << 20
+"""Read at once even where the I/O buffers are smaller: in small chunks numpy's calls cost more than their work."""
 
 FILES_OF_A_SEGMENT = 4
 
@@ -90,7 +90,7 @@ class CleaningPass:
         self._disk = disk
         self._pool = HandlePool(disk, FILES_OF_A_SEGMENT)
         self._throttle = throttle or Throttle(limits.bytes_per_second, lambda: None)
-        self._chunk_bytes = max(limits.io_buffer_bytes // 2, MIN_CHUNK_BYTES)
+        self._chunk_bytes = max(limits.io_buffer_bytes, MIN_CHUNK_BYTES)
         self._key_hash = KeyHash()
         self._records_read = self._bytes_read = 0
 

@@ -1,0 +1,94 @@
+"""The broker's end of a cleaner process: plans go in, events come out, and both may be cut short."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+
+from kcli.errors import CorruptRecordError
+from kcli.storage.cleaner import CleaningStopped
+from kcli.storage.cleaner_plan import (
+    CleanedSegment,
+    CleanerLimits,
+    CleaningDone,
+    CleaningEvent,
+    CleaningFailed,
+    CleaningPlan,
+)
+from kcli.storage.cleaner_worker import receive, send
+
+WORKER = "kcli.storage.cleaner_worker"
+
+
+class CleanerProcess:
+    """Started with the first pass; `stop`, from any thread, ends it and whatever it does."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard = threading.Lock()
+        self._is_stopped = False
+
+    def run_pass(self, plan: CleaningPlan, limits: CleanerLimits) -> Generator[CleaningEvent, None, None]:
+        """As `CleaningPass.run`, and raises what that would; CleaningStopped after `stop`."""
+        process = self._running()
+        assert process.stdin is not None and process.stdout is not None
+        is_done = False
+        try:
+            send(process.stdin, (plan, limits))
+            while not is_done:
+                event = receive(process.stdout)
+                match event:
+                    case CleaningFailed(reason, is_disk):
+                        is_done = True
+                        raise OSError(reason) if is_disk else CorruptRecordError(reason)
+                    case CleanedSegment():
+                        yield event
+                    case CleaningDone():
+                        is_done = True
+                        yield event
+                    case _:
+                        raise self._ended(process)
+        except BrokenPipeError:
+            raise self._ended(process) from None
+        finally:
+            if not is_done:
+                self._end()  # it works on for a pass that was given up
+
+    def stop(self) -> None:
+        with self._guard:
+            self._is_stopped = True
+        self._end()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        with self._guard:
+            if self._is_stopped:
+                raise CleaningStopped("the broker stops")
+            if self._process is None:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", WORKER],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            return self._process
+
+    def _ended(self, process: subprocess.Popen[bytes]) -> Exception:
+        code = process.wait()
+        if self._is_stopped:
+            return CleaningStopped("the broker stops")
+        return CorruptRecordError(
+            f"the cleaner's process has ended with code {code}: too little memory, or a defect of ours"
+        )
+
+    def _end(self) -> None:
+        with self._guard:
+            process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                assert pipe is not None
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
