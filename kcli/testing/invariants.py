@@ -76,6 +76,8 @@ class Ledger:
         self._owners: dict[tuple[str, int, TopicPartition], str] = {}
         self._generations: dict[str, int] = {}
         self._committed: dict[tuple[str, str, int], int] = {}
+        # What a broker said about commits in the turn in which it died.
+        self._promised: dict[tuple[str, str, int], int] = {}
         self._broker: Broker | None = None
         self._metadata_offset = -1
         self._broker_epoch = -1
@@ -102,6 +104,7 @@ class Ledger:
         if not self.durable:
             self.losses += 1
             self._owners.clear()
+            self._promised.clear()
 
     def _read_news(self, leader: LeaderPartition) -> None:
         log = leader.log
@@ -198,6 +201,10 @@ class Ledger:
                 del self.histories[(topic, partition)]
             else:
                 self._compare_partition(leader, history)
+        for place, offset in self._promised.items():
+            found = self._committed.get(place, -1)
+            assert found >= offset, f"{place} was committed to {offset}, now it is {found}"
+        self._promised.clear()
 
     def _compare_partition(self, leader: LeaderPartition, history: History) -> None:
         log = leader.log
@@ -279,6 +286,17 @@ class Ledger:
         for partition in partitions:
             owner = self._owners.setdefault((group, generation, partition), member)
             assert owner == member, f"{owner} and {member} both own {partition} in generation {generation}"
+
+    def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, *, losses: int) -> None:
+        """`losses`: as they were when the client connected."""
+        if losses != self.losses:
+            return
+        place = (group, *partition)
+        if self._broker is None:
+            self._promised[place] = max(offset, self._promised.get(place, -1))
+            return
+        known = self._committed.get(place, -1)
+        assert known >= offset, f"{group}: {partition} is committed to {offset}, the log says {known}"
 
     def committed_offset(self, group: str, partition: TopicPartition) -> int:
         """−1 where none is known."""

@@ -55,6 +55,8 @@ class World:
     rng: random.Random
     ending: bool = False
     """No new work any more; what is begun is brought to its end."""
+    written: bool = False
+    """Nothing will be produced any more."""
     topic_ids: dict[str, Any] = field(default_factory=dict)
 
 
@@ -160,7 +162,7 @@ class Producer(Actor):
                 if not self._take_answer(self._unanswered[0], await in_flight[0], link):
                     return
                 in_flight.popleft()
-                if self.rng.random() < 0.3:
+                if self.rng.random() < 0.5:
                     await self.pause(0.0, 0.3)
         finally:
             for task in in_flight:
@@ -258,7 +260,7 @@ class Consumer(Actor):
 
     @property
     def is_done(self) -> bool:
-        return self.world.ending and all(
+        return self.world.written and all(
             position >= self.world.ledger.end(partition) for partition, position in self.positions.items()
         )
 

@@ -68,8 +68,8 @@ class Member(Actor):
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        if self._task is None or self._task.done():
-            self.leaving = False
+        self.leaving = False
+        if self._task is None or self._task.done() or self._task.cancelling():
             self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
 
     @property
@@ -282,9 +282,8 @@ class Member(Actor):
             for answer in topic.partitions:
                 self._check(answer.error_code)
                 partition = (topic.name, answer.partition_index)
-                known = self.world.ledger.committed_offset(self.group, partition)
-                assert known >= self.owned[partition] or link.losses != self.world.ledger.losses, (
-                    f"{self.name}: {partition} is committed to {self.owned[partition]}, the log says {known}"
+                self.world.ledger.commit_acknowledged(
+                    self.group, partition, self.owned[partition], losses=link.losses
                 )
 
     async def _leave(self, link: Link) -> None:

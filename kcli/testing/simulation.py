@@ -29,7 +29,7 @@ from kcli.testing.sim_groups import Member
 from kcli.testing.sim_loop import SimLoop, simulate
 from kcli.testing.sim_network import Weather
 
-TROUBLE_S = 20.0
+TROUBLE_S = 10.0
 CALM_S = 120.0
 GROUP = "group"
 BIG_BATCH_BYTES = 1_000_000
@@ -213,7 +213,7 @@ class Story:
     async def _trouble_for_node(self, end: float) -> None:
         node, rng = self.cluster.node, self.rng
         while self.loop.time() < end:
-            await asyncio.sleep(rng.random() * 6)
+            await asyncio.sleep(rng.random() * 3)
             match rng.randrange(5):
                 case 0:
                     self.cluster.network.cut(rng.choice((0.3, 1.0)))
@@ -235,7 +235,7 @@ class Story:
     async def _trouble_for_members(self, end: float) -> None:
         rng = self.rng
         while self.members and self.loop.time() < end:
-            await asyncio.sleep(rng.random() * 4)
+            await asyncio.sleep(rng.random() * 2)
             member = rng.choice(self.members)
             member.raise_failure()
             match rng.randrange(4):
@@ -253,7 +253,7 @@ class Story:
         """Makes, grows and deletes topics of its own; tells the ledger what was answered."""
         rng = self.rng
         while self.loop.time() < end:
-            await asyncio.sleep(rng.random() * 3)
+            await asyncio.sleep(rng.random() * 2)
             try:
                 async with self._admin() as admin:
                     await self._administer_once(admin)
@@ -302,6 +302,7 @@ class Story:
             member.asleep = False
             await member.stopped()
         await eventually(lambda: all(each.is_done for each in self.producers), CALM_S, "producers finish")
+        self.world.written = True
         await eventually(lambda: all(each.is_done for each in self.consumers), CALM_S, "consumers catch up")
         if self.members:
             await eventually(self._group_has_settled, CALM_S, "the group settles")
