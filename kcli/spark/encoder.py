@@ -116,7 +116,7 @@ def _header_tails(headers: pa.ListArray | None, rows: int) -> pa.Array:
     lists = headers.cast(pa.large_list(headers.type.value_type))
     offsets = np.asarray(lists.offsets)
     entries = lists.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0])) if rows else lists.values
-    keys = pc.fill_null(entries.field(0), "").cast(pa.binary()).cast(pa.large_binary())
+    keys = pc.fill_null(entries.field(0), "").cast(pa.large_string()).cast(pa.large_binary())
     values = entries.field(1).cast(pa.large_binary())
     encoded = pc.binary_join_element_wise(
         varint_columns(zigzag(_lengths(keys))),

@@ -148,6 +148,8 @@ def test_a_dry_run_starts_no_spark(
         f"topic {name} has 2 partitions",
         str(settings),
     ]
+    assert export.main([*words, "--path", "y"]) == 0  # the job file itself, under another spark-submit
+    assert capsys.readouterr().out.startswith("export 3 offsets of 2 partitions to y as csv")
     assert run(["spark-submit", "export", *words[:2], "--topic", "nosuch", "--path", "x", "--dry-run"]) == 1
     assert capsys.readouterr().err == "export: topic nosuch does not exist\n"
 

@@ -201,7 +201,7 @@ def _selected(options: argparse.Namespace, chosen: list[str]) -> list[Column]:
 
 
 def main(argv: Sequence[str]) -> int:
-    return job_main("export", run, parse(argv))
+    return job_main("export", plan, run, parse(argv))
 
 
 if __name__ == "__main__":

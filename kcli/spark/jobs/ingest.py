@@ -176,7 +176,7 @@ def _bytes(frame: DataFrame, name: str) -> Column:
 
 
 def main(argv: Sequence[str]) -> int:
-    return job_main("ingest", run, parse(argv))
+    return job_main("ingest", plan, run, parse(argv))
 
 
 if __name__ == "__main__":

@@ -51,12 +51,18 @@ class Stop:
 
 
 def job_main(
-    name: str, work: Callable[[SparkSession, argparse.Namespace], Done], options: argparse.Namespace
+    name: str,
+    plan: Callable[[argparse.Namespace], list[str]],
+    work: Callable[[SparkSession, argparse.Namespace], Done],
+    options: argparse.Namespace,
 ) -> int:
-    """Run `work` in a session and say what it did; the exit code."""
+    """Run `work` in a session and say what it did, or only say what it would do; the exit code."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    if options.dry_run:
+        print("\n".join(plan(options)))
+        return 0
     began = time.monotonic()
     spark = SparkSession.builder.appName(f"kcli {name}").getOrCreate()
     try:

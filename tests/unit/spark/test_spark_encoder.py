@@ -96,6 +96,17 @@ def test_encode_then_decode_gives_the_same_arrow_columns() -> None:
     assert set(back.column("timestampType").to_pylist()) == {0}
 
 
+def test_large_types_are_taken_too() -> None:
+    """As Spark sends them where spark.sql.execution.arrow.useLargeVarTypes is on."""
+    made = rows(random.Random(8), 50)
+    key, value, headers = columns(made)
+    large = pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
+    zeros = np.zeros(50, np.int64)
+    [usual] = encode_records(zeros, key, value, headers)
+    [other] = encode_records(zeros, key, value, pa.array([row["headers"] for row in made], large))
+    assert bytes(usual.records) == bytes(other.records)
+
+
 def test_only_wanted_columns_in_the_wanted_order() -> None:
     made = rows(random.Random(6), 20)
     [area] = encode_records(np.zeros(20, np.int64), *columns(made))
