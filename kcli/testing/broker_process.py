@@ -70,7 +70,7 @@ class BrokerProcess:
         offset = self.log_path.stat().st_size if self.log_path.exists() else 0
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "kcli.server.main", os.fspath(properties)],
+                [sys.executable, "-m", "kcli", "server-start", os.fspath(properties)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
