@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("simulation")
+    group.addoption("--sim-seeds", type=int, help="how many stories of tests/sim to run, from seed 0 on")
+    group.addoption("--sim-seed", type=int, help="run this one story of tests/sim again (or: KCLI_SIM_SEED)")
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker for tests that only need some broker; each uses topics and groups of its own."""

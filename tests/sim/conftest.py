@@ -1,0 +1,24 @@
+"""Which stories of a simulated cluster are run: `--sim-seeds 200`, or one of them again, `--sim-seed 48`."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+DEFAULT_SEEDS = 20
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "sim_seed" in metafunc.fixturenames:
+        metafunc.parametrize("sim_seed", _seeds(metafunc.config))
+
+
+def _seeds(config: pytest.Config) -> list[int]:
+    one = config.getoption("--sim-seed", default=None)
+    if one is None and "KCLI_SIM_SEED" in os.environ:
+        one = int(os.environ["KCLI_SIM_SEED"])
+    if one is not None:
+        return [one]
+    count = config.getoption("--sim-seeds", default=None)
+    return list(range(DEFAULT_SEEDS if count is None else count))
