@@ -49,7 +49,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "controller.quorum.retry.",
             "controller.socket.timeout.ms",
         ),
-        "compaction": ("log.cleaner.",),
         "transactions": ("transaction.", "transactional.id.", "add.partitions.to.txn."),
         "the consumer group protocol of KIP-848": (
             "group.consumer.",

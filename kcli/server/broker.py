@@ -35,6 +35,7 @@ from kcli.server.fetch_sessions import Sessions
 from kcli.server.format import Machine, ensure_formatted
 from kcli.server.housekeeping import Housekeeping, Job
 from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServer
+from kcli.server.log_cleaning import LogCleaning
 from kcli.server.producer_ids import ProducerIdBlock, ProducerIds
 from kcli.server.quorum import Quorum
 from kcli.server.replicas import Replicas
@@ -105,6 +106,9 @@ class Broker:
             background=self._background.submit,
             on_failure=self._directory_failed_in_any_thread,
         )
+        self.cleaning = LogCleaning(
+            self.logs, clock, lambda: self.dynamic_config.current, executor=background
+        )
         self.quorum = Quorum(self.logs, config, clock, rng, on_fatal=self._halt)
         self.replicas = Replicas(config.node_id, self.logs, self._log_config)
         self.groups = GroupCoordinator(config, clock, rng)
@@ -163,6 +167,7 @@ class Broker:
         self.assignments.load(self.metadata)
         housekeeping = Housekeeping(self._jobs(), self._background)
         self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
+        self.cleaning.start()
         self.sockets.admit()
         elapsed_ms = (self.clock.monotonic() - began) * 1000
         _log.info("[BrokerServer id=%d] Ready after %.0f ms", self.node_id, elapsed_ms)
@@ -180,6 +185,7 @@ class Broker:
         if self._housekeeping is not None:
             self._housekeeping.cancel()
             await asyncio.gather(self._housekeeping, return_exceptions=True)
+        await self.cleaning.stop()
         self.sockets.stop_accepting()
         if clean:
             await self.groups.stop()

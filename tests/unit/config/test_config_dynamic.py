@@ -214,7 +214,7 @@ def test_changes_that_are_taken(dynamic: DynamicConfig, caplog: pytest.LogCaptur
     dynamic.validate({"log.retention.ms": "-1"}, own=False)
     with caplog.at_level(logging.WARNING):
         dynamic.validate({"leader.replication.throttled.rate": "5", "num.io.threads": "9"}, own=True)
-    assert len(caplog.records) == 3
+    assert len(caplog.records) == 2
 
 
 def test_what_is_dynamic() -> None:
