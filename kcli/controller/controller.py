@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from kcli.controller import brokers, configs, features, producer_ids, replicas, topics
+from kcli.controller import (
+    brokers,
+    configs,
+    features,
+    leadership,
+    producer_ids,
+    reassignments,
+    replicas,
+    topics,
+)
 from kcli.controller.brokers import BrokerContext
 from kcli.controller.configs import ConfigChange, ConfigOperation, ResourceChange
 from kcli.controller.decision import Decision, decide
@@ -30,6 +39,9 @@ from kcli.protocol.messages import (
     alter_partition as al,
 )
 from kcli.protocol.messages import (
+    alter_partition_reassignments as ar,
+)
+from kcli.protocol.messages import (
     assign_replicas_to_dirs as ad,
 )
 from kcli.protocol.messages import (
@@ -48,7 +60,13 @@ from kcli.protocol.messages import (
     delete_topics as dt,
 )
 from kcli.protocol.messages import (
+    elect_leaders as el,
+)
+from kcli.protocol.messages import (
     incremental_alter_configs as ic,
+)
+from kcli.protocol.messages import (
+    list_partition_reassignments as lr,
 )
 from kcli.protocol.messages import (
     unregister_broker as ub,
@@ -191,6 +209,19 @@ class Controller:
         self, request: ad.AssignReplicasToDirsRequest, now_ms: int
     ) -> Decision[ad.AssignReplicasToDirsResponse]:
         return replicas.assign_replicas_to_dirs(self._broker_context(now_ms), request)
+
+    def alter_partition_reassignments(
+        self, request: ar.AlterPartitionReassignmentsRequest
+    ) -> Decision[ar.AlterPartitionReassignmentsResponse]:
+        return reassignments.alter_partition_reassignments(self.image, self._settings, request)
+
+    def list_partition_reassignments(
+        self, request: lr.ListPartitionReassignmentsRequest
+    ) -> Decision[lr.ListPartitionReassignmentsResponse]:
+        return Decision((), reassignments.list_partition_reassignments(self.image, request))
+
+    def elect_leaders(self, request: el.ElectLeadersRequest) -> Decision[el.ElectLeadersResponse]:
+        return leadership.elect_leaders(self.image, self._settings, request)
 
     def allocate_producer_ids(
         self, request: ap.AllocateProducerIdsRequest, now_ms: int

@@ -70,8 +70,14 @@ def partition_change(
     """The record that takes `old` to `target`, with the leader elected for it; None when nothing changes."""
     replicas = old.replicas if target.replicas is None else target.replicas
     directories = old.directories if target.directories is None else target.directories
-    wanted_isr = old.isr if target.isr is None else target.isr
-    isr = wanted_isr
+    adding = old.adding if target.adding is None else target.adding
+    removing = old.removing if target.removing is None else target.removing
+    isr = old.isr if target.isr is None else target.isr
+    if _is_complete(replicas, isr, adding, removing):
+        kept = [each for each in zip(replicas, directories, strict=True) if each[0] not in removing]
+        replicas, directories = tuple(each[0] for each in kept), tuple(each[1] for each in kept)
+        isr = _without(isr, removing)
+        adding = removing = ()
     if not isr and not rules.elr_enabled:
         # Without an ELR the last in-sync replica must stay known, dead or not.
         isr = old.isr
@@ -99,18 +105,30 @@ def partition_change(
         isr=_changed(isr, old.isr),
         leader=leader,
         replicas=_changed(replicas, old.replicas),
-        removing_replicas=_changed(
-            old.removing if target.removing is None else target.removing, old.removing
-        ),
-        adding_replicas=_changed(old.adding if target.adding is None else target.adding, old.adding),
+        removing_replicas=_changed(removing, old.removing),
+        adding_replicas=_changed(adding, old.adding),
         leader_recovery_state=-1 if recovery is old.recovery_state else int(recovery),
         eligible_leader_replicas=_changed(elr, old.elr),
         last_known_elr=_changed(last_known, old.last_known_elr),
-        directories=_changed(directories, old.directories),
+        # New replicas without directories would mean that nobody knows where they lie.
+        directories=_changed(directories, old.directories) if replicas == old.replicas else directories,
     )
     if leader == NO_LEADER_CHANGE and _same(merge_partition_change(old, record), old):
         return None
     return record
+
+
+def _is_complete(
+    replicas: Sequence[int], isr: Sequence[int], adding: Sequence[int], removing: Sequence[int]
+) -> bool:
+    """Whether a reassignment may end: what stays is in sync, or as much of it as leaves."""
+    if not adding and not removing:
+        return False
+    target = set(replicas) - set(removing)
+    in_sync = set(isr) - set(removing)
+    if not in_sync or not set(adding) <= in_sync:
+        return False
+    return len(adding) >= len(removing) or target <= in_sync
 
 
 def _same(merged: PartitionImage, old: PartitionImage) -> bool:

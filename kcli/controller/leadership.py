@@ -1,4 +1,4 @@
-"""What becomes of partitions when brokers come and go: the election rules applied to everything a broker touches."""
+"""What becomes of partitions when brokers come and go, or an operator asks: the election rules applied to many."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kcli.config.topic import TOPIC
 from kcli.controller.configs import MIN_INSYNC_REPLICAS, elr_enabled
+from kcli.controller.decision import Decision, decide
 from kcli.controller.election import Election, ElectionRules, PartitionTarget, may_lead, partition_change
 from kcli.controller.image import (
     CLUSTER_DEFAULT,
@@ -16,6 +17,8 @@ from kcli.controller.image import (
     TopicImage,
 )
 from kcli.controller.settings import ControllerSettings
+from kcli.errors import ErrorCode, InvalidRequestException
+from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.records.metadata import NO_LEADER, MetadataRecord, PartitionChangeRecord
 
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
@@ -114,3 +117,57 @@ class PartitionUpdates:
 
 def _without(values: tuple[int, ...], removed: int) -> tuple[int, ...]:
     return tuple(value for value in values if value != removed)
+
+
+def elect_leaders(
+    image: MetadataImage, settings: ControllerSettings, request: el.ElectLeadersRequest
+) -> Decision[el.ElectLeadersResponse]:
+    """An operator asks for the preferred, or for any living, replica (KIP-183, KIP-460). Null: wherever it helps."""
+    try:
+        election = _ELECTIONS[request.election_type]
+    except KeyError:
+        raise InvalidRequestException(
+            f"The election type {request.election_type} is neither 0 (preferred) nor 1 (unclean)"
+        ) from None
+    updates = PartitionUpdates(image, settings, image.brokers)
+    everywhere = request.topic_partitions is None
+    asked = (
+        ((topic.name, tuple(topic.partitions)) for topic in image.topics)
+        if request.topic_partitions is None
+        else ((each.topic, each.partitions) for each in request.topic_partitions)
+    )
+    results = []
+    for name, numbers in asked:
+        answers = tuple(_elect_one(image, updates, name, number, election) for number in numbers)
+        if everywhere:
+            answers = tuple(each for each in answers if each.error_code is not ErrorCode.ELECTION_NOT_NEEDED)
+        if answers:
+            results.append(el.ReplicaElectionResult(topic=name, partition_result=answers))
+    return decide(updates.records, el.ElectLeadersResponse(replica_election_results=tuple(results)))
+
+
+_ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
+
+
+def _elect_one(
+    image: MetadataImage, updates: PartitionUpdates, name: str, number: int, election: Election
+) -> el.PartitionResult:
+    def answer(code: ErrorCode, message: str | None = None) -> el.PartitionResult:
+        return el.PartitionResult(partition_id=number, error_code=code, error_message=message)
+
+    topic = image.topics.topic(name)
+    if topic is None:
+        return answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+    partition = topic.partitions.get(number)
+    if partition is None:
+        return answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}")
+    preferred = election is Election.PREFERRED
+    if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
+        return answer(ErrorCode.ELECTION_NOT_NEEDED)
+    if updates.change(PartitionRef(topic, number, partition), PartitionTarget(election=election)) is None:
+        return answer(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            if preferred
+            else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        )
+    return answer(ErrorCode.NONE)

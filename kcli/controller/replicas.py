@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from kcli.controller import values
 from kcli.controller.brokers import BrokerContext, known_broker
 from kcli.controller.decision import Decision, decide
+from kcli.controller.delta import merge_partition_change
 from kcli.controller.election import PartitionTarget, directory_online
 from kcli.controller.image import BrokerRegistration, LeaderRecoveryState, MetadataImage, PartitionImage
 from kcli.controller.leadership import PartitionRef, PartitionUpdates
@@ -56,13 +57,17 @@ def _alter_partition(
     target = PartitionTarget(isr=isr, recovery_state=LeaderRecoveryState(asked.leader_recovery_state))
     change = updates.change(PartitionRef(topic, asked.partition_index, partition), target)
     records += updates.records
+    after = partition if change is None else merge_partition_change(partition, change)
+    if after.leader != broker_id:
+        # The ISR completed a reassignment that takes the leader away: the change holds, the sender leads no more.
+        return _refused(asked, ErrorCode.NEW_LEADER_ELECTED)
     return ap.ResponsePartitionData(
         partition_index=asked.partition_index,
-        leader_id=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        isr=isr,
-        leader_recovery_state=asked.leader_recovery_state,
-        partition_epoch=partition.partition_epoch + (change is not None),
+        leader_id=after.leader,
+        leader_epoch=after.leader_epoch,
+        isr=after.isr,
+        leader_recovery_state=int(after.recovery_state),
+        partition_epoch=after.partition_epoch,
     )
 
 

@@ -188,7 +188,7 @@ def _assigned_partitions(image: MetadataImage, topic: ct.CreatableTopic) -> dict
             raise InvalidReplicaAssignmentException(
                 f"Found multiple manual partition assignments for partition {number}"
             )
-        _check_assignment(image, replicas, replication_factor)
+        check_assignment(image, replicas, replication_factor)
         replication_factor = len(replicas)
         partitions[number] = _assigned_partition(image, number, replicas)
     if sorted(partitions) != list(range(len(partitions))):
@@ -196,7 +196,7 @@ def _assigned_partitions(image: MetadataImage, topic: ct.CreatableTopic) -> dict
     return dict(sorted(partitions.items()))
 
 
-def _check_assignment(image: MetadataImage, replicas: Sequence[int], replication_factor: int | None) -> None:
+def check_assignment(image: MetadataImage, replicas: Sequence[int], replication_factor: int | None) -> None:
     if not replicas:
         raise InvalidReplicaAssignmentException(
             "The manual partition assignment includes an empty replica list."
@@ -379,7 +379,7 @@ def _additional_assignments(
         )
     partitions = []
     for index, assignment in enumerate(request.assignments):
-        _check_assignment(image, assignment.broker_ids, factor)
+        check_assignment(image, assignment.broker_ids, factor)
         partitions.append(_assigned_partition(image, current + index, assignment.broker_ids))
     return partitions
 

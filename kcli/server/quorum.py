@@ -38,13 +38,16 @@ from kcli.protocol.control import RaftControl
 from kcli.protocol.messages import allocate_producer_ids as ap
 from kcli.protocol.messages import alter_configs as ac
 from kcli.protocol.messages import alter_partition as al
+from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages import assign_replicas_to_dirs as ad
 from kcli.protocol.messages import broker_heartbeat as hb
 from kcli.protocol.messages import broker_registration as br
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
+from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.messages import incremental_alter_configs as ic
+from kcli.protocol.messages import list_partition_reassignments as lr
 from kcli.protocol.messages import unregister_broker as ub
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import MetadataRecord
@@ -440,6 +443,25 @@ class Quorum:
         self, request: uf.UpdateFeaturesRequest, _context: RequestContext | None = None
     ) -> uf.UpdateFeaturesResponse:
         return await self._decided(lambda controller: controller.update_features(request), request.timeout_ms)
+
+    async def alter_partition_reassignments(
+        self, request: ar.AlterPartitionReassignmentsRequest, _context: RequestContext | None = None
+    ) -> ar.AlterPartitionReassignmentsResponse:
+        return await self._decided(
+            lambda controller: controller.alter_partition_reassignments(request), request.timeout_ms
+        )
+
+    async def list_partition_reassignments(
+        self, request: lr.ListPartitionReassignmentsRequest, _context: RequestContext | None = None
+    ) -> lr.ListPartitionReassignmentsResponse:
+        return await self._decided(
+            lambda controller: controller.list_partition_reassignments(request), request.timeout_ms
+        )
+
+    async def elect_leaders(
+        self, request: el.ElectLeadersRequest, _context: RequestContext | None = None
+    ) -> el.ElectLeadersResponse:
+        return await self._decided(lambda controller: controller.elect_leaders(request), request.timeout_ms)
 
     async def unregister_broker(
         self, request: ub.UnregisterBrokerRequest, _context: RequestContext | None = None

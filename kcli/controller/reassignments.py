@@ -1,0 +1,179 @@
+"""Moving replicas to other brokers: start, replace, cancel and list reassignments (KIP-455, KIP-860).
+
+A reassignment is the target's replicas first and those to be removed after them, with both differences noted beside.
+It completes by itself when the ISR has caught up (`election.partition_change`): nothing here waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kcli.controller.decision import ApiError, Decision, decide
+from kcli.controller.election import Election, PartitionTarget
+from kcli.controller.image import MetadataImage, PartitionImage, TopicImage
+from kcli.controller.leadership import PartitionRef, PartitionUpdates
+from kcli.controller.settings import ControllerSettings
+from kcli.controller.topics import check_assignment, default_directory
+from kcli.errors import (
+    ErrorCode,
+    InvalidReplicaAssignmentException,
+    InvalidReplicationFactorException,
+    KafkaError,
+    NoReassignmentInProgressException,
+    UnknownTopicOrPartitionException,
+)
+from kcli.protocol.messages import alter_partition_reassignments as ar
+from kcli.protocol.messages import list_partition_reassignments as lr
+
+
+def alter_partition_reassignments(
+    image: MetadataImage, settings: ControllerSettings, request: ar.AlterPartitionReassignmentsRequest
+) -> Decision[ar.AlterPartitionReassignmentsResponse]:
+    """All accepted changes are one atomic batch; a refused partition has its error in the response."""
+    updates = PartitionUpdates(image, settings, image.brokers)
+    responses = []
+    for topic in request.topics:
+        partitions = tuple(
+            _answer(image, updates, topic.name, asked, request.allow_replication_factor_change)
+            for asked in topic.partitions
+        )
+        responses.append(ar.ReassignableTopicResponse(name=topic.name, partitions=partitions))
+    response = ar.AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=tuple(responses),
+    )
+    return decide(updates.records, response)
+
+
+def _answer(
+    image: MetadataImage,
+    updates: PartitionUpdates,
+    topic: str,
+    asked: ar.ReassignablePartition,
+    allow_replication_factor_change: bool,
+) -> ar.ReassignablePartitionResponse:
+    error = ApiError()
+    try:
+        ref = _find(image, topic, asked.partition_index)
+        if asked.replicas is None:
+            _cancel(updates, ref)
+        else:
+            if not allow_replication_factor_change:
+                _check_replication_factor(ref.partition, asked.replicas)
+            _start(image, updates, ref, asked.replicas)
+    except KafkaError as refused:
+        error = ApiError.of(refused)
+    return ar.ReassignablePartitionResponse(
+        partition_index=asked.partition_index, error_code=error.code, error_message=error.message
+    )
+
+
+def _find(image: MetadataImage, name: str, number: int) -> PartitionRef:
+    topic = image.topics.topic(name)
+    if topic is None:
+        raise UnknownTopicOrPartitionException(f"Unable to find a topic named {name}.")
+    partition = topic.partitions.get(number)
+    if partition is None:
+        raise UnknownTopicOrPartitionException(f"Unable to find partition {name}:{number}.")
+    return PartitionRef(topic, number, partition)
+
+
+def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) -> None:
+    """Measured against what a running reassignment leads to, not against old and new replicas together."""
+    current = len(partition.replicas) - len(partition.removing)
+    if len(target) != current:
+        raise InvalidReplicationFactorException(
+            f"The replication factor is changed from {current} to {len(target)}"
+        )
+
+
+def _start(
+    image: MetadataImage, updates: PartitionUpdates, ref: PartitionRef, target: tuple[int, ...]
+) -> None:
+    check_assignment(image, target, None)
+    partition = ref.partition
+    removing = tuple(sorted(set(partition.replicas) - set(target)))
+    adding = tuple(sorted(set(target) - set(partition.replicas)))
+    replicas = (*target, *removing)
+    known = dict(zip(partition.replicas, partition.directories, strict=True))
+    updates.change(
+        ref,
+        PartitionTarget(
+            replicas=replicas,
+            adding=adding,
+            removing=removing,
+            directories=tuple(
+                known[replica] if replica in known else default_directory(image, replica)
+                for replica in replicas
+            ),
+        ),
+    )
+
+
+def _cancel(updates: PartitionUpdates, ref: PartitionRef) -> None:
+    """Back to the replicas without those being added. Raises KafkaError when that would lose the leader."""
+    partition = ref.partition
+    if not is_reassigning(partition):
+        raise NoReassignmentInProgressException
+    isr = tuple(replica for replica in partition.isr if replica not in partition.adding)
+    if not isr and not updates.rules(ref.topic.name).unclean_allowed:
+        raise InvalidReplicaAssignmentException(
+            f"Unable to revert partition assignment for {ref.topic.name}:{ref.partition_id} because it would "
+            "require an unclean leader election."
+        )
+    kept = [
+        (replica, directory)
+        for replica, directory in zip(partition.replicas, partition.directories, strict=True)
+        if replica not in partition.adding
+    ]
+    updates.change(
+        ref,
+        PartitionTarget(
+            isr=isr,
+            replicas=tuple(replica for replica, _ in kept),
+            directories=tuple(directory for _, directory in kept),
+            adding=(),
+            removing=(),
+            election=Election.ONLINE if isr else Election.UNCLEAN,
+        ),
+    )
+
+
+def is_reassigning(partition: PartitionImage) -> bool:
+    return bool(partition.adding or partition.removing)
+
+
+def list_partition_reassignments(
+    image: MetadataImage, request: lr.ListPartitionReassignmentsRequest
+) -> lr.ListPartitionReassignmentsResponse:
+    """Those under way among the partitions asked for (null: all)."""
+    found = []
+    if request.topics is None:
+        found = [_ongoing(topic, tuple(topic.partitions)) for topic in image.topics]
+    else:
+        for asked in request.topics:
+            topic = image.topics.topic(asked.name)
+            if topic is not None:
+                found.append(_ongoing(topic, asked.partition_indexes))
+    return lr.ListPartitionReassignmentsResponse(
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        topics=tuple(topic for topic in found if topic.partitions),
+    )
+
+
+def _ongoing(topic: TopicImage, numbers: Sequence[int]) -> lr.OngoingTopicReassignment:
+    return lr.OngoingTopicReassignment(
+        name=topic.name,
+        partitions=tuple(
+            lr.OngoingPartitionReassignment(
+                partition_index=number,
+                replicas=partition.replicas,
+                adding_replicas=partition.adding,
+                removing_replicas=partition.removing,
+            )
+            for number in numbers
+            if (partition := topic.partitions.get(number)) is not None and is_reassigning(partition)
+        ),
+    )

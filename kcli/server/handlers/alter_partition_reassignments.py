@@ -1,0 +1,15 @@
+"""AlterPartitionReassignments (key 45, versions 0-1): asks the controller (KIP-455); rules in controller/reassignments.py."""
+
+from __future__ import annotations
+
+from kcli.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from kcli.server.context import RequestContext
+
+
+async def handle(
+    context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    return await context.broker.quorum.alter_partition_reassignments(request, context)

@@ -1,0 +1,10 @@
+"""ElectLeaders (key 43, versions 0-2): asks the controller (KIP-183, KIP-460). Version 0 is always a preferred election."""
+
+from __future__ import annotations
+
+from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kcli.server.context import RequestContext
+
+
+async def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    return await context.broker.quorum.elect_leaders(request, context)

@@ -1,0 +1,15 @@
+"""ListPartitionReassignments (key 46, version 0): what the controller is moving (KIP-455)."""
+
+from __future__ import annotations
+
+from kcli.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kcli.server.context import RequestContext
+
+
+async def handle(
+    context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    return await context.broker.quorum.list_partition_reassignments(request, context)
