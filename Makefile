@@ -1,8 +1,8 @@
 # `make check` is what bin/test runs; the rest are its parts.
 PY := .venv/bin/python
-.PHONY: check format lint types arrows test generate bench
+.PHONY: check format lint types arrows test sim generate bench
 
-check: lint types arrows test
+check: lint types arrows test sim
 
 format:
 	.venv/bin/ruff format .
@@ -20,6 +20,11 @@ arrows:
 
 test:
 	$(PY) -m pytest
+
+# Stories of a whole broker under crashes. One again: make sim SEEDS="--sim-seed 48".
+SEEDS ?= --sim-seeds 200
+sim:
+	$(PY) -m pytest tests/sim/test_sim_cluster.py $(SEEDS)
 
 # Files that are written by code and checked in; a test fails when one is stale.
 generate:

@@ -227,6 +227,8 @@ class Ledger:
         history.end = log.high_watermark
         if not self.losses:
             lost = [offset for offset in before if offset not in history.records]
+            if log.config.compact:
+                lost = _not_superseded(lost, before)
             assert not lost, (
                 f"{leader}: lost {lost[:5]} of {len(before)}; the log ends at {log.log_end_offset}"
             )
@@ -310,6 +312,14 @@ class Ledger:
         """Up to where a partition is committed."""
         history = self.histories.get(partition)
         return 0 if history is None else history.end
+
+
+def _not_superseded(offsets: list[int], records: dict[int, Content]) -> list[int]:
+    """Those of `offsets` that compaction must keep: the last record of each key, unless it deletes the key."""
+    last = {key: offset for offset, (key, _) in sorted(records.items())}
+    return [
+        offset for offset in offsets if last[records[offset][0]] == offset and records[offset][1] is not None
+    ]
 
 
 def _read(log: PartitionLog, start: int, end: int) -> Iterator[tuple[BatchHeader, list[Record]]]:

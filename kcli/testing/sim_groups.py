@@ -132,7 +132,8 @@ class Member(Actor):
         """Raises Again on what is no mistake of the coordinator."""
         if code is ErrorCode.NONE:
             return
-        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+        forgotten = code is ErrorCode.FENCED_INSTANCE_ID and self.world.ledger.losses
+        if code is ErrorCode.UNKNOWN_MEMBER_ID or forgotten:
             self._member_id = ""
         else:
             assert code in NOT_NOW or code in REJOIN, f"{self.name}: {code!r}"

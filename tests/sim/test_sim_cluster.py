@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from kcli.server.metadata_log import MetadataLog
+from kcli.storage.directory import CLUSTER_METADATA_TOPIC
 from kcli.storage.log import PartitionLog
 from kcli.storage.producer_state import ProducerState
 from kcli.testing.sim_network import SimTransport
@@ -55,7 +56,13 @@ def _nothing(*_: object, **__: object) -> None:
 
 def _flush_only_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are acknowledged as flushed and are not."""
-    monkeypatch.setattr(PartitionLog, "flush", _nothing)
+    flush = PartitionLog.flush
+
+    def only_metadata(log: PartitionLog, *arguments: int) -> None:
+        if log.topic == CLUSTER_METADATA_TOPIC:
+            flush(log, *arguments)
+
+    monkeypatch.setattr(PartitionLog, "flush", only_metadata)
 
 
 def _metadata_not_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
