@@ -1,0 +1,170 @@
+"""The simulated loop: time without waiting, executors without threads, processes that can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from kcli.testing.sim_clock import BEGINNING_MS, SimClock
+from kcli.testing.sim_loop import Deadlock, SimExecutor, SimLoop, SimProcess, simulate
+
+
+def test_a_day_takes_no_time() -> None:
+    async def main(loop: SimLoop) -> float:
+        await asyncio.sleep(86_400)
+        return loop.time()
+
+    began = time.monotonic()
+    assert simulate(1, main) == pytest.approx(86_400)
+    assert time.monotonic() - began < 5
+
+
+def test_the_clock_moves_with_the_loop() -> None:
+    async def main(loop: SimLoop) -> None:
+        clock = SimClock(loop, skew_ms=7)
+        assert clock.now_ms() == BEGINNING_MS + 7
+        await asyncio.sleep(1.5)
+        assert clock.now_ms() == BEGINNING_MS + 1507
+        assert clock.monotonic() == pytest.approx(1.5)
+
+    simulate(1, main)
+
+
+def test_waiting_for_nothing_is_a_deadlock() -> None:
+    async def main(loop: SimLoop) -> None:
+        waiting = loop.create_task(asyncio.Event().wait(), name="waits for ever")
+        await waiting
+
+    with pytest.raises(Deadlock, match="waits for ever"):
+        simulate(1, main)
+
+
+def test_timers_fire_in_order_and_timeouts_work() -> None:
+    async def main(loop: SimLoop) -> list[str]:
+        seen: list[str] = []
+        loop.call_later(0.2, seen.append, "second")
+        loop.call_later(0.1, seen.append, "first")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await asyncio.sleep(10)
+        return seen
+
+    assert simulate(1, main) == ["first", "second"]
+
+
+def test_executor_jobs_run_inline_and_take_time() -> None:
+    async def main(loop: SimLoop) -> None:
+        before = loop.time()
+        assert await asyncio.to_thread(lambda: 42) == 42
+        assert loop.time() > before
+        with pytest.raises(ZeroDivisionError):
+            await loop.run_in_executor(None, lambda: 1 // 0)
+
+    simulate(1, main)
+
+
+def test_an_executor_in_the_background() -> None:
+    async def main(loop: SimLoop) -> None:
+        executor = SimExecutor(loop)
+        later = executor.submit(lambda: "done")
+        assert not later.done()
+        await asyncio.sleep(2)
+        assert later.result() == "done"
+        last = executor.submit(lambda: "flushed")
+        executor.shutdown(wait=True)
+        assert last.result() == "flushed"
+
+    simulate(1, main)
+
+
+def test_what_a_callback_raises_ends_the_run() -> None:
+    async def main(loop: SimLoop) -> None:
+        loop.call_soon(lambda: 1 // 0)
+        await asyncio.sleep(1)
+
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        simulate(1, main)
+
+
+def test_every_turn_is_checked() -> None:
+    async def main(loop: SimLoop) -> None:
+        counted = [0]
+
+        def check() -> None:
+            counted[0] += 1
+            assert loop.time() < 5, "too late"
+
+        loop.on_turn.append(check)
+        await asyncio.sleep(1)
+        assert counted[0] > 0
+        await asyncio.sleep(10)
+
+    with pytest.raises(AssertionError, match="too late"):
+        simulate(1, main)
+
+
+def test_a_killed_process_does_nothing_more() -> None:
+    seen: list[str] = []
+
+    async def victim() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(3, seen.append, "timer")
+        grandchild = asyncio.create_task(_says_every_second(seen))
+        try:
+            await grandchild
+        finally:
+            loop.call_soon(seen.append, "last words")
+
+    async def main(loop: SimLoop) -> None:
+        process = SimProcess("victim")
+        process.spawn(victim())
+        other = loop.create_task(asyncio.sleep(10, "alive"))
+        await asyncio.sleep(2.5)
+        loop.kill(process)
+        assert await other == "alive"
+
+    simulate(1, main)
+    assert seen == ["tick", "tick"]
+
+
+async def _says_every_second(seen: list[str]) -> None:
+    while True:
+        await asyncio.sleep(1)
+        seen.append("tick")
+
+
+def test_a_kill_falls_between_a_job_and_the_news_of_it() -> None:
+    """Whoever waits for a thread may die before it ran, or after, without ever hearing."""
+    outcomes = set()
+
+    async def main(loop: SimLoop) -> tuple[bool, bool]:
+        done: list[str] = []
+        heard: list[str] = []
+
+        async def work() -> None:
+            await asyncio.to_thread(done.append, "x")
+            heard.append("x")
+
+        process = SimProcess("worker")
+        process.spawn(work())
+        await asyncio.sleep(0.001)
+        loop.kill(process)
+        await asyncio.sleep(5)
+        return bool(done), bool(heard)
+
+    for seed in range(60):
+        outcomes.add(simulate(seed, main))
+    assert outcomes == {(False, False), (True, False), (True, True)}
+
+
+def test_the_trace_is_of_the_seed() -> None:
+    async def main(loop: SimLoop) -> str:
+        for _ in range(5):
+            await asyncio.to_thread(lambda: None)
+            loop.note("again")
+        return loop.trace
+
+    assert simulate(1, main) == simulate(1, main)
+    assert simulate(1, main) != simulate(2, main)
