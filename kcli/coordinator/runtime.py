@@ -3,7 +3,11 @@
 A shard is a deterministic state machine that owns one partition of an internal topic. A call returns a `Ready`: records
 for the shell to append and replies to send once those records are committed. The order is a contract: append, wait for
 the high watermark, `replay` each record, call `on_written`, send the replies. If the append fails, `on_written` learns
-the error and the callers in `replies` get that error instead. A `Ready` without records is sent at once.
+the error and the callers in `replies` get that error instead. A `Ready` without records is sent at once. `sends` is
+work outside the shard that is due with the replies: the shell does it and reports to the shard.
+
+The records of a `Ready` that names a `producer` belong to that producer's transaction: they are pending until its
+marker is in the log, which ends the transaction by `end_transaction`.
 
 A reply names the request it answers by the token that came with it, so a parked request (a JoinGroup waiting for the
 other members) is answered out of a later call, or out of a timer.
@@ -25,19 +29,32 @@ Token = object
 
 
 @dataclass(frozen=True, slots=True)
+class Producer:
+    """In whose transaction records are written. `guard` is what the verification of the transaction gave."""
+
+    producer_id: int
+    producer_epoch: int
+    guard: object = None
+
+
+@dataclass(frozen=True, slots=True)
 class Ready(Generic[RecordT]):
     records: tuple[RecordT, ...] = ()
     replies: tuple[tuple[Token, object], ...] = ()
     on_written: Callable[[ErrorCode, int], Ready[RecordT]] | None = None
+    producer: Producer | None = None
+    sends: tuple[object, ...] = ()
 
 
 class Step(Generic[RecordT]):
     """A `Ready` in the making: one call of the shard, at one moment."""
 
-    __slots__ = ("now_ms", "on_written", "records", "replies")
+    __slots__ = ("now_ms", "on_written", "producer", "records", "replies", "sends")
 
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, producer: Producer | None = None) -> None:
         self.now_ms = now_ms
+        self.producer = producer
+        self.sends: list[object] = []
         self.records: list[RecordT] = []
         self.replies: list[tuple[Token, object]] = []
         self.on_written: Callable[[ErrorCode, int], Ready[RecordT]] | None = None
@@ -54,7 +71,9 @@ class Step(Generic[RecordT]):
         self.replies.append((token, response))
 
     def ready(self) -> Ready[RecordT]:
-        return Ready(tuple(self.records), tuple(self.replies), self.on_written)
+        return Ready(
+            tuple(self.records), tuple(self.replies), self.on_written, self.producer, tuple(self.sends)
+        )
 
 
 class Timers:

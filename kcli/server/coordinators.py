@@ -15,10 +15,10 @@ from kcli.config.broker import BrokerConfig
 from kcli.controller.delta import MetadataDelta
 from kcli.controller.image import MetadataImage
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.failure import write_error
 from kcli.coordinator.group.records import LogRecord, decode, encode
 from kcli.coordinator.group.shard import GroupReady, GroupShard
 from kcli.coordinator.hashing import partition_for
+from kcli.coordinator.write_errors import write_error
 from kcli.errors import (
     CoordinatorLoadInProgressException,
     CoordinatorNotAvailableException,

@@ -16,10 +16,10 @@ from collections import deque
 import pytest
 
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.failure import write_error
 from kcli.coordinator.group.join import Caller
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity

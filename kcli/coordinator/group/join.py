@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from kcli.coordinator.group.classic import ClassicGroup, ClassicMember, GroupState, Protocols
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.failure import write_error
 from kcli.coordinator.group.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupStep, Rebalance
 from kcli.coordinator.group.records import GroupRecord, LogRecord
 from kcli.coordinator.runtime import Ready, Step, Token
+from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 

@@ -6,10 +6,10 @@ KIPs: 345 (static members, batched leave), 559 (protocol type and name in SyncGr
 from __future__ import annotations
 
 from kcli.coordinator.group.classic import ClassicGroup, GroupState
-from kcli.coordinator.group.failure import write_error
 from kcli.coordinator.group.rebalance import GroupStep, Rebalance
 from kcli.coordinator.group.records import GroupRecord, LogRecord
 from kcli.coordinator.runtime import Ready, Step, Token
+from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.leave_group import (
     LeaveGroupRequest,

@@ -11,10 +11,10 @@ from server_rig import NODE, BrokerRig, topic_image
 
 from kcli.config.topic import LogConfig
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.failure import write_error
 from kcli.coordinator.group.join import Caller
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.write_errors import write_error
 from kcli.errors import CoordinatorNotAvailableException, ErrorCode, NotCoordinatorException
 from kcli.protocol.batch import encode_batch, iter_batches, read_records
 from kcli.protocol.control import EndTransactionMarker, encode_marker_batch

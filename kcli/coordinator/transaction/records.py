@@ -1,0 +1,99 @@
+"""The records of `__transaction_state` as the core sees them, and how they become bytes.
+
+Version 1 of the value is written where transaction.version is 1 or more; it alone has room for what TV2 needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcli.config.java_order import hash_order
+from kcli.coordinator.transaction.state import NO_PRODUCER_EPOCH, State, TopicPartition, Transaction
+from kcli.errors import CorruptRecordError
+from kcli.protocol.records.coordinator import UnknownRecordTypeError
+from kcli.protocol.records.transaction_state import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+
+FLEXIBLE_VERSION = 1
+OLD_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRecord:
+    """`transaction` None forgets the transactional id."""
+
+    transactional_id: str
+    transaction: Transaction | None
+
+
+def encode(record: TransactionRecord, value_version: int = FLEXIBLE_VERSION) -> tuple[bytes, bytes | None]:
+    key = encode_key(TransactionLogKey(transactional_id=record.transactional_id))
+    after = record.transaction
+    if after is None:
+        return key, None
+    value = TransactionLogValue(
+        producer_id=after.producer_id,
+        previous_producer_id=after.previous_producer_id,
+        next_producer_id=after.next_producer_id,
+        producer_epoch=after.producer_epoch,
+        transaction_timeout_ms=after.timeout_ms,
+        transaction_status=after.state,
+        transaction_partitions=None if after.state is State.EMPTY else by_topic(after.partitions),
+        transaction_last_update_timestamp_ms=after.update_ms,
+        transaction_start_timestamp_ms=after.start_ms,
+        client_transaction_version=after.client_version,
+    )
+    return key, encode_value(value, value_version)
+
+
+def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
+    """A record read back; None for a type that only a newer Kafka knows (KIP-915). CorruptRecordError if broken."""
+    try:
+        parsed = decode_key(key)
+    except UnknownRecordTypeError:
+        return None
+    if value is None:
+        return TransactionRecord(parsed.transactional_id, None)
+    stored, _ = decode_value(parsed, value)
+    try:
+        state = State(stored.transaction_status)
+    except ValueError:
+        raise CorruptRecordError(
+            f"The transaction of '{parsed.transactional_id}' has the unknown status {stored.transaction_status}"
+        ) from None
+    partitions = frozenset(
+        (topic.topic, partition)
+        for topic in stored.transaction_partitions or ()
+        for partition in topic.partition_ids
+    )
+    transaction = Transaction(
+        producer_id=stored.producer_id,
+        producer_epoch=stored.producer_epoch,
+        timeout_ms=stored.transaction_timeout_ms,
+        update_ms=stored.transaction_last_update_timestamp_ms,
+        state=state,
+        partitions=partitions,
+        start_ms=stored.transaction_start_timestamp_ms,
+        last_producer_epoch=NO_PRODUCER_EPOCH,
+        previous_producer_id=stored.previous_producer_id,
+        next_producer_id=stored.next_producer_id,
+        client_version=stored.client_transaction_version,
+    )
+    return TransactionRecord(parsed.transactional_id, transaction)
+
+
+def by_topic(partitions: frozenset[TopicPartition]) -> tuple[PartitionsSchema, ...]:
+    """Grouped, in the order in which Kafka's map lists topics."""
+    ids: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        ids.setdefault(topic, []).append(partition)
+    return tuple(
+        PartitionsSchema(topic=topic, partition_ids=tuple(ids[topic])) for topic in hash_order(sorted(ids))
+    )

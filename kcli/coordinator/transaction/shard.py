@@ -1,0 +1,486 @@
+"""One partition of `__transaction_state` as a state machine: its transactional ids, their transactions, their timers.
+
+A call takes what was asked, the token of its request and the time, and returns a `Ready` (see `coordinator.runtime`).
+`replay` alone changes a transactional id, live and on loading; what the shard keeps beside that is soft: which ids have
+a change on its way to the log (everybody else hears CONCURRENT_TRANSACTIONS meanwhile), which partitions still wait for
+their marker, and which fences could not be written. Markers are the shell's to send: a `SendMarkers` comes out once
+Prepare is committed, and again after every load, and `markers_written` takes in what has become of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kcli.coordinator.runtime import Ready, Step, Timers, Token
+from kcli.coordinator.transaction.config import TransactionConfig
+from kcli.coordinator.transaction.end import Verdict, judge_end
+from kcli.coordinator.transaction.records import TransactionRecord, by_topic
+from kcli.coordinator.transaction.state import (
+    EXHAUSTED_EPOCH,
+    IDLE,
+    LEGAL_BEFORE,
+    MAX_EPOCH,
+    NO_PRODUCER_ID,
+    PREPARED,
+    TV2,
+    State,
+    TopicPartition,
+    Transaction,
+    completed,
+    fenced,
+    new_transactional_id,
+    prepared,
+    with_new_producer_id,
+    with_next_epoch,
+    with_partitions,
+)
+from kcli.errors import ErrorCode
+from kcli.protocol.messages.describe_transactions import TopicData, TransactionState
+from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kcli.protocol.messages.list_transactions import ListTransactionsRequest
+from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
+
+TransactionReady = Ready[TransactionRecord]
+TransactionStep = Step[TransactionRecord]
+
+COMPLETE_RETRY_MS = 100
+"""When writing Complete failed: soon, for the client's next transaction waits for it."""
+
+_ABORT_TIMED_OUT = "abort timed out"
+_REMOVE_EXPIRED = "remove expired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendMarkers:
+    """Every partition must get its marker; `markers_written` wants to hear of each."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    partitions: tuple[TopicPartition, ...]
+    transaction_version: int
+
+
+class TransactionShard:
+    def __init__(self, config: TransactionConfig) -> None:
+        self._config = config
+        self._transactions: dict[str, Transaction] = {}
+        self._pending: dict[str, State] = {}
+        self._unmarked: dict[str, set[TopicPartition]] = {}
+        self._failed_fences: dict[str, int] = {}  # the epoch that is not good any more
+        self._timers = Timers()
+
+    # InitProducerId
+
+    def wants_producer_id_to_init(self, request: InitProducerIdRequest) -> bool:
+        """Whether `init_producer_id` will use a fresh producer id."""
+        assert request.transactional_id is not None
+        if self._refuse_init(request) is not ErrorCode.NONE:
+            return False
+        known = self._transactions.get(request.transactional_id)
+        return known is None or (known.state in IDLE and _rotates(known, _expected_epoch(request)))
+
+    def init_producer_id(
+        self, request: InitProducerIdRequest, fresh_producer_id: int | None, token: Token, now_ms: int
+    ) -> TransactionReady:
+        transactional_id = request.transactional_id
+        assert transactional_id is not None
+        step: TransactionStep = Step(now_ms)
+        code = self._refuse_init(request)
+        if code is not ErrorCode.NONE:
+            return _answer(token, init_refused(code))
+        before = self._transactions.get(transactional_id)
+        if before is not None and before.state is State.ONGOING:
+            self._fence(transactional_id, before, step)
+            step.reply(token, init_refused(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return step.ready()
+        after = _renewed(before, request, fresh_producer_id, now_ms)
+        if isinstance(after, ErrorCode):
+            return _answer(token, init_refused(after))
+        self._write(transactional_id, after, step)
+        step.reply(
+            token,
+            InitProducerIdResponse(producer_id=after.producer_id, producer_epoch=after.producer_epoch),
+        )
+        return step.ready()
+
+    def _refuse_init(self, request: InitProducerIdRequest) -> ErrorCode:
+        transactional_id = request.transactional_id
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        if not 0 < request.transaction_timeout_ms <= self._config.max_timeout_ms:
+            return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        if transactional_id in self._pending:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        known = self._transactions.get(transactional_id)
+        if known is None:
+            return ErrorCode.NONE
+        if not _is_own(known, request):
+            return ErrorCode.PRODUCER_FENCED
+        return ErrorCode.CONCURRENT_TRANSACTIONS if known.state in PREPARED else ErrorCode.NONE
+
+    # Adding partitions
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        *,
+        client_version: int,
+        token: Token,
+        now_ms: int,
+    ) -> TransactionReady:
+        """Answers with an ErrorCode, the same for every partition."""
+        known = self._transactions.get(transactional_id)
+        code = self._refuse_partitions(transactional_id, known, producer_id, producer_epoch)
+        if known is None or code is not ErrorCode.NONE:
+            return _answer(token, code)
+        if known.state is State.ONGOING and partitions <= known.partitions:
+            return _answer(token, ErrorCode.NONE)
+        step: TransactionStep = Step(now_ms)
+        self._write(transactional_id, with_partitions(known, partitions, client_version, now_ms), step)
+        step.reply(token, ErrorCode.NONE)
+        return step.ready()
+
+    def verify_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether each partition belongs to the producer's open transaction (KIP-890)."""
+        known = self._transactions.get(transactional_id)
+        code = self._refuse_partitions(transactional_id, known, producer_id, producer_epoch)
+        if known is None or code is not ErrorCode.NONE:
+            return dict.fromkeys(partitions, code)
+        added = known.partitions if known.state is State.ONGOING else frozenset()
+        return {
+            partition: ErrorCode.NONE if partition in added else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in partitions
+        }
+
+    def _refuse_partitions(
+        self, transactional_id: str, known: Transaction | None, producer_id: int, producer_epoch: int
+    ) -> ErrorCode:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        if transactional_id in self._pending:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        if known is None or known.producer_id != producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if known.producer_epoch != producer_epoch or self._is_fenced(transactional_id, producer_epoch):
+            return ErrorCode.PRODUCER_FENCED
+        return ErrorCode.CONCURRENT_TRANSACTIONS if known.state in PREPARED else ErrorCode.NONE
+
+    def _is_fenced(self, transactional_id: str, producer_epoch: int) -> bool:
+        return self._failed_fences.get(transactional_id) == producer_epoch
+
+    # EndTxn
+
+    def wants_producer_id_to_end(self, request: EndTxnRequest, client_version: int) -> bool:
+        """Whether `end` will put a fresh producer id by, the epoch being exhausted."""
+        verdict = self._judge_end(request, client_version)
+        known = self._transactions.get(request.transactional_id)
+        return verdict.next_state is not None and known is not None and _needs_next_id(known, client_version)
+
+    def end(
+        self,
+        request: EndTxnRequest,
+        client_version: int,
+        fresh_producer_id: int | None,
+        token: Token,
+        now_ms: int,
+    ) -> TransactionReady:
+        """Answered once the decision is committed, before the markers are written."""
+        verdict = self._judge_end(request, client_version)
+        known = self._transactions.get(request.transactional_id)
+        if known is None or verdict.next_state is None:
+            return _answer(token, _end_response(verdict.code, known, client_version))
+        next_producer_id = NO_PRODUCER_ID
+        if _needs_next_id(known, client_version):
+            if fresh_producer_id is None:
+                return _answer(token, EndTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS))
+            next_producer_id = fresh_producer_id
+        after = prepared(known, verdict.next_state, client_version, now_ms, next_producer_id)
+        step: TransactionStep = Step(now_ms)
+        self._write(request.transactional_id, after, step, lambda _: self._send(request.transactional_id))
+        step.reply(token, _end_response(ErrorCode.NONE, after, client_version))
+        return step.ready()
+
+    def _judge_end(self, request: EndTxnRequest, client_version: int) -> Verdict:
+        transactional_id = request.transactional_id
+        if not transactional_id:
+            return Verdict(ErrorCode.INVALID_REQUEST)
+        known = self._transactions.get(transactional_id)
+        if known is None:
+            return Verdict(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if transactional_id in self._pending:
+            return Verdict(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if self._is_fenced(transactional_id, request.producer_epoch):
+            return Verdict(ErrorCode.PRODUCER_FENCED)
+        return judge_end(known, request, client_version)
+
+    # Markers
+
+    def markers_written(
+        self,
+        transactional_id: str,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        now_ms: int,
+    ) -> TransactionReady:
+        """These partitions have their marker (or will never need one): the transaction is complete with the last."""
+        known = self._transactions.get(transactional_id)
+        unmarked = self._unmarked.get(transactional_id)
+        if known is None or unmarked is None or known.producer_epoch != producer_epoch:
+            return Ready()
+        unmarked.difference_update(partitions)
+        if unmarked or transactional_id in self._pending:
+            return Ready()
+        return self._complete(transactional_id, known, now_ms)
+
+    def _complete(self, transactional_id: str, known: Transaction, now_ms: int) -> TransactionReady:
+        step: TransactionStep = Step(now_ms)
+        self._write(transactional_id, completed(known, now_ms), step)
+        wrote = step.on_written
+        assert wrote is not None
+
+        def written(code: ErrorCode, later_ms: int) -> TransactionReady:
+            if code is ErrorCode.NONE:
+                self._unmarked.pop(transactional_id, None)
+            else:
+                self._timers.schedule(("complete", transactional_id), later_ms + COMPLETE_RETRY_MS)
+            return wrote(code, later_ms)
+
+        step.on_written = written
+        return step.ready()
+
+    def _send(self, transactional_id: str) -> TransactionReady:
+        known = self._transactions[transactional_id]
+        self._unmarked[transactional_id] = set(known.partitions)
+        return Ready(
+            sends=(
+                SendMarkers(
+                    transactional_id=transactional_id,
+                    producer_id=known.producer_id,
+                    producer_epoch=known.producer_epoch,
+                    committed=known.commits,
+                    partitions=tuple(sorted(known.partitions)),
+                    transaction_version=known.client_version,
+                ),
+            )
+        )
+
+    # Questions
+
+    def describe(self, transactional_id: str) -> TransactionState:
+        known = self._transactions.get(transactional_id)
+        if not transactional_id or known is None:
+            missing = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
+            return TransactionState(transactional_id=transactional_id, error_code=missing)
+        return TransactionState(
+            transactional_id=transactional_id,
+            transaction_state=known.state.label,
+            transaction_timeout_ms=known.timeout_ms,
+            transaction_start_time_ms=known.start_ms,
+            producer_id=known.producer_id,
+            producer_epoch=known.producer_epoch,
+            topics=tuple(
+                TopicData(topic=topic.topic, partitions=topic.partition_ids)
+                for topic in by_topic(known.partitions)
+            ),
+        )
+
+    def list_transactions(
+        self, request: ListTransactionsRequest, pattern: re.Pattern[str] | None, now_ms: int
+    ) -> tuple[ListedTransaction, ...]:
+        def is_wanted(transactional_id: str, known: Transaction) -> bool:
+            if request.producer_id_filters and known.producer_id not in request.producer_id_filters:
+                return False
+            if request.state_filters and known.state.label not in request.state_filters:
+                return False
+            if request.duration_filter >= 0 and now_ms - known.start_ms <= request.duration_filter:
+                return False
+            return pattern is None or pattern.fullmatch(transactional_id) is not None
+
+        return tuple(
+            ListedTransaction(
+                transactional_id=transactional_id,
+                producer_id=known.producer_id,
+                transaction_state=known.state.label,
+            )
+            for transactional_id, known in self._transactions.items()
+            if is_wanted(transactional_id, known)
+        )
+
+    # Time
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._timers.next_deadline_ms
+
+    def tick(self, now_ms: int) -> tuple[TransactionReady, ...]:
+        """Acts on every deadline that has passed."""
+        done: list[TransactionReady] = []
+        while (key := self._timers.pop_expired(now_ms)) is not None:
+            if key == _ABORT_TIMED_OUT:
+                done.extend(self._abort_timed_out(now_ms))
+            elif key == _REMOVE_EXPIRED:
+                done.extend(self._remove_expired(now_ms))
+            else:
+                assert isinstance(key, tuple)
+                done.append(self._retry_complete(key[1], now_ms))
+        return tuple(done)
+
+    def _retry_complete(self, transactional_id: str, now_ms: int) -> TransactionReady:
+        known = self._transactions.get(transactional_id)
+        if known is None or known.state not in PREPARED:
+            return Ready()
+        return self.markers_written(transactional_id, known.producer_epoch, (), now_ms)
+
+    def _abort_timed_out(self, now_ms: int) -> Iterable[TransactionReady]:
+        self._timers.schedule(_ABORT_TIMED_OUT, now_ms + self._config.abort_timed_out_interval_ms)
+        for transactional_id, known in tuple(self._transactions.items()):
+            timed_out = known.state is State.ONGOING and known.start_ms + known.timeout_ms < now_ms
+            if timed_out and transactional_id not in self._pending:
+                step: TransactionStep = Step(now_ms)
+                self._fence(transactional_id, known, step)
+                yield step.ready()
+
+    def _fence(self, transactional_id: str, known: Transaction, step: TransactionStep) -> None:
+        """Aborts in the place of a client that must not go on."""
+        self._write(
+            transactional_id, fenced(known, step.now_ms), step, lambda _: self._send(transactional_id)
+        )
+        wrote = step.on_written
+        assert wrote is not None
+
+        def written(code: ErrorCode, now_ms: int) -> TransactionReady:
+            # A fence that was not written fences all the same; the next attempt is to write the same epoch.
+            if code is not ErrorCode.NONE:
+                self._failed_fences[transactional_id] = known.producer_epoch
+            return wrote(code, now_ms)
+
+        step.on_written = written
+
+    def _remove_expired(self, now_ms: int) -> Iterable[TransactionReady]:
+        self._timers.schedule(_REMOVE_EXPIRED, now_ms + self._config.remove_expired_interval_ms)
+        for transactional_id, known in tuple(self._transactions.items()):
+            idle_ms = now_ms - known.update_ms
+            if known.state in IDLE and idle_ms > self._config.id_expiration_ms:
+                if transactional_id in self._pending:
+                    continue
+                step: TransactionStep = Step(now_ms)
+                self._write(transactional_id, None, step)
+                yield step.ready()
+
+    # The log
+
+    def _write(
+        self,
+        transactional_id: str,
+        after: Transaction | None,
+        step: TransactionStep,
+        then: Callable[[int], TransactionReady] | None = None,
+    ) -> None:
+        """Appends the id's next state; nobody else may change it until that is committed or has failed."""
+        assert transactional_id not in self._pending, f"{transactional_id!r} has a change on its way"
+        before = self._transactions.get(transactional_id)
+        state = State.DEAD if after is None else after.state
+        legal = state is State.EMPTY if before is None else before.state in LEGAL_BEFORE[state]
+        assert legal, f"{transactional_id!r} cannot become {state.label} from {before}"
+        self._pending[transactional_id] = state
+
+        def written(code: ErrorCode, now_ms: int) -> TransactionReady:
+            del self._pending[transactional_id]
+            return then(now_ms) if then is not None and code is ErrorCode.NONE else Ready()
+
+        step.append(TransactionRecord(transactional_id, after), written)
+
+    def replay(
+        self, record: TransactionRecord, _log_offset: int = -1, _producer_id: int = NO_PRODUCER_ID
+    ) -> None:
+        """Takes in a committed record."""
+        if record.transaction is None:
+            self._transactions.pop(record.transactional_id, None)
+        else:
+            self._transactions[record.transactional_id] = record.transaction
+        self._failed_fences.pop(record.transactional_id, None)
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        raise AssertionError(f"a marker of producer {producer_id} in __transaction_state")
+
+    def start(self, now_ms: int) -> TransactionReady:
+        """The log has been replayed to its end: what was decided is carried out."""
+        self._timers.schedule(_ABORT_TIMED_OUT, now_ms + self._config.abort_timed_out_interval_ms)
+        self._timers.schedule(_REMOVE_EXPIRED, now_ms + self._config.remove_expired_interval_ms)
+        decided = [name for name, known in self._transactions.items() if known.state in PREPARED]
+        return Ready(sends=tuple(send for name in decided for send in self._send(name).sends))
+
+    def resign(self, _now_ms: int) -> TransactionReady:
+        """Another broker coordinates from now on. Nobody is parked here but those whose writes are on their way."""
+        return Ready()
+
+
+def _answer(token: Token, response: object) -> TransactionReady:
+    return Ready(replies=((token, response),))
+
+
+def init_refused(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+def _expected_epoch(request: InitProducerIdRequest) -> int | None:
+    """What the producer believes its epoch to be; None when it begins from nothing."""
+    return None if request.producer_id == NO_PRODUCER_ID else request.producer_epoch
+
+
+def _is_own(known: Transaction, request: InitProducerIdRequest) -> bool:
+    """KIP-360: whether the id a producer names is its own, or was before the epoch ran out."""
+    if request.producer_id in (NO_PRODUCER_ID, known.producer_id):
+        return True
+    return request.producer_id == known.previous_producer_id and request.producer_epoch >= EXHAUSTED_EPOCH
+
+
+def _rotates(known: Transaction, expected_epoch: int | None) -> bool:
+    """Whether the next epoch would be one that no client may have."""
+    if known.producer_epoch == MAX_EPOCH and expected_epoch == known.last_producer_epoch:
+        return True
+    return known.epoch_is_exhausted and expected_epoch in (None, known.producer_epoch)
+
+
+def _renewed(
+    before: Transaction | None, request: InitProducerIdRequest, fresh_producer_id: int | None, now_ms: int
+) -> Transaction | ErrorCode:
+    timeout_ms = request.transaction_timeout_ms
+    expected_epoch = _expected_epoch(request)
+    if before is None or _rotates(before, expected_epoch):
+        if fresh_producer_id is None:
+            return ErrorCode.CONCURRENT_TRANSACTIONS  # the id was freed meanwhile: ask again
+        if before is None:
+            return new_transactional_id(fresh_producer_id, timeout_ms, now_ms)
+        return with_new_producer_id(
+            before, fresh_producer_id, timeout_ms, now_ms, keep_last_epoch=expected_epoch is not None
+        )
+    after = with_next_epoch(before, expected_epoch, timeout_ms, now_ms)
+    return ErrorCode.PRODUCER_FENCED if after is None else after
+
+
+def _needs_next_id(known: Transaction, client_version: int) -> bool:
+    return client_version >= TV2 and known.epoch_is_exhausted
+
+
+def _end_response(code: ErrorCode, known: Transaction | None, client_version: int) -> EndTxnResponse:
+    """TV2 tells the client which producer id and epoch its next transaction has."""
+    if code is not ErrorCode.NONE or known is None or client_version < TV2:
+        return EndTxnResponse(error_code=code)
+    if known.next_producer_id != NO_PRODUCER_ID:
+        return EndTxnResponse(producer_id=known.next_producer_id, producer_epoch=0)
+    return EndTxnResponse(producer_id=known.producer_id, producer_epoch=known.producer_epoch)
