@@ -208,7 +208,9 @@ class Ledger:
 
     def _compare_partition(self, leader: LeaderPartition, history: History) -> None:
         log = leader.log
-        before, history.records, history.sequences = history.records, {}, {}
+        before = history.records
+        found: dict[int, Content] = {}
+        history.sequences = {}
         for header, records in _read(log, log.log_start_offset, log.log_end_offset):
             for record in records:
                 known = before.get(record.offset)
@@ -216,7 +218,7 @@ class Ledger:
                 assert known is None or known == content, (
                     f"{leader}: offset {record.offset} was {known!r} before the crash and is {content!r}"
                 )
-                history.records[record.offset] = content
+                found[record.offset] = content
                 if leader.topic == GROUP_TOPIC:
                     self._take_group_record(record, again=True)
                 if header.producer_id >= 0:
@@ -225,13 +227,16 @@ class Ledger:
                     assert sequence not in history.sequences, f"{leader}: {sequence} is there twice"
                     history.sequences[sequence] = record.offset
         history.end = log.high_watermark
-        if not self.losses:
-            lost = [offset for offset in before if offset not in history.records]
-            if log.config.compact:
-                lost = _not_superseded(lost, before)
-            assert not lost, (
-                f"{leader}: lost {lost[:5]} of {len(before)}; the log ends at {log.log_end_offset}"
-            )
+        if self.losses:
+            history.records = found
+            return
+        history.records = before | found
+        lost = [offset for offset in before if offset not in found]
+        if log.config.compact:
+            lost = _not_superseded(lost, before)
+        if log.config.retention_bytes >= 0:
+            lost = [offset for offset in lost if offset >= log.log_start_offset]
+        assert not lost, f"{leader}: lost {lost[:5]} of {len(before)}; the log ends at {log.log_end_offset}"
 
     def check_topics(self, broker: Broker) -> None:
         topics = broker.metadata.topics

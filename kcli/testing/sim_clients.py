@@ -19,7 +19,7 @@ from kcli.protocol.messages import fetch as f
 from kcli.protocol.messages import init_producer_id as ip
 from kcli.protocol.messages import list_offsets as lo
 from kcli.protocol.messages import produce as p
-from kcli.testing.invariants import Ledger, TopicPartition
+from kcli.testing.invariants import Content, Ledger, TopicPartition
 from kcli.testing.sim_cluster import BROKER_PORT, SimCluster
 
 # What a client survives; anything else is a failure of the simulation.
@@ -30,7 +30,11 @@ BACKOFF_S = 0.1
 IN_FLIGHT_MAX = 5
 ACKS_ALL = -1
 NO_OFFSET = -1
-LATEST = -1
+LATEST, EARLIEST = -1, -2
+# Few keys, so that compaction has something to do.
+KEYS = 5
+COMPACTED, RETAINED = "compacted", "retained"
+"""What the names of topics begin with whose old records go: by key, or by size."""
 # These pass by themselves.
 PASSING = frozenset(
     {
@@ -118,7 +122,7 @@ class Actor:
 class Batch:
     partition: TopicPartition
     sequence: int
-    values: list[bytes]
+    contents: list[Content]
     encoded: bytes
 
 
@@ -199,19 +203,25 @@ class Producer(Actor):
     def _make(self, partition: TopicPartition) -> Batch:
         count = self.rng.randint(1, 4)
         size = self.rng.choice((0, 10, 200, 200_000 if self._big and self.rng.random() < 0.1 else 3_000))
-        values = [f"{self.name} {self._made + nth} ".encode() + b"x" * size for nth in range(count)]
+        contents: list[Content] = [
+            (
+                f"key {self.rng.randrange(KEYS)}".encode(),
+                f"{self.name} {self._made + nth} ".encode() + b"x" * size,
+            )
+            for nth in range(count)
+        ]
         self._made += count
         sequence = self._sequences.get(partition, 0)
         self._sequences[partition] = sequence + count
         now_ms = self.world.cluster.node.clock.now_ms()
         encoded = encode_batch(
-            [Record(-1, now_ms, self.name.encode(), value) for value in values],
+            [Record(-1, now_ms, key, value) for key, value in contents],
             codec=self.rng.choice((Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD)),
             producer_id=self._producer_id,
             producer_epoch=0,
             base_sequence=sequence,
         )
-        return Batch(partition, sequence, values, encoded)
+        return Batch(partition, sequence, contents, encoded)
 
     def _send(self, link: Link, batch: Batch) -> asyncio.Task[Any]:
         topic, partition = batch.partition
@@ -234,10 +244,9 @@ class Producer(Actor):
         restarted = self.world.cluster.node.life != self._lives
         if code is ErrorCode.NONE or (code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER and restarted):
             self._unanswered.popleft()
-            self.acknowledged += len(batch.values)
+            self.acknowledged += len(batch.contents)
             if answer.base_offset != NO_OFFSET and code is ErrorCode.NONE:
-                for offset, value in enumerate(batch.values, answer.base_offset):
-                    content = (self.name.encode(), value)
+                for offset, content in enumerate(batch.contents, answer.base_offset):
                     self.world.ledger.acknowledged(batch.partition, offset, content, losses=link.losses)
             return True
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
@@ -305,10 +314,8 @@ class Consumer(Actor):
                 position = self.positions[partition]
                 self.positions[partition] = read_into(self.world.ledger, partition, position, data, link)
             elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                assert self.world.ledger.losses, (
-                    f"{self.name}: {partition} ends before {self.positions[partition]}"
-                )
-                self.positions[partition] = await latest_offset(link, partition)
+                position = self.positions[partition]
+                self.positions[partition] = await reset_offset(self.world.ledger, link, partition, position)
             else:
                 assert code in PASSING, f"{self.name}: fetch of {partition} failed with {code!r}"
                 await self.pause(0.0, BACKOFF_S)
@@ -365,7 +372,7 @@ def read_into(
         for record in read_records(data.records or b"", at):
             if record.offset < position:
                 continue
-            assert record.offset == position or ledger.losses, (
+            assert record.offset == position or ledger.losses or partition[0].startswith(COMPACTED), (
                 f"{partition}: read {record.offset} after {position - 1}"
             )
             ledger.acknowledged(partition, record.offset, (record.key, record.value), losses=link.losses)
@@ -373,16 +380,19 @@ def read_into(
     return position
 
 
-async def latest_offset(link: Link, partition: TopicPartition) -> int:
-    """Where the partition ends now; 0 while nobody can say."""
+async def reset_offset(ledger: Ledger, link: Link, partition: TopicPartition, position: int) -> int:
+    """From where to go on when `position` is out of range, which it may be only where records are lost or deleted."""
+    assert ledger.losses or partition[0].startswith(RETAINED), f"{partition}: {position} is out of range"
+    earliest = await _listed_offset(link, partition, EARLIEST)
+    return earliest if position < earliest else await _listed_offset(link, partition, LATEST)
+
+
+async def _listed_offset(link: Link, partition: TopicPartition, timestamp: int) -> int:
+    """0 while nobody can say."""
     topic, index = partition
+    wanted = lo.ListOffsetsPartition(partition_index=index, timestamp=timestamp)
     request = lo.ListOffsetsRequest(
-        replica_id=-1,
-        topics=(
-            lo.ListOffsetsTopic(
-                name=topic, partitions=(lo.ListOffsetsPartition(partition_index=index, timestamp=LATEST),)
-            ),
-        ),
+        replica_id=-1, topics=(lo.ListOffsetsTopic(name=topic, partitions=(wanted,)),)
     )
     response = await link.ask(request, ApiKey.LIST_OFFSETS)
     (answer,) = response.topics[0].partitions

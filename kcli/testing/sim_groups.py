@@ -30,9 +30,9 @@ from kcli.testing.sim_clients import (
     Link,
     World,
     fetch_request,
-    latest_offset,
     partitions_of,
     read_into,
+    reset_offset,
 )
 
 SESSION_TIMEOUT_MS = 6_000
@@ -252,10 +252,8 @@ class Member(Actor):
         )
         for partition, data in partitions_of(response, self.world.topic_ids):
             if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                assert self.world.ledger.losses, (
-                    f"{self.name}: {partition} ends before {self.owned[partition]}"
-                )
-                self.owned[partition] = await latest_offset(link, partition)
+                position = self.owned[partition]
+                self.owned[partition] = await reset_offset(self.world.ledger, link, partition, position)
             elif data.error_code is ErrorCode.NONE:
                 self.owned[partition] = read_into(
                     self.world.ledger, partition, self.owned[partition], data, link

@@ -101,10 +101,11 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # --- what happened
 
-    def note(self, text: str) -> None:
-        """One line of the trace; two runs of a seed must have the same."""
+    def note(self, text: str, *, keep: bool = True) -> None:
+        """One line of the trace; two runs of a seed must have the same. `keep`: it is shown when the run fails."""
         line = f"{self._now:.6f} {text}"
-        self.notes.append(line)
+        if keep:
+            self.notes.append(line)
         self._trace.update(line.encode())
 
     @property

@@ -376,7 +376,7 @@ class SimTransport(asyncio.Transport):
             cast(asyncio.Protocol, protocol).data_received(piece)
 
     def _note_read(self, size: int) -> None:
-        self._loop.note(f"{self.name} {'client' if self.is_client else 'server'} reads {size}")
+        self._loop.note(f"{self.name} {'client' if self.is_client else 'server'} reads {size}", keep=False)
 
     # --- the end
 

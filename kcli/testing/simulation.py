@@ -23,7 +23,7 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
 )
 from kcli.testing.invariants import Ledger
-from kcli.testing.sim_clients import Consumer, Producer, World, eventually
+from kcli.testing.sim_clients import COMPACTED, RETAINED, Consumer, Producer, World, eventually
 from kcli.testing.sim_cluster import BROKER_PORT, SimCluster
 from kcli.testing.sim_groups import Member
 from kcli.testing.sim_loop import SimLoop, simulate
@@ -45,7 +45,7 @@ class Settings:
     overrides: dict[str, str]
     topics: dict[str, int]
     """Topic -> number of partitions."""
-    topic_configs: dict[str, str]
+    topic_configs: dict[str, dict[str, str]]
     producers: int
     consumers: int
     members: int
@@ -57,6 +57,8 @@ class Settings:
             return rng.choice(values)
 
         durable = rng.random() < 0.5
+        kinds = [rng.choice(("plain", "plain", COMPACTED, RETAINED)) for _ in range(rng.randint(1, 3))]
+        topics = [f"{kind}-{nth}" for nth, kind in enumerate(kinds)]
         segment_bytes = rng.choice((20_000, 100_000, 2_000_000))
         overrides = {
             "log.dirs": either("/data", "/data", "/data,/more"),
@@ -73,6 +75,10 @@ class Settings:
             "metadata.log.max.record.bytes.between.snapshots": either("1", "2000", "20971520"),
             "metadata.max.idle.interval.ms": either("0", "500"),
             "connections.max.idle.ms": either("3000", "600000"),
+            "log.cleaner.backoff.ms": either("100", "15000"),
+            "log.cleaner.threads": either("1", "2"),
+            "log.retention.check.interval.ms": either("300", "300000"),
+            "log.segment.delete.delay.ms": either("0", "1000", "60000"),
             "max.incremental.fetch.session.cache.slots": either("1", "1000"),
         }
         if durable:
@@ -86,16 +92,26 @@ class Settings:
                 cut_chance=rng.choice((0.0, 0.2, 0.8)),
             ),
             overrides=overrides,
-            topics={f"t{nth}": rng.randint(1, 3) for nth in range(rng.randint(1, 3))},
-            topic_configs={
-                "internal.segment.bytes": str(segment_bytes),
-                "compression.type": either("producer", "producer", "lz4", "uncompressed"),
-            },
+            topics={name: rng.randint(1, 3) for name in topics},
+            topic_configs={name: _topic_config(name, segment_bytes, rng) for name in topics},
             producers=rng.randint(1, 3),
             consumers=rng.randint(0, 2),
             members=rng.randint(0, 4),
             big_batches=segment_bytes > BIG_BATCH_BYTES and rng.random() < 0.3,
         )
+
+
+def _topic_config(name: str, segment_bytes: int, rng: random.Random) -> dict[str, str]:
+    config = {
+        "internal.segment.bytes": str(segment_bytes),
+        "compression.type": rng.choice(("producer", "producer", "lz4", "uncompressed")),
+    }
+    if name.startswith(COMPACTED):
+        config["cleanup.policy"] = "compact"
+        config["min.cleanable.dirty.ratio"] = rng.choice(("0.0", "0.3"))
+    elif name.startswith(RETAINED):
+        config["retention.bytes"] = "40000"
+    return config
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +190,7 @@ class Story:
     async def _make_topics(self) -> None:
         async with self._admin() as admin:
             new = [
-                NewTopic(name=name, partitions=partitions, configs=self.settings.topic_configs)
+                NewTopic(name=name, partitions=partitions, configs=self.settings.topic_configs[name])
                 for name, partitions in self.settings.topics.items()
             ]
             await admin.create_topics(new)
@@ -316,7 +332,7 @@ class Story:
         everything = [
             (topic, index) for topic, count in self.settings.topics.items() for index in range(count)
         ]
-        return sorted(owned) == everything and all(
+        return sorted(owned) == sorted(everything) and all(
             self.ledger.committed_offset(GROUP, each) >= self.ledger.end(each) for each in everything
         )
 
