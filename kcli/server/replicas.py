@@ -30,6 +30,7 @@ from kcli.replica.leader import CommitQueue, LeaderState
 from kcli.replica.parked import ParkedFetch
 from kcli.storage.directory import CLUSTER_METADATA_TOPIC, LogDirectory
 from kcli.storage.log import AppendOrigin, AppendResult, PartitionLog
+from kcli.storage.producer_state import Verification
 from kcli.storage.store import LogStore
 
 _log = logging.getLogger("kcli.server.ReplicaManager")
@@ -71,7 +72,16 @@ class LeaderPartition:
             f"The leader epoch {known_epoch} of {self} is newer than the current {self.state.leader_epoch}"
         )
 
-    def append(self, records: Buffer, *, acks: int, origin: AppendOrigin, now_ms: int) -> AppendResult:
+    def append(
+        self,
+        records: Buffer,
+        *,
+        acks: int,
+        origin: AppendOrigin,
+        now_ms: int,
+        transaction_version: int = 0,
+        verification: Verification | None = None,
+    ) -> AppendResult:
         """Writes to the log and commits what may be committed at once. Raises KafkaError."""
         if acks == ACKS_ALL and not self.state.has_enough_replicas:
             raise NotEnoughReplicasException(
@@ -80,13 +90,35 @@ class LeaderPartition:
             )
         try:
             result = self.log.append(
-                records, leader_epoch=self.state.leader_epoch, origin=origin, now_ms=now_ms
+                records,
+                leader_epoch=self.state.leader_epoch,
+                origin=origin,
+                now_ms=now_ms,
+                transaction_version=transaction_version,
+                verification=verification,
             )
         except StorageError as error:
             raise KafkaStorageException(f"Append to {self} failed: {error}") from error
         if not result.duplicate:
             self._advance(result.size_bytes)
         return result
+
+    def append_marker(self, batch: Buffer, *, now_ms: int, transaction_version: int) -> AppendResult:
+        """Ends a producer's transaction here. Raises KafkaError."""
+        result = self.append(
+            batch,
+            acks=ACKS_ALL,
+            origin=AppendOrigin.COORDINATOR,
+            now_ms=now_ms,
+            transaction_version=transaction_version,
+        )
+        # Committed readers may now see everything of the transaction, which no count of bytes foretold.
+        self._wake_committed_readers()
+        return result
+
+    def _wake_committed_readers(self) -> None:
+        for parked in list(self.parked_fetches):
+            parked.appended(parked.min_bytes)
 
     def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
         self.state.follower_fetched(replica, log_start_offset=log_start_offset, log_end_offset=log_end_offset)

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kcli.coordinator.runtime import Ready
 from kcli.errors import ErrorCode, KafkaError, error_for
-from kcli.protocol.batch import Record, encode_batch
+from kcli.protocol.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record, encode_batch
 from kcli.protocol.compression import Codec
 from kcli.storage.log import AppendOrigin
+from kcli.storage.producer_state import Verification
 
 if TYPE_CHECKING:
     from kcli.server.replicas import LeaderPartition
@@ -42,7 +43,10 @@ class Shard(Protocol[RecordT]):
     @property
     def next_deadline_ms(self) -> int | None: ...
     def tick(self, now_ms: int) -> Sequence[Ready[RecordT]]: ...
-    def replay(self, record: RecordT, log_offset: int) -> None: ...
+    def replay(self, record: RecordT, log_offset: int, producer_id: int, /) -> None: ...
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None: ...
+    def start(self, now_ms: int) -> Ready[RecordT]: ...
+    def resign(self, now_ms: int) -> Ready[RecordT]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +56,43 @@ class RunnerSettings:
     """`offsets.commit.timeout.ms`: how long callers wait for the other replicas."""
     max_batch_bytes: int
     codec: Codec = Codec.NONE
+    base_sequence: int = 0
+    """Kafka leaves the sequence of a batch without a producer at 0 in `__consumer_offsets`, at -1 in other topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The control batch that ends a producer's transaction, ready to be appended."""
+
+    batch: bytes
+    producer_id: int
+    committed: bool
+    transaction_version: int
 
 
 @dataclass(slots=True)
 class _Write(Generic[RecordT]):
-    """One `Ready` on its way to the log: its records, encoded, and from where they were appended."""
+    """One `Ready` on its way to the log: its records, encoded, and from where they were appended; or a marker."""
 
     ready: Ready[RecordT]
     records: list[Record]
     size_bytes: int
     offsets: list[int]
+    marker: Marker | None = None
     failure: ErrorCode = ErrorCode.NONE
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it must have a batch of its own."""
+        return self.marker is not None or self.ready.producer is not None
+
+
+def _nothing_to_send(send: object) -> None:
+    raise AssertionError(f"this shard has nobody to send {send} to")
 
 
 class ShardRunner(Generic[RecordT, ShardT]):
-    """`write_error` translates an error of the log into what callers hear."""
+    """`write_error` translates an error of the log into what callers hear; `send` takes the `sends` of a Ready."""
 
     def __init__(
         self,
@@ -77,7 +103,9 @@ class ShardRunner(Generic[RecordT, ShardT]):
         encode: Callable[[RecordT], tuple[bytes, bytes | None]],
         write_error: Callable[[ErrorCode], ErrorCode],
         now_ms: Callable[[], int],
+        send: Callable[[object], None] = _nothing_to_send,
     ) -> None:
+        self._send = send
         self.shard = shard
         self.partition = partition
         self._settings = settings
@@ -106,7 +134,7 @@ class ShardRunner(Generic[RecordT, ShardT]):
 
     def take(self, ready: Ready[RecordT]) -> None:
         if not ready.records:
-            _answer(ready)
+            self._deliver(ready)
             return
         now_ms = self._now_ms()
         records = []
@@ -115,11 +143,23 @@ class ShardRunner(Generic[RecordT, ShardT]):
             key, value = self._encode(record)
             records.append(Record(-1, now_ms, key, value))
             size_bytes += len(key) + RECORD_OVERHEAD_BYTES + (0 if value is None else len(value))
-        if self._gathered and self._gathered_bytes + size_bytes > self._settings.max_batch_bytes:
+        self._gather(_Write(ready, records, size_bytes, []))
+
+    def end_transaction(self, marker: Marker) -> asyncio.Future[object]:
+        """Appends a marker behind what was gathered; done when it is committed and the shard has heard of it."""
+        token: asyncio.Future[object] = self._loop.create_future()
+        self._gather(_Write(Ready(replies=((token, None),)), [], len(marker.batch), [], marker))
+        return token
+
+    def _gather(self, write: _Write[RecordT]) -> None:
+        too_large = self._gathered_bytes + write.size_bytes > self._settings.max_batch_bytes
+        if self._gathered and (write.is_alone or too_large):
             self._flush()
-        self._gathered.append(_Write(ready, records, size_bytes, []))
-        self._gathered_bytes += size_bytes
-        if self._flush_handle is None:
+        self._gathered.append(write)
+        self._gathered_bytes += write.size_bytes
+        if write.is_alone:
+            self._flush()
+        elif self._flush_handle is None:
             self._schedule_flush()
 
     def when_written(self) -> asyncio.Future[None] | None:
@@ -166,6 +206,12 @@ class ShardRunner(Generic[RecordT, ShardT]):
 
     def _append(self, writes: list[_Write[RecordT]]) -> int:
         """Appends as one batch, or as several where one would be too large; the offset after the last record."""
+        marker = writes[0].marker
+        if marker is not None:
+            result = self.partition.append_marker(
+                marker.batch, now_ms=self._now_ms(), transaction_version=marker.transaction_version
+            )
+            return result.last_offset + 1
         limit = self._settings.max_batch_bytes
         if sum(write.size_bytes for write in writes) <= limit:
             return self._append_batch([(write, record) for write in writes for record in write.records])
@@ -182,10 +228,23 @@ class ShardRunner(Generic[RecordT, ShardT]):
         return self._append_batch(chunk)
 
     def _append_batch(self, chunk: list[tuple[_Write[RecordT], Record]]) -> int:
-        # Kafka's builder leaves the sequence of a batch without a producer at 0, not at -1: so do we, byte for byte.
-        batch = encode_batch((record for _, record in chunk), codec=self._settings.codec, base_sequence=0)
+        producer = chunk[0][0].ready.producer
+        batch = encode_batch(
+            (record for _, record in chunk),
+            codec=self._settings.codec,
+            base_sequence=self._settings.base_sequence if producer is None else 0,
+            producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
+            producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch,
+            transactional=producer is not None,
+        )
+        guard = None if producer is None else producer.guard
+        assert guard is None or isinstance(guard, Verification)
         result = self.partition.append(
-            batch, acks=ACKS_ALL, origin=AppendOrigin.COORDINATOR, now_ms=self._now_ms()
+            batch,
+            acks=ACKS_ALL,
+            origin=AppendOrigin.COORDINATOR,
+            now_ms=self._now_ms(),
+            verification=guard,
         )
         for offset, (write, _) in enumerate(chunk, result.base_offset):
             write.offsets.append(offset)
@@ -211,11 +270,10 @@ class ShardRunner(Generic[RecordT, ShardT]):
     def _finish(self, writes: list[_Write[RecordT]], code: ErrorCode) -> None:
         for write in writes:
             if code is ErrorCode.NONE:
-                for record, offset in zip(write.ready.records, write.offsets, strict=True):
-                    self.shard.replay(record, offset)
+                self._replay(write)
                 if write.failure is ErrorCode.NONE:
                     self._continue(write, code)
-                    _answer(write.ready)
+                    self._deliver(write.ready)
             else:
                 self._fail(write, code)
         if not self._gathered and not self._in_flight:
@@ -224,6 +282,20 @@ class ShardRunner(Generic[RecordT, ShardT]):
                 if not barrier.done():
                     barrier.set_result(None)
         self.wake_in_time()
+
+    def _replay(self, write: _Write[RecordT]) -> None:
+        if write.marker is not None:
+            self.shard.end_transaction(write.marker.producer_id, committed=write.marker.committed)
+            return
+        producer = write.ready.producer
+        producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
+        for record, offset in zip(write.ready.records, write.offsets, strict=True):
+            self.shard.replay(record, offset, producer_id)
+
+    def _deliver(self, ready: Ready[RecordT]) -> None:
+        _answer(ready)
+        for send in ready.sends:
+            self._send(send)
 
     def _fail(self, write: _Write[RecordT], code: ErrorCode) -> None:
         if write.failure is not ErrorCode.NONE:

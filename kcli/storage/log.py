@@ -29,7 +29,7 @@ from kcli.runtime.disk import Buffer
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.index import TimestampOffset
 from kcli.storage.leader_epochs import NO_EPOCH, LeaderEpochCache
-from kcli.storage.producer_state import ProducerEntry, ProducerState, read_marker
+from kcli.storage.producer_state import ProducerEntry, ProducerState, Verification, read_marker
 from kcli.storage.replay import replay
 from kcli.storage.retention import deletable_count
 from kcli.storage.segment import Segment
@@ -145,15 +145,17 @@ class PartitionLog:
         origin: AppendOrigin,
         now_ms: int,
         transaction_version: int = 0,
+        verification: Verification | None = None,
     ) -> AppendResult:
         """Writes batches at the end of the log. Raises KafkaError when they are refused, StorageError on a bad disk.
 
         `records` may be patched in place when it is writable. A commit or abort marker comes from a COORDINATOR;
-        `transaction_version` says by which rules its epoch is checked.
+        `transaction_version` says by which rules its epoch is checked. A transactional batch is held to its
+        `verification`; without one whoever appends vouches for it.
         """
         self.directory.check()
         if origin is AppendOrigin.CLIENT:
-            return self._append_client(records, leader_epoch, now_ms)
+            return self._append_client(records, leader_epoch, now_ms, verification)
         if origin is AppendOrigin.REPLICATION:
             return self._append_replicated(records, now_ms)
         batches = []
@@ -161,6 +163,10 @@ class PartitionLog:
         for header, batch in split_batches(records):
             if header.is_control and header.has_producer_id and (marker := read_marker(batch)) is not None:
                 self.producers.check_marker(header, marker, transaction_version)
+            elif header.is_transactional and origin is AppendOrigin.COORDINATOR:
+                self.producers.check_epoch(header)
+                if verification is not None:
+                    self.producers.check_verified(header, verification)
             placed = place(batch, header, self.config, next_offset, leader_epoch, now_ms)
             batches.append(placed)
             next_offset += placed.header.last_offset_delta + 1
@@ -168,7 +174,9 @@ class PartitionLog:
             raise InvalidRecordException(f"Append to {self._topic_partition} holds no record batch")
         return self._write(batches, leader_epoch, now_ms)
 
-    def _append_client(self, records: Buffer, leader_epoch: int, now_ms: int) -> AppendResult:
+    def _append_client(
+        self, records: Buffer, leader_epoch: int, now_ms: int, verification: Verification | None
+    ) -> AppendResult:
         header = check_client_batch(records, self.config, now_ms, self._topic_partition)
         if header.producer_id >= 0:
             written = self.producers.duplicate_of(header)
@@ -183,6 +191,8 @@ class PartitionLog:
                     0,
                     duplicate=True,
                 )
+            if verification is not None and header.is_transactional:
+                self.producers.check_verified(header, verification)
             self.producers.check(header)
         placed = place(records, header, self.config, self.log_end_offset, leader_epoch, now_ms)
         return self._write((placed,), leader_epoch, now_ms)

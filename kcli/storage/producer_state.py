@@ -87,6 +87,24 @@ class ProducerEntry:
         )
 
 
+@dataclass(slots=True, eq=False)
+class Verification:
+    """A producer whose transaction the coordinator is asked about before its first batch here (KIP-890).
+
+    A batch that comes with it may begin the transaction for as long as the log remembers it: a marker that is written
+    meanwhile makes the log forget it, and the straggler is refused.
+    """
+
+    epoch: int
+    lowest_sequence: int
+    from_zero: bool  # TV2: a producer that is not known here begins at sequence 0
+    timestamp_ms: int
+
+
+ALREADY_OPEN = Verification(-1, 0, False, 0)
+"""For a batch of a transaction that was open in the log when it came: good only while it stays open."""
+
+
 @dataclass(frozen=True, slots=True)
 class Marker:
     """The end of a transaction, as its control record says."""
@@ -130,6 +148,7 @@ class ProducerState:
         self.last_snapshot_offset = 0
         # Kafka's table of producers never shrinks; its size decides the order of entries in a snapshot.
         self._most_producers = 0
+        self._verifications: dict[int, Verification] = {}
         self._ongoing: dict[int, OpenTransaction] = {}  # by first offset, ascending
         self._unreplicated: dict[
             int, OpenTransaction
@@ -153,11 +172,7 @@ class ProducerState:
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
-        if header.producer_epoch < entry.epoch:
-            raise InvalidProducerEpochException(
-                f"Epoch of producer {header.producer_id} at offset {self.end_offset} in {self._topic_partition} "
-                f"is {header.producer_epoch}, which is smaller than the last seen epoch {entry.epoch}"
-            )
+        self.check_epoch(header)
         if header.producer_epoch > entry.epoch:
             if header.base_sequence != 0:
                 raise self._out_of_order(header, entry, "new epoch must start at sequence 0")
@@ -199,6 +214,53 @@ class ProducerState:
                 f"{entry.coordinator_epoch} (current)"
             )
 
+    def verification(
+        self, producer_id: int, epoch: int, base_sequence: int, *, from_zero: bool, now_ms: int
+    ) -> Verification:
+        """What must come with a transactional batch; ALREADY_OPEN where the coordinator need not be asked."""
+        if self._is_open(producer_id, epoch):
+            return ALREADY_OPEN
+        known = self._verifications.get(producer_id)
+        if known is None:
+            known = Verification(epoch, base_sequence, from_zero, now_ms)
+            self._verifications[producer_id] = known
+        elif epoch > known.epoch:
+            known.epoch, known.lowest_sequence = epoch, base_sequence
+        elif epoch == known.epoch:
+            known.lowest_sequence = min(known.lowest_sequence, base_sequence)
+        return known
+
+    def check_verified(self, header: BatchHeader, verification: Verification) -> None:
+        """Raises when a transactional batch would begin a transaction that the coordinator may have ended."""
+        producer_id = header.producer_id
+        if self._is_open(producer_id, header.producer_epoch):
+            return
+        if self._verifications.get(producer_id) is not verification:
+            raise InvalidTxnStateException(
+                f"Record was not part of an ongoing transaction of producer {producer_id} in {self._topic_partition}"
+            )
+        later = header.base_sequence > verification.lowest_sequence
+        skips = producer_id not in self.producers and verification.from_zero and header.base_sequence != 0
+        if (later and header.producer_epoch == verification.epoch) or skips:
+            raise OutOfOrderSequenceException(
+                f"Out of order sequence number for producer {producer_id} at offset {self.end_offset} in partition "
+                f"{self._topic_partition}: {header.base_sequence} (incoming seq. number), "
+                f"{verification.lowest_sequence} (earliest seen sequence)"
+            )
+
+    def _is_open(self, producer_id: int, epoch: int) -> bool:
+        entry = self.producers.get(producer_id)
+        return entry is not None and entry.epoch == epoch and entry.current_txn_first_offset is not None
+
+    def check_epoch(self, header: BatchHeader) -> None:
+        """Raises when a newer incarnation of the producer has written here."""
+        entry = self.producers.get(header.producer_id)
+        if entry is not None and header.producer_epoch < entry.epoch:
+            raise InvalidProducerEpochException(
+                f"Epoch of producer {header.producer_id} at offset {self.end_offset} in {self._topic_partition} "
+                f"is {header.producer_epoch}, which is smaller than the last seen epoch {entry.epoch}"
+            )
+
     # --- taking in what is in the log
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
@@ -216,10 +278,12 @@ class ProducerState:
         entry.last_timestamp_ms = header.max_timestamp_ms
         if header.is_transactional and entry.current_txn_first_offset is None:
             entry.current_txn_first_offset = base_offset
+            self._verifications.pop(header.producer_id, None)
             self._ongoing[base_offset] = OpenTransaction(header.producer_id, base_offset)
 
     def update_marker(self, header: BatchHeader, offset: int, marker: Marker) -> AbortedTransaction | None:
         """A marker has been written at `offset`; returns what an abort adds to the transaction index."""
+        self._verifications.pop(header.producer_id, None)
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self._add(ProducerEntry(header.producer_id, header.producer_epoch))
@@ -269,6 +333,9 @@ class ProducerState:
         expired = [entry.producer_id for entry in self.producers.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self.producers[producer_id]
+        for producer_id, verification in list(self._verifications.items()):
+            if now_ms - verification.timestamp_ms >= self.expiration_ms:
+                del self._verifications[producer_id]
         return len(expired)
 
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
@@ -277,6 +344,7 @@ class ProducerState:
 
     def clear(self) -> None:
         self.producers.clear()
+        self._verifications.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
         self.end_offset = 0
