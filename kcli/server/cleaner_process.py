@@ -57,6 +57,12 @@ class CleanerProcess:
             if not is_done:
                 self._end()  # it works on for a pass that was given up
 
+    @property
+    def pid(self) -> int | None:
+        """None while there is no process."""
+        process = self._process
+        return None if process is None else process.pid
+
     def stop(self) -> None:
         with self._guard:
             self._is_stopped = True

@@ -12,7 +12,14 @@ from collections.abc import Callable, Generator, Iterator
 import numpy as np
 
 from kcli.errors import CorruptRecordError
-from kcli.protocol.batch import LENGTH_OVERHEAD, PREFIX_SIZE, iter_batches, read_header, read_records
+from kcli.protocol.batch import (
+    LENGTH_OVERHEAD,
+    PREFIX_SIZE,
+    crc_is_valid,
+    iter_batches,
+    read_header,
+    read_records,
+)
 from kcli.protocol.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders, read_headers
 from kcli.protocol.columns import Depth, Spans, walks
 from kcli.runtime.disk import Disk
@@ -276,6 +283,11 @@ class CleaningPass:
                     if at > begin:
                         yield read_headers(chunk[begin:at], self._plan.topic_partition)
                     begin = at + header.size_bytes
+                    if not crc_is_valid(chunk, at, header):
+                        raise CorruptRecordError(
+                            f"the message at offset {header.base_offset} of {self._plan.topic_partition} "
+                            f"(magic {header.magic}) has a wrong CRC"
+                        )
                     yield chunk[at:begin]
             if begin < len(chunk):
                 yield read_headers(chunk[begin:] if begin else chunk, self._plan.topic_partition)

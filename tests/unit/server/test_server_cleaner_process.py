@@ -1,0 +1,107 @@
+"""The cleaner's process: plans in, events out, and an end to both."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kcli.errors import CorruptRecordError
+from kcli.protocol.batch import Record, encode_batch
+from kcli.server.cleaner_process import CleanerProcess
+from kcli.storage.cleaner import DEFAULT_LIMITS, CleaningStopped
+from kcli.storage.cleaner_plan import CleanedSegment, CleaningDone, CleaningPlan, SourceSegment
+
+NOW_MS = 1_800_000_000_000
+SIZES_OF_ONE = {".log": 70, ".index": 0, ".timeindex": 12}
+
+
+@pytest.fixture
+def process() -> Iterator[CleanerProcess]:
+    process = CleanerProcess()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> CleaningPlan:
+    batches = [
+        encode_batch([Record(-1, NOW_MS, b"k", b"%d" % nth, (), -1)], base_offset=nth, leader_epoch=0)
+        for nth in range(2)
+    ]
+    (tmp_path / "00000000000000000000.log").write_bytes(b"".join(batches))
+    return CleaningPlan(
+        topic_partition="t-0",
+        path=str(tmp_path),
+        segments=(SourceSegment(0, sum(map(len, batches)), 0, 0),),
+        first_dirty_offset=0,
+        first_dirty_position=0,
+        upper_bound_offset=2,
+        aborted=(),
+        last_records=(),
+        now_ms=NOW_MS,
+        delete_retention_ms=1000,
+        segment_size_bytes=1 << 20,
+        segment_index_bytes=1 << 20,
+        index_interval_bytes=4096,
+    )
+
+
+def test_passes_one_after_another(process: CleanerProcess, plan: CleaningPlan) -> None:
+    for _ in range(2):
+        cleaned, done = process.run_pass(plan, DEFAULT_LIMITS)
+        assert cleaned == CleanedSegment((0,), SIZES_OF_ONE)
+        assert isinstance(done, CleaningDone)
+        assert (done.end_offset, done.records_read, done.records_kept) == (2, 2, 1)
+    assert (Path(plan.path) / "00000000000000000000.log.cleaned").stat().st_size == 70
+
+
+def test_a_log_that_is_corrupt(process: CleanerProcess, plan: CleaningPlan) -> None:
+    with (Path(plan.path) / "00000000000000000000.log").open("r+b") as file:
+        file.seek(65)
+        file.write(b"\xff")
+    with pytest.raises(CorruptRecordError, match="the batch at offset 0 of t-0"):
+        list(process.run_pass(plan, DEFAULT_LIMITS))
+    (Path(plan.path) / "00000000000000000000.log").unlink()
+    with pytest.raises(OSError, match="No such file"):
+        list(process.run_pass(plan, DEFAULT_LIMITS))
+
+
+def test_a_pass_that_is_given_up(process: CleanerProcess, plan: CleaningPlan) -> None:
+    """What it would still send is for nobody: the next pass has a process of its own."""
+    events = process.run_pass(plan, DEFAULT_LIMITS)
+    assert isinstance(next(events), CleanedSegment)
+    events.close()
+    assert len(list(process.run_pass(plan, DEFAULT_LIMITS))) == 2
+
+
+def test_stopped_in_the_middle(process: CleanerProcess, plan: CleaningPlan) -> None:
+    slow = replace(DEFAULT_LIMITS, bytes_per_second=1)
+    stopper = threading.Timer(0.5, process.stop)
+    stopper.start()
+    began = time.monotonic()
+    with pytest.raises(CleaningStopped):
+        list(process.run_pass(plan, slow))
+    assert time.monotonic() - began < 20
+    with pytest.raises(CleaningStopped):
+        list(process.run_pass(plan, DEFAULT_LIMITS))
+    stopper.join()
+
+
+def test_a_process_that_dies(process: CleanerProcess, plan: CleaningPlan) -> None:
+    list(process.run_pass(plan, DEFAULT_LIMITS))
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    with pytest.raises(CorruptRecordError, match="has ended with code -9"):
+        list(process.run_pass(plan, DEFAULT_LIMITS))
+    assert len(list(process.run_pass(plan, DEFAULT_LIMITS))) == 2
+
+
+def test_nothing_runs_before_the_first_pass(process: CleanerProcess) -> None:
+    assert process.pid is None
