@@ -38,6 +38,7 @@ class SimNode:
         self._rng = rng
         self._process: SimProcess | None = None
         self._start: asyncio.Task[None] | None = None
+        self._guard: asyncio.Task[None] | None = None
 
     @property
     def properties(self) -> dict[str, str]:
@@ -64,7 +65,10 @@ class SimNode:
         return self.broker is not None
 
     async def start(self, patience_s: float | None = None) -> bool:
-        """Starts the broker; False when it is not ready after `patience_s` (then it goes on starting)."""
+        """Starts the broker; False when it is not ready after `patience_s` (then it goes on starting).
+
+        Raises what Broker raises when it cannot start.
+        """
         if self._start is None:
             self.life += 1
             self._loop.note(f"{self.name} starts its life {self.life}")
@@ -89,6 +93,14 @@ class SimNode:
         await broker.start()
         self._loop.note(f"{self.name} is ready")
         self.broker = broker
+        self._guard = asyncio.get_running_loop().create_task(self._stop_when_halted(broker))
+
+    async def _stop_when_halted(self, broker: Broker) -> None:
+        """As a node's main program does: without its disk it ends."""
+        reason = await broker.halted
+        self._loop.note(f"{self.name} halts: {reason}")
+        self.broker = None
+        await broker.stop(clean=False)
 
     async def stop(self) -> None:
         """A clean stop, as SIGTERM asks for."""
@@ -137,26 +149,27 @@ class SimCluster:
         self.rng = random.Random(seed)
         self.network = SimNetwork(loop, self.rng, weather)
         self.node = SimNode(self.network, self.rng, 1, overrides or {})
-        self._ear = _Ear(loop)
+        self.ear = Ear(loop)
 
     async def __aenter__(self) -> SimCluster:
-        logging.getLogger("kcli").addHandler(self._ear)
+        logging.getLogger("kcli").addHandler(self.ear)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.node.kill()
-        logging.getLogger("kcli").removeHandler(self._ear)
+        logging.getLogger("kcli").removeHandler(self.ear)
 
 
-class _Ear(logging.Handler):
-    """Makes an error that a broker logs an error of the simulation."""
+class Ear(logging.Handler):
+    """Makes an error that a broker logs an error of the simulation, unless its disk was told to fail (`tolerates`)."""
 
     def __init__(self, loop: SimLoop) -> None:
         super().__init__(logging.ERROR)
+        self.tolerates = False
         self._loop = loop
         self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
         process = SimProcess.current()
-        if process is None or process.alive:
+        if not self.tolerates and (process is None or process.alive):
             self._loop.problems.append(f"{self._loop.time():.6f} {self.format(record)}")
