@@ -55,7 +55,9 @@ _ASSIGNORS = {
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
 _HOST_PORT = re.compile(r"^(?:[a-zA-Z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:\s,]+):(\d{1,5})$")
 
-# librdkafka repeats connection failures for every address and retry; its numbers are syslog levels.
+# librdkafka tells every failed attempt to connect, some twenty a second; Java's back-off lets one a second through.
+REPEAT_S = 1.0
+_ELAPSED = re.compile(r"\(after \d+ms in state \w+.*?\)")
 _FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (kcli.rdkafka)"
 
 
@@ -138,6 +140,23 @@ def start(make: Callable[[dict[str, object]], object], config: dict[str, object]
         raise CommandError(f"Failed to construct kafka client: {error.args[0].str()}") from None
 
 
+class Repeats(logging.Filter):
+    """Lets a line through once in REPEAT_S, whatever time its attempt took."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        line = _ELAPSED.sub("", record.getMessage())
+        if record.created - self._told.get(line, 0.0) < REPEAT_S:
+            return False
+        # What is older no longer holds anything back: the memory of a tool that runs for weeks stays small.
+        self._told = {old: told for old, told in self._told.items() if record.created - told < REPEAT_S}
+        self._told[line] = record.created
+        return True
+
+
 def logger() -> logging.Logger:
     """librdkafka's log on stderr in the pattern of Kafka's tools; only warnings and errors."""
     found = logging.getLogger("kcli.rdkafka")
@@ -145,6 +164,7 @@ def logger() -> logging.Logger:
         handler = logging.StreamHandler(sys.stderr)
         formatter = logging.Formatter(_FORMAT, "%Y-%m-%d %H:%M:%S")
         handler.setFormatter(formatter)
+        handler.addFilter(Repeats())
         found.addHandler(handler)
         found.setLevel(logging.WARNING)
         found.propagate = False

@@ -1,0 +1,103 @@
+"""Java client properties in librdkafka's words, and its log in the tools' pattern."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from kcli.cli import rdkafka
+from kcli.cli.options import CommandError, UsageError
+
+
+def _translate(properties: dict[str, str], kind: str = "consumer") -> tuple[dict[str, object], list[str]]:
+    warnings: list[str] = []
+    return rdkafka.translate(properties, kind=kind, warn=warnings.append), warnings
+
+
+@pytest.mark.parametrize("servers", ["h:9092", "h:1,i:2", "PLAINTEXT://h:9092", "[::1]:9092", " h:1 , i:2 "])
+def test_bootstrap_lists_that_are_taken(servers: str) -> None:
+    rdkafka.check_bootstrap(servers)
+
+
+@pytest.mark.parametrize("servers", [None, "", " ", "h", "h:port", "h:1,i", "h:123456", ","])
+def test_bootstrap_lists_that_are_refused(servers: str | None) -> None:
+    with pytest.raises(UsageError):
+        rdkafka.check_bootstrap(servers)
+
+
+def test_renamed_and_dropped_keys() -> None:
+    config, warnings = _translate(
+        {
+            "max.request.size": "5",
+            "buffer.memory": "2048",
+            "fetch.max.wait.ms": "7",
+            "key.serializer": "org.example.Any",
+            "client.id": "c",
+            "ssl.endpoint.identification.algorithm": "",
+        }
+    )
+    assert config == {
+        "message.max.bytes": "5",
+        "queue.buffering.max.kbytes": 2,
+        "fetch.wait.max.ms": "7",
+        "client.id": "c",
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+    assert warnings == []
+
+
+def test_assignors_by_their_java_names() -> None:
+    names = (
+        "org.apache.kafka.clients.consumer.RangeAssignor, org.apache.kafka.clients.consumer.StickyAssignor"
+    )
+    config, _ = _translate({"partition.assignment.strategy": names})
+    assert config == {"partition.assignment.strategy": "range,cooperative-sticky"}
+
+
+def test_credentials_of_a_jaas_line() -> None:
+    line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a b" password=secret;'
+    config, _ = _translate({"sasl.jaas.config": line})
+    assert config == {"sasl.username": "a b", "sasl.password": "secret"}
+
+
+def test_a_session_of_the_new_protocol_is_the_brokers_business() -> None:
+    config, warnings = _translate({"group.protocol": "consumer", "session.timeout.ms": "1"})
+    assert config == {"group.protocol": "consumer"}
+    assert len(warnings) == 1 and "session.timeout.ms" in warnings[0]
+
+
+def test_a_file_then_words_over_it(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("client.id=of the file\nacks=1\n")
+    assert rdkafka.client_properties(str(path), ["client.id=x=y"]) == {"client.id": "x=y", "acks": "1"}
+    with pytest.raises(CommandError, match=r"missing\.properties"):
+        rdkafka.client_properties(str(tmp_path / "missing.properties"), [])
+    with pytest.raises(CommandError, match="nothing"):
+        rdkafka.client_properties(None, ["nothing"])
+
+
+def test_a_refused_property_is_named_and_its_value_is_not() -> None:
+    from confluent_kafka import Producer
+
+    with pytest.raises(CommandError, match="retries") as caught:
+        rdkafka.start(Producer, {"retries": "hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+def _record(message: str, created: float) -> logging.LogRecord:
+    record = logging.LogRecord("kcli.rdkafka", logging.ERROR, __file__, 1, message, None, None)
+    record.created = created
+    return record
+
+
+def test_the_same_failure_is_told_once_a_second() -> None:
+    repeats = rdkafka.Repeats()
+    refused = "h:1/bootstrap: Connect failed: Connection refused (after {}ms in state CONNECT)"
+    assert repeats.filter(_record(refused.format(0), 100.0))
+    assert not repeats.filter(_record(refused.format(1), 100.05))
+    assert repeats.filter(_record("another line", 100.06))
+    assert not repeats.filter(_record(refused.format(2), 100.9))
+    assert repeats.filter(_record(refused.format(0), 101.1))
+    assert not repeats.filter(_record(refused.format(0), 102.0))
