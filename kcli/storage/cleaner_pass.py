@@ -146,7 +146,10 @@ class CleaningPass:
             limits.load_factor,
             keys_at_most=plan.upper_bound_offset - plan.first_dirty_offset,
         )
-        transactions = CleanedTransactions(plan.aborted)
+        # One that ended before would be begun here, and the next of its producer be taken for it.
+        transactions = CleanedTransactions(
+            entry for entry in plan.aborted if entry.last_offset >= plan.first_dirty_offset
+        )
         position = plan.first_dirty_position
         for nth, segment in enumerate(plan.segments):
             if plan.end_of(nth) <= plan.first_dirty_offset:

@@ -233,6 +233,20 @@ class TestTransactions:
         assert rig.markers() == [3, 5]
         assert [entry.first_offset for entry in rig.log.aborted_transactions(0, 9)] == [1]
 
+    def test_a_transaction_after_an_aborted_one_that_is_clean_already(self) -> None:
+        rig = Rig()
+        rig.transact(0, ("a", "aborted"))
+        rig.end(commit=False)
+        rig.append(("z", "1"))
+        rig.seal()
+        assert rig.clean() == 1
+        rig.append(("a", "1"))
+        rig.transact(1, ("a", "2"))
+        rig.end(commit=True)
+        rig.seal()
+        assert rig.clean() == 1
+        assert rig.records() == [(2, "z", "1"), (4, "a", "2")]
+
     def test_nothing_undecided_is_cleaned(self) -> None:
         rig = Rig()
         rig.append(("a", "1"))
