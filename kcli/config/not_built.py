@@ -27,7 +27,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "alter.log.dirs.replication.quota.window.",
             "leader.replication.throttled.",
             "follower.replication.throttled.",
-            "replica.alter.log.dirs.io.",
         ),
         "tiered storage": ("remote.", "rsm.config.", "rlmm.config.", "log.local.retention."),
         "replication between brokers": (
@@ -36,7 +35,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "replica.lag.",
             "replica.selector.class",
             "num.replica.fetchers",
-            "num.replica.alter.log.dirs.threads",
             "auto.leader.rebalance.enable",
             "leader.imbalance.",
             "log.dir.failure.timeout.ms",

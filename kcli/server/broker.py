@@ -36,6 +36,7 @@ from kcli.server.format import Machine, ensure_formatted
 from kcli.server.housekeeping import Housekeeping, Job
 from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServer
 from kcli.server.log_cleaning import LogCleaning
+from kcli.server.log_dir_moves import LogDirMoves
 from kcli.server.producer_ids import ProducerIdBlock, ProducerIds
 from kcli.server.quorum import Quorum
 from kcli.server.replicas import Replicas
@@ -117,12 +118,20 @@ class Broker:
             config,
             rng,
             cluster_id=self.cluster_id,
-            directories=[directory.id for directory in self.logs.directories if directory.id is not None],
+            directories=self._online_directories(),
             previous_epoch=self.logs.previous_broker_epoch,
             offline_directories=self._offline_directories,
         )
         self.assignments = DirectoryAssignments(
             config.node_id, self.quorum, self.logs, lambda: self.lifecycle.epoch
+        )
+        self.moves = LogDirMoves(
+            self.replicas,
+            self.assignments,
+            self.dynamic_config,
+            clock,
+            self._background,
+            lambda: self.metadata,
         )
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.fetch_sessions = Sessions(config.integer("max.incremental.fetch.session.cache.slots"), rng)
@@ -165,6 +174,7 @@ class Broker:
         self._take_up_metadata()
         await self.lifecycle.start(self._broker_listeners())
         self.assignments.load(self.metadata)
+        self.moves.load()
         housekeeping = Housekeeping(self._jobs(), self._background)
         self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
         self.cleaning.start()
@@ -190,6 +200,7 @@ class Broker:
         if clean:
             await self.groups.stop()
             await self.lifecycle.stop()
+        await self.moves.stop()
         await self.assignments.stop()
         await self.sockets.close()
         await self.quorum.stop()
@@ -230,6 +241,7 @@ class Broker:
         self.dynamic_config.subscribe(self._reconfigure)
         self.replicas.subscribe(self.groups.leadership_changed)
         self.groups.load(image)
+        self.moves.recover(image)
         self.replicas.load(image)
         self.quorum.subscribe(self._metadata_changed)
 
@@ -303,6 +315,14 @@ class Broker:
 
     # --- disks
 
+    def _online_directories(self) -> list[uuid.UUID]:
+        """What the broker registers with: no replica in another directory may be led (KIP-858)."""
+        return [
+            directory.id
+            for directory in self.logs.directories
+            if directory.error is None and directory.id is not None
+        ]
+
     def _offline_directories(self) -> list[uuid.UUID]:
         return [
             directory.id
@@ -314,6 +334,7 @@ class Broker:
         self._loop.call_soon_threadsafe(self._directory_failed, directory, error)
 
     def _directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
+        self.moves.directory_failed(directory)
         self.replicas.directory_failed(directory)
         if directory.path == self.config.metadata_log_dir:
             self._halt(f"the metadata log directory {directory.path} has failed: {error}")

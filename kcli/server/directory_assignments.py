@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from kcli.controller.delta import MetadataDelta
 from kcli.controller.image import MetadataImage, PartitionImage
-from kcli.errors import KafkaError
+from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     RequestDirectoryData,
@@ -40,6 +40,8 @@ class DirectoryAssignments:
         self._broker_epoch = broker_epoch
         # (topic id, partition) -> directory, in the order of their creation.
         self._pending: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
+        # Where replicas will be in a moment: (topic id, partition) -> directory.
+        self._promised: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
         self._sender: asyncio.Task[None] | None = None
 
     def load(self, image: MetadataImage) -> None:
@@ -56,6 +58,25 @@ class DirectoryAssignments:
                 self._consider(diff.topic, diff.topic_id, diff.partition, diff.after)
         self._send_soon()
 
+    async def promise(self, topic_id: uuid.UUID, number: int, directory: uuid.UUID) -> None:
+        """A replica moves there next. Told before it does: should a crash come between, the copy is known to be whole.
+
+        Raises KafkaError when the controller refuses, and when it cannot be asked.
+        """
+        key = (topic_id, number)
+        self._promised[key] = directory
+        self._pending.pop(key, None)
+        response = await self._quorum.assign_replicas_to_dirs(self._request({key: directory}))
+        for answer in response.directories[0].topics[0].partitions:
+            if answer.error_code is not ErrorCode.NONE:
+                raise error_for(answer.error_code)
+
+    def settle(self, topic: str, topic_id: uuid.UUID, number: int, partition: PartitionImage) -> None:
+        """The move is over, one way or the other: the controller shall know where the replica is now."""
+        self._promised.pop((topic_id, number), None)
+        self._consider(topic, topic_id, number, partition)
+        self._send_soon()
+
     async def stop(self) -> None:
         if self._sender is not None:
             self._sender.cancel()
@@ -66,6 +87,8 @@ class DirectoryAssignments:
         if log is None or self._node_id not in partition.replicas or log.directory.id is None:
             return
         key = (topic_id, number)
+        if key in self._promised:
+            return
         if partition.directory(self._node_id) == log.directory.id:
             self._pending.pop(key, None)
         else:
@@ -79,13 +102,8 @@ class DirectoryAssignments:
     async def _send(self) -> None:
         while self._pending:
             chosen = dict(list(self._pending.items())[:MAX_ASSIGNMENTS_PER_REQUEST])
-            request = AssignReplicasToDirsRequest(
-                broker_id=self._node_id,
-                broker_epoch=self._broker_epoch(),
-                directories=_by_directory(chosen.items()),
-            )
             try:
-                await self._quorum.assign_replicas_to_dirs(request)
+                await self._quorum.assign_replicas_to_dirs(self._request(chosen))
             except KafkaError as error:
                 logger.warning("Log directories could not be told to the controller: %s", error.message)
                 await asyncio.sleep(RETRY_INTERVAL_S)
@@ -94,6 +112,13 @@ class DirectoryAssignments:
             for key, directory in chosen.items():
                 if self._pending.get(key) == directory:
                     del self._pending[key]
+
+    def _request(self, places: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> AssignReplicasToDirsRequest:
+        return AssignReplicasToDirsRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            directories=_by_directory(places.items()),
+        )
 
 
 def _by_directory(

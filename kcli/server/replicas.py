@@ -259,7 +259,8 @@ class Replicas:
             return
         config = self._log_config(diff.topic)
         try:
-            log = self.logs.create(diff.topic, diff.partition, diff.topic_id, config)
+            assigned = after.directory(self.node_id) if after.directories else None
+            log = self.logs.create(diff.topic, diff.partition, diff.topic_id, config, assigned=assigned)
             log.append_leader_epoch(after.leader_epoch)
         except (StorageError, KafkaError) as error:
             _log.error("Partition %s-%d cannot be led: %s", diff.topic, diff.partition, error)
@@ -304,3 +305,15 @@ class Replicas:
         for key, leader in list(self._leaders.items()):
             if leader.log.directory is directory:
                 self._stop_leading(*key)
+
+    def log_moved(self, topic: str, partition: int, log: PartitionLog) -> None:
+        """The partition's log is in another directory now, and equal to the one it had."""
+        leader = self._leaders.get((topic, partition))
+        if leader is not None:
+            leader.log = log
+            log.append_leader_epoch(leader.leader_epoch)
+            leader.wake_all()
+
+    def log_lost(self, topic: str, partition: int) -> None:
+        """The log is out of reach: whoever waits for the partition is told."""
+        self._stop_leading(topic, partition)

@@ -51,6 +51,11 @@ class LeaderEpochCache:
             return
         self._replace([rebased, *self.entries[len(dropped) :]])
 
+    def copy(self, other: LeaderEpochCache) -> None:
+        """The same epochs as another log's. A copy of its records would not know those that left none."""
+        if self.entries != other.entries:
+            self._replace(list(other.entries))
+
     def clear(self) -> None:
         if self.entries:
             self._replace([])

@@ -28,6 +28,7 @@ from kcli.storage.checkpoint import (
 from kcli.storage.directory import (
     CLUSTER_METADATA_TOPIC,
     DELETE_SUFFIX,
+    FUTURE_SUFFIX,
     STRAY_SUFFIX,
     Background,
     LogDirectory,
@@ -36,6 +37,7 @@ from kcli.storage.directory import (
     suffixed_dir_name,
 )
 from kcli.storage.files import HandlePool
+from kcli.storage.future_logs import FutureLogs
 from kcli.storage.loader import LoadState, LogSettings, create_log, load_log
 from kcli.storage.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
@@ -46,14 +48,24 @@ LOCK_FILE = ".lock"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 PRODUCER_EXPIRATION_MS = 86_400_000
 
+MAX_PREFERRED = 10_000
+"""Clients name partitions that may never come: as many are remembered as a request may create."""
+
+FIRST_DIRECTORY_ID = 100
+"""Directory ids below say that none is chosen, or that it is lost (KIP-858)."""
+
 TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSize:
+    """`offset_lag` is how much a copy on its way to this directory (`is_future`) still lacks."""
+
     topic: str
     partition: int
     size_bytes: int
+    offset_lag: int = 0
+    is_future: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,8 @@ class LogStore:
         self.disk = disk
         self.cluster_id: str | None = None
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.futures = FutureLogs(self, settings)
+        self._preferred: dict[TopicPartition, str] = {}
         self.directories: list[LogDirectory] = []
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
         self.default_config = default_config
@@ -221,7 +235,7 @@ class LogStore:
             self.previous_broker_epoch = max(self.previous_broker_epoch, broker_epoch)
 
         def load(name: str) -> None:
-            topic, partition, _suffix = _parsed(name)
+            topic, partition, suffix = _parsed(name)
             key = (topic, partition)
             state = LoadState(
                 clean, recovery_points.get(key, 0), log_start_offsets.get(key, 0), high_watermarks.get(key, 0)
@@ -233,7 +247,7 @@ class LogStore:
             except (OSError, CorruptRecordError) as error:
                 directory.failed(error)
                 return
-            twin = self.logs.setdefault(key, log)
+            twin = (self.futures.logs if suffix else self.logs).setdefault(key, log)
             if twin is not log:
                 raise StorageError(f"Duplicate log directories found: {log.path}, {twin.path}")
 
@@ -279,7 +293,7 @@ class LogStore:
                     f"directories (and children) should only contain Kafka topic data."
                 )
             match parsed[2]:
-                case "":
+                case suffix if suffix in ("", FUTURE_SUFFIX):
                     names.append(entry.name)
                 case suffix if suffix == DELETE_SUFFIX:
                     directory.deletions.add([f"{directory.path}/{entry.name}"], due_ms)
@@ -293,12 +307,22 @@ class LogStore:
         return self.logs.get((topic, partition))
 
     def create(
-        self, topic: str, partition: int, topic_id: uuid.UUID | None, config: LogConfig | None = None
+        self,
+        topic: str,
+        partition: int,
+        topic_id: uuid.UUID | None,
+        config: LogConfig | None = None,
+        *,
+        assigned: uuid.UUID | None = None,
     ) -> PartitionLog:
-        """The partition's log, made in the directory with the fewest partitions unless it exists."""
+        """The partition's log, made in the directory with the fewest partitions unless it exists.
+
+        `assigned`: the directory that the metadata names. Where that one is missing or broken, the log is there and
+        cannot be reached: an empty one in its place would be loss of data, so KafkaStorageException is raised.
+        """
         log = self.logs.get((topic, partition))
         if log is None:
-            directory = self._directory_for(topic)
+            directory = self._directory_for(topic, partition, assigned)
             name = partition_dir_name(topic, partition)
             config = config or self.default_config
             try:
@@ -312,25 +336,51 @@ class LogStore:
             )
         return log
 
-    def _directory_for(self, topic: str) -> LogDirectory:
+    def _directory_for(self, topic: str, partition: int, assigned: uuid.UUID | None) -> LogDirectory:
         online = [directory for directory in self.directories if directory.error is None]
+        if assigned is not None and assigned.int >= FIRST_DIRECTORY_ID:
+            for directory in online:
+                if directory.id == assigned:
+                    return directory
+            if len(online) < len(self.directories):
+                raise KafkaStorageException(
+                    f"The log of {topic}-{partition} is in log directory {assigned}, which is offline"
+                )
+        preferred = self._preferred.pop((topic, partition), None)
+        for directory in online:
+            if directory.path == preferred:
+                return directory
         if topic == CLUSTER_METADATA_TOPIC:
             online = [directory for directory in online if directory.path == self._metadata_directory]
         if not online:
             raise KafkaStorageException(f"No log directory is online for a log of {topic}")
         counts = {id(directory): 0 for directory in online}
-        for log in self.logs.values():
+        for log in (*self.logs.values(), *self.futures.logs.values()):
             if id(log.directory) in counts:
                 counts[id(log.directory)] += 1
         return min(online, key=lambda directory: counts[id(directory)])
 
+    def prefer(self, topic: str, partition: int, path: str) -> None:
+        """Where a log shall be made that is not there yet (KIP-113)."""
+        if len(self._preferred) < MAX_PREFERRED:
+            self._preferred[topic, partition] = path
+
     def delete(self, topic: str, partition: int) -> None:
         """Takes the log out of service at once; its files go after `file.delete.delay.ms`."""
+        self._preferred.pop((topic, partition), None)
+        self.futures.abandon(topic, partition)
         log = self.logs.get((topic, partition))
         if log is not None:
-            directory = log.directory  # a closed log has none
-            path = self._set_aside(log, DELETE_SUFFIX)
-            directory.deletions.add([path], self._clock.now_ms() + log.config.file_delete_delay_ms)
+            self.remove(log)
+
+    def remove(self, log: PartitionLog) -> None:
+        """As `delete`, of one log only, be it the partition's or a copy."""
+        directory = log.directory  # a closed log has none
+        path = self._set_aside(log, DELETE_SUFFIX)
+        directory.deletions.add([path], self._clock.now_ms() + log.config.file_delete_delay_ms)
+
+    def new_id(self) -> uuid.UUID:
+        return self._rng.uuid()
 
     def make_stray(self, topic: str, partition: int) -> None:
         """Sets a log aside that the cluster no longer knows: kept under `-stray`, never served, never deleted."""
@@ -350,7 +400,8 @@ class LogStore:
             self.disk.sync_dir(directory.path)
         except OSError as error:
             raise directory.failed(error) from error
-        del self.logs[(log.topic, log.partition)]
+        if self.logs.get((log.topic, log.partition)) is log:
+            del self.logs[(log.topic, log.partition)]
         # A new log of the same name must not inherit where this one was cut.
         self._checkpoint(directory, LOG_START_OFFSET_FILE, _log_start_to_note)
         self._checkpoint(directory, RECOVERY_POINT_FILE, _recovery_point)
@@ -415,16 +466,22 @@ class LogStore:
                 total_bytes, usable_bytes = self.disk.space(directory.path)
             except OSError as error:
                 directory.failed(error)
-            partitions = tuple(
-                PartitionSize(log.topic, log.partition, log.size_bytes) for log in self._served(directory)
-            )
+            partitions = tuple(self._size_of(log) for log in self._served(directory))
         return LogDirDescription(
             directory.path, directory.id, total_bytes, usable_bytes, partitions, directory.error
         )
 
+    def _size_of(self, log: PartitionLog) -> PartitionSize:
+        key = (log.topic, log.partition)
+        if self.futures.logs.get(key) is not log:
+            return PartitionSize(*key, log.size_bytes)
+        current = self.logs.get(key)
+        lag = 0 if current is None else max(current.log_end_offset - log.log_end_offset, 0)
+        return PartitionSize(*key, log.size_bytes, lag, is_future=True)
+
     def _served(self, directory: LogDirectory) -> Iterable[PartitionLog]:
         """The directory's logs but for the metadata log, which checkpoints do not list."""
-        for log in list(self.logs.values()):
+        for log in [*self.logs.values(), *self.futures.logs.values()]:
             if log.directory.path == directory.path and log.topic != CLUSTER_METADATA_TOPIC:
                 yield log
 
@@ -443,6 +500,11 @@ class LogStore:
         for directory in self.directories:
             if directory.error is None:
                 self._checkpoint(directory, name, offset_of_log)
+
+    def checkpoint_directory(self, directory: LogDirectory) -> None:
+        self._checkpoint(directory, RECOVERY_POINT_FILE, _recovery_point)
+        self._checkpoint(directory, LOG_START_OFFSET_FILE, _log_start_to_note)
+        self._checkpoint(directory, HIGH_WATERMARK_FILE, lambda log: log.high_watermark)
 
     def _checkpoint(
         self, directory: LogDirectory, name: str, offset_of_log: Callable[[PartitionLog], int | None]
@@ -468,18 +530,21 @@ class LogStore:
     def close(self, clean: bool = True, *, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Clean: everything flushed, checkpoints and the clean-shutdown marker written. Releases the locks."""
         for directory in self.directories:
-            logs = [log for log in self.logs.values() if log.directory is directory]
+            logs = [
+                log
+                for log in (*self.logs.values(), *self.futures.logs.values())
+                if log.directory is directory
+            ]
             closed = directory.error is None and self._close_logs(logs, clean=clean)
             if clean and closed and directory.error is None:
-                self._checkpoint(directory, RECOVERY_POINT_FILE, _recovery_point)
-                self._checkpoint(directory, LOG_START_OFFSET_FILE, _log_start_to_note)
-                self._checkpoint(directory, HIGH_WATERMARK_FILE, lambda log: log.high_watermark)
+                self.checkpoint_directory(directory)
             if clean and closed and directory.error is None:
                 try:
                     write_clean_shutdown(self.disk, f"{directory.path}/{CLEAN_SHUTDOWN_FILE}", broker_epoch)
                 except OSError as error:
                     directory.failed(error)
         self.logs.clear()
+        self.futures.logs.clear()
         self._release_locks()
 
     def _close_logs(self, logs: Sequence[PartitionLog], *, clean: bool) -> bool:

@@ -28,10 +28,12 @@ def _result(directory: LogDirDescription, wanted: set[tuple[str, int]] | None) -
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for part in directory.partitions:
         if wanted is None or (part.topic, part.partition) in wanted:
-            # A log that is not moving between directories has no lag behind itself.
             topics.setdefault(part.topic, []).append(
                 DescribeLogDirsPartition(
-                    partition_index=part.partition, partition_size=part.size_bytes, offset_lag=0
+                    partition_index=part.partition,
+                    partition_size=part.size_bytes,
+                    offset_lag=part.offset_lag,
+                    is_future_key=part.is_future,
                 )
             )
     return DescribeLogDirsResult(

@@ -1,4 +1,4 @@
-"""ElectLeaders (key 43, versions 0-2): asks the controller (KIP-183, KIP-460). Version 0 is always a preferred election."""
+"""ElectLeaders (key 43, versions 0-2): asks the controller (KIP-183, KIP-460). Version 0 is always preferred."""
 
 from __future__ import annotations
 

@@ -1,0 +1,61 @@
+"""AlterReplicaLogDirs (key 34, versions 1-2): moves replicas of this broker to other log directories (KIP-113).
+
+The answer comes when the moves have begun; DescribeLogDirs shows how far they are. Errors, per partition:
+LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR (that directory or the replica's is offline), INVALID_TOPIC_EXCEPTION (a name too
+long for a copy), UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE (not here; the directory is remembered).
+"""
+
+from __future__ import annotations
+
+from kcli.errors import ErrorCode, KafkaError, StorageError
+from kcli.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from kcli.server.context import RequestContext
+
+
+async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for number in topic.partitions:
+                code = await _alter(context, topic.name, number, directory.path)
+                results.setdefault(topic.name, []).append(
+                    AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code)
+                )
+    return AlterReplicaLogDirsResponse(results=_topics(results))
+
+
+def error_response(
+    _context: RequestContext, request: AlterReplicaLogDirsRequest, error: KafkaError
+) -> AlterReplicaLogDirsResponse:
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            results.setdefault(topic.name, []).extend(
+                AlterReplicaLogDirPartitionResult(partition_index=number, error_code=error.code)
+                for number in topic.partitions
+            )
+    return AlterReplicaLogDirsResponse(results=_topics(results))
+
+
+async def _alter(context: RequestContext, topic: str, number: int, path: str) -> ErrorCode:
+    try:
+        await context.broker.moves.alter(topic, number, path)
+    except KafkaError as error:
+        return error.code
+    except StorageError:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NONE
+
+
+def _topics(
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]],
+) -> tuple[AlterReplicaLogDirTopicResult, ...]:
+    return tuple(
+        AlterReplicaLogDirTopicResult(topic_name=name, partitions=tuple(partitions))
+        for name, partitions in results.items()
+    )
