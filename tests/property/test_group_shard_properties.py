@@ -79,17 +79,28 @@ class GroupShardMachine(RuleBasedStateMachine):
             self.writes_are_committed(len(self.in_flight))
 
     def answer(self, ready) -> None:
-        for token, response in ready.replies:
+        for token, _ in ready.replies:
             assert token in self.open, "answered twice"
             self.open.remove(token)
-            member_id = getattr(response, "member_id", "")
-            if member_id and member_id not in self.ids:
-                self.ids.append(member_id)
+
+    def learn_ids(self) -> None:
+        """Also of members that have not been told theirs yet: whoever guesses right may use it."""
+        for group in self.shard._groups.values():
+            assert isinstance(group, ClassicGroup)
+            for member_id in (*group.members, *group.pending_joins):
+                if member_id not in self.ids:
+                    self.ids.append(member_id)
 
     def member_id(self, nth: int) -> str:
+        self.learn_ids()
         if nth == -1:
             return ""
-        return self.ids[nth] if 0 <= nth < len(self.ids) else "stranger"
+        # The latest first: they are the ones that may still be members.
+        return self.ids[-1 - nth] if 0 <= nth < len(self.ids) else "stranger"
+
+    def nth_of(self, member_id: str) -> int:
+        self.learn_ids()
+        return len(self.ids) - 1 - self.ids.index(member_id)
 
     def generation(self, group: str, wanted: int | None) -> int:
         known = self.shard._groups.get(group)
@@ -129,9 +140,9 @@ class GroupShardMachine(RuleBasedStateMachine):
         known = self.shard._groups.get(group)
         if isinstance(known, ClassicGroup):
             for member in tuple(known.members.values()):
-                if member.member_id in self.ids:
-                    nth = self.ids.index(member.member_id)
-                    self.join(group, nth, member.group_instance_id, 9, ("range", "sticky"))
+                self.join(
+                    group, self.nth_of(member.member_id), member.group_instance_id, 9, ("range", "sticky")
+                )
 
     @rule(group=groups, member=members, instance=instances, wanted=generations)
     def sync(self, group: str, member: int, instance: str | None, wanted: int | None) -> None:
@@ -151,8 +162,7 @@ class GroupShardMachine(RuleBasedStateMachine):
         known = self.shard._groups.get(group)
         if isinstance(known, ClassicGroup):
             for member in tuple(known.members.values()):
-                if member.member_id in self.ids:
-                    self.sync(group, self.ids.index(member.member_id), member.group_instance_id, None)
+                self.sync(group, self.nth_of(member.member_id), member.group_instance_id, None)
 
     @rule(group=groups, member=members, instance=instances, wanted=generations)
     def heartbeat(self, group: str, member: int, instance: str | None, wanted: int | None) -> None:
@@ -289,6 +299,9 @@ class GroupShardMachine(RuleBasedStateMachine):
             assert group.pending_syncs.keys() <= group.members.keys()
             syncing = any(member.sync_token is not None for member in group.members.values())
             assert not syncing or group.state is GroupState.COMPLETING_REBALANCE
+            assert group.state is not GroupState.DEAD or self.in_flight, "a failed deletion is undone"
+        for _, group_id, _ in self.shard._timers._deadlines:
+            assert not group_id or group_id in self.shard._groups, "a timer without its group"
 
     @invariant()
     def offsets_are_those_of_the_log(self) -> None:
