@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Generator
 
-from kcli.errors import CorruptRecordError
+from kcli.errors import CorruptRecordError, StorageError
 from kcli.storage.cleaner import CleaningStopped
 from kcli.storage.cleaner_plan import (
     CleanedSegment,
@@ -73,11 +73,12 @@ class CleanerProcess:
             if self._is_stopped:
                 raise CleaningStopped("the broker stops")
             if self._process is None:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", WORKER],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                )
+                try:
+                    self._process = subprocess.Popen(
+                        [sys.executable, "-m", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                    )
+                except OSError as error:  # no disk of a log is to blame
+                    raise StorageError(f"the cleaner's process cannot be started: {error}") from error
             return self._process
 
     def _ended(self, process: subprocess.Popen[bytes]) -> Exception:

@@ -45,7 +45,10 @@ DEFAULT_LIMITS = CleanerLimits(
 
 
 class CleaningStopped(Exception):
-    """The broker stops: the pass is given up."""
+    """The pass is given up, and nothing is wrong: the broker stops, or the log has changed."""
+
+
+CHANGED = "it has changed meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,47 +181,54 @@ class LogCleaner:
         except (KafkaError, CorruptRecordError) as error:
             logger.error("%s cannot be compacted and is left alone until restart: %s", log.path, error)
             self._uncleanable.add(log)
-        except (StorageError, CleaningStopped) as error:
+        except CleaningStopped as error:
             logger.info("%s is not compacted: %s", log.path, error)
-        except OSError as error:
-            if is_unchanged(candidate, candidate.segments):
-                log.directory.failed(error)
+        except StorageError as error:
+            logger.error("%s is not compacted: %s", log.path, error)
         self._discard(log)
         return None
 
     def _clean(self, candidate: Candidate, now_ms: int, run_pass: RunPass) -> CleaningResult | None:
-        log, limits = candidate.log, self.limits
-        by_base = {segment.base_offset: segment for segment in candidate.segments}
+        """Raises CorruptRecordError or KafkaError when the log is to blame, StorageError when the disk is."""
+        log = candidate.log
+        left = {segment.base_offset: segment for segment in candidate.segments}
         bytes_before = 0
-        with closing(run_pass(plan_of(candidate, now_ms), limits)) as events:
-            for event in events:
-                match event:
-                    case CleanedSegment():
-                        old = [by_base[base_offset] for base_offset in event.replaced]
-                        if not self._install(candidate, old, event, now_ms):
-                            raise StorageError("it has changed meanwhile")
-                        bytes_before += sum(segment.size_bytes for segment in old)
-                    case CleaningDone():
-                        self._note_cleaned(log, event.end_offset)
-                        logger.info(
-                            "%s is clean up to offset %d: %d keys, %d of %d records and %d of %d bytes were kept",
-                            log.path,
-                            event.end_offset,
-                            event.keys,
-                            event.records_kept,
-                            event.records_read,
-                            event.bytes_kept,
-                            event.bytes_read,
-                        )
-                        return CleaningResult(
-                            log.topic, log.partition, event.end_offset, bytes_before, event.bytes_kept
-                        )
-        raise StorageError("the pass has ended early")
+        try:
+            with closing(run_pass(plan_of(candidate, now_ms), self.limits)) as events:
+                for event in events:
+                    match event:
+                        case CleanedSegment():
+                            old = [left.pop(base_offset) for base_offset in event.replaced]
+                            bytes_before += sum(segment.size_bytes for segment in old)
+                            self._install(candidate, old, event, now_ms)
+                        case CleaningDone():
+                            if not is_unchanged(candidate, ()):
+                                raise CleaningStopped(CHANGED)
+                            self._note_cleaned(log, event.end_offset)
+                            return self._result(log, event, bytes_before)
+        except OSError as error:
+            if is_unchanged(candidate, left.values()):
+                raise log.directory.failed(error) from error
+            raise CleaningStopped(CHANGED) from error
+        raise CleaningStopped("the pass has ended early")
+
+    def _result(self, log: PartitionLog, done: CleaningDone, bytes_before: int) -> CleaningResult:
+        logger.info(
+            "%s is clean up to offset %d: %d keys, %d of %d records and %d of %d bytes were kept",
+            log.path,
+            done.end_offset,
+            done.keys,
+            done.records_kept,
+            done.records_read,
+            done.bytes_kept,
+            done.bytes_read,
+        )
+        return CleaningResult(log.topic, log.partition, done.end_offset, bytes_before, done.bytes_kept)
 
     def _install(
         self, candidate: Candidate, old: Sequence[Segment], made: CleanedSegment, now_ms: int
-    ) -> bool:
-        """Puts a cleaned segment in the place of those it was made of; False when the log has changed meanwhile."""
+    ) -> None:
+        """Puts a cleaned segment in the place of those it was made of; CleaningStopped when the log has changed."""
         log = candidate.log
         cleaned = Segment(
             log.directory.pool,
@@ -230,12 +240,11 @@ class LogCleaner:
         )
         with log.exchange:
             if not is_unchanged(candidate, old):
-                return False
+                raise CleaningStopped(CHANGED)
             cleaned.rename_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
             log.replace_segments(old, cleaned)
             cleaned.rename_suffix(SWAP_SUFFIX, "")
         cleaned.disk.sync_dir(log.path)
-        return True
 
     def _discard(self, log: PartitionLog) -> None:
         """Removes what a pass that was given up has left."""
@@ -336,7 +345,7 @@ def plan_of(candidate: Candidate, now_ms: int) -> CleaningPlan:
     )
 
 
-def is_unchanged(candidate: Candidate, segments: Sequence[Segment]) -> bool:
+def is_unchanged(candidate: Candidate, segments: Iterable[Segment]) -> bool:
     """Whether the log still consists of these segments and shall be compacted."""
     log = candidate.log
     return (
