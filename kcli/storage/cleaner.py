@@ -293,7 +293,10 @@ def candidate_of(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> Can
     dirty_bytes = sum(segment.size_bytes for segment in dirty)
     if not dirty_bytes:
         return None
-    ratio = dirty_bytes / sum(segment.size_bytes for segment, _end in bounded)
+    clean_bytes = sum(
+        segment.size_bytes for segment, _end in bounded if segment.base_offset < first_dirty_offset
+    )
+    ratio = dirty_bytes / (clean_bytes + dirty_bytes)
     overdue = is_overdue(log, first_dirty_offset, now_ms)
     if not overdue and ratio <= config.min_cleanable_dirty_ratio:
         return None
