@@ -93,7 +93,9 @@ class Actor:
             try:
                 await self._connected()
             except TROUBLE as error:
-                self.world.cluster.loop.note(f"{self.name}: {type(error).__name__}")
+                self.world.cluster.loop.note(
+                    f"{self.name}: {error!r}", keep=not isinstance(error, ConnectionRefusedError)
+                )
                 await asyncio.sleep(BACKOFF_S * (1 + self.rng.random()))
 
     async def _connected(self) -> None:

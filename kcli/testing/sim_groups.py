@@ -65,6 +65,8 @@ class Member(Actor):
         self._instance = instance
         self._topics = topics
         self._member_id = ""
+        self._life = 0
+        """That of the node which gave the id."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -132,7 +134,9 @@ class Member(Actor):
         """Raises Again on what is no mistake of the coordinator."""
         if code is ErrorCode.NONE:
             return
-        forgotten = code is ErrorCode.FENCED_INSTANCE_ID and self.world.ledger.losses
+        # An id given in a rebalance is written down when that ends: a crash before brings back the instance's old id.
+        restarted = self.world.cluster.node.life != self._life
+        forgotten = code is ErrorCode.FENCED_INSTANCE_ID and (restarted or self.world.ledger.losses)
         if code is ErrorCode.UNKNOWN_MEMBER_ID or forgotten:
             self._member_id = ""
         else:
@@ -155,7 +159,8 @@ class Member(Actor):
             self._member_id = joined.member_id
             raise Again
         self._check(joined.error_code)
-        self._member_id = joined.member_id
+        if joined.member_id != self._member_id:
+            self._member_id, self._life = joined.member_id, self.world.cluster.node.life
         await self._sync(link, joined)
 
     async def _sync(self, link: Link, joined: Any) -> None:

@@ -18,10 +18,12 @@ from kcli.client.admin import AdminClient
 from kcli.client.config import Address, ClientConfig
 from kcli.client.topics import NewPartitions, NewTopic
 from kcli.errors import (
+    InvalidReplicationFactorException,
     KafkaError,
     TopicExistsException,
     UnknownTopicOrPartitionException,
 )
+from kcli.server.broker import Broker
 from kcli.testing.invariants import Ledger
 from kcli.testing.sim_clients import COMPACTED, RETAINED, Consumer, Producer, World, eventually
 from kcli.testing.sim_cluster import BROKER_PORT, SimCluster
@@ -262,7 +264,7 @@ class Story:
                     node.lose_power()
                     self.ledger.power_lost()
                 case "skew":
-                    node.clock.skew_ms += rng.randint(-500, 2000)
+                    node.clock.skew_ms += rng.choice((rng.randint(-500, 2000), rng.randint(-30_000, 30_000)))
                 case "disk" if node.is_up:
                     await self._trouble_for_disk()
                 case _:
@@ -333,14 +335,20 @@ class Story:
                     self.ledger.topic_grows(name, wanted)
             case _:
                 self._names += 1
+                asked = self.cluster.node.broker
                 name = f"a{self._names}"
                 (error,) = (await admin.create_topics([NewTopic(name=name, partitions=2)])).values()
-                assert error is None or error.retriable or isinstance(error, TopicExistsException), repr(
-                    error
-                )
+                # A broker that stops, or whose session is over, is fenced: nobody can take the replicas (as in Kafka).
+                fenced = isinstance(error, InvalidReplicationFactorException) and self._may_be_fenced(asked)
+                assert (
+                    error is None or error.retriable or fenced or isinstance(error, TopicExistsException)
+                ), repr(error)
                 (found,) = (await admin.describe_topics([name])).values()
                 if not isinstance(found, KafkaError) and found.topic_id is not None:
                     self.ledger.topic_created(name, found.topic_id, 2)
+
+    def _may_be_fenced(self, asked: Broker | None) -> bool:
+        return asked is not self.cluster.node.broker or self.cluster.node.clock.skew_ms > 0
 
     # --- calm
 
