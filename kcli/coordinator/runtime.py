@@ -115,7 +115,7 @@ class Timers:
             deadline_ms = self._deadlines.get(key)
             if deadline_ms is None:
                 continue
-            if deadline_ms > now_ms:
+            if deadline_ms > queued_ms:
                 self._push(key, deadline_ms)
                 continue
             del self._deadlines[key]

@@ -307,7 +307,9 @@ class GroupShardMachine(RuleBasedStateMachine):
     def offsets_are_those_of_the_log(self) -> None:
         again = self.loaded()
         for group in ("g", "h"):
-            assert self.shard.fetch_offsets(group, None) == again.fetch_offsets(group, None)
+            found = self.shard.fetch_offsets(group, None)
+            assert found == again.fetch_offsets(group, None)
+            assert not found.topics or group in self.shard._groups, "offsets that outlived their group"
         # A group may be known before its first record is committed, but never the other way round.
         assert {each.group_id for each in again.list_groups()} <= {
             each.group_id for each in self.shard.list_groups()

@@ -11,8 +11,8 @@ from kcli.coordinator.group.failure import fail_offset_commit
 from kcli.coordinator.group.offsets import OffsetTable, is_expired
 from kcli.coordinator.group.other import OtherGroup
 from kcli.coordinator.group.rebalance import GroupStep, Rebalance
-from kcli.coordinator.group.records import NO_TIMESTAMP, OffsetRecord
-from kcli.coordinator.runtime import Token
+from kcli.coordinator.group.records import NO_TIMESTAMP, LogRecord, OffsetRecord
+from kcli.coordinator.runtime import Ready, Token
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -66,6 +66,19 @@ class OffsetProtocol:
             self._rebalance.restart_session(group, group.members[request.member_id], step.now_ms)
         topics = tuple(self._commit_topic(request, topic, step) for topic in request.topics)
         step.reply(token, OffsetCommitResponse(topics=topics))
+        self._expect(step)
+
+    def _expect(self, step: GroupStep) -> None:
+        records = [record for record in step.records if isinstance(record, OffsetRecord)]
+        if records:
+            self._table.expect(records)
+            step.on_written = lambda code, _: self._written(records, code)
+
+    def _written(self, records: list[OffsetRecord], code: ErrorCode) -> Ready[LogRecord]:
+        if code is not ErrorCode.NONE:
+            for record in records:
+                self._table.arrived(record)
+        return Ready()
 
     def _commit_topic(
         self, request: OffsetCommitRequest, topic: OffsetCommitRequestTopic, step: GroupStep

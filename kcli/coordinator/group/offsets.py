@@ -1,12 +1,14 @@
 """The committed offsets of a shard, and those that wait for the end of a transaction.
 
-Only `replay` and `end_transaction` change the table. An offset committed in a transaction stays pending under its
-producer id until the marker; a commit then applies it unless the table holds one written later in the log.
+Only `replay` and `end_transaction` change the table. Records that are written but not committed yet are noted, so that
+whoever deletes a group or a topic meanwhile deletes what they will bring. An offset committed in a transaction stays
+pending under its producer id until the marker; a commit then applies it unless the table holds one written later in
+the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kcli.coordinator.group.records import NO_TIMESTAMP, OffsetRecord
 from kcli.protocol.records.consumer_offsets import OffsetCommitValue
@@ -22,10 +24,31 @@ class OffsetTable:
     def __init__(self) -> None:
         self._groups: dict[str, _Topics] = {}
         self._pending: dict[int, dict[tuple[str, str, int], _Entry]] = {}
+        self._expected: dict[tuple[str, str, int], int] = {}
+        """How many offsets for this partition are on their way through the log."""
+
+    # What is on its way
+
+    def expect(self, records: Iterable[OffsetRecord]) -> None:
+        expected = self._expected
+        for record in records:
+            key = (record.group_id, record.topic, record.partition)
+            expected[key] = expected.get(key, 0) + 1
+
+    def arrived(self, record: OffsetRecord) -> None:
+        """One of `expect` has been committed, or could not be written."""
+        key = (record.group_id, record.topic, record.partition)
+        count = self._expected.get(key, 0)
+        if count > 1:
+            self._expected[key] = count - 1
+        else:
+            self._expected.pop(key, None)
 
     # Changes
 
     def replay(self, record: OffsetRecord, log_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
+        if self._expected:
+            self.arrived(record)
         committed = record.committed
         if committed is None:
             self._remove(record.group_id, record.topic, record.partition)
@@ -79,12 +102,15 @@ class OffsetTable:
         return any((group_id, topic, partition) in pending for pending in self._pending.values())
 
     def has_pending(self, group_id: str) -> bool:
-        return any(key[0] == group_id for pending in self._pending.values() for key in pending)
+        """Whether an open transaction, or a write on its way, will bring the group an offset."""
+        return any(key[0] == group_id for pending in self._pending.values() for key in pending) or any(
+            key[0] == group_id for key in self._expected
+        )
 
     # Tombstones
 
     def tombstones_of_group(self, group_id: str) -> Iterator[OffsetRecord]:
-        """One for every offset of a group, pending ones included."""
+        """One for every offset of a group, with those that are pending or on their way."""
         keys = dict.fromkeys(
             (topic, partition)
             for topic, partitions in self._groups.get(group_id, {}).items()
@@ -92,11 +118,12 @@ class OffsetTable:
         )
         for pending in self._pending.values():
             keys.update(dict.fromkeys(key[1:] for key in pending if key[0] == group_id))
+        keys.update(dict.fromkeys(key[1:] for key in self._expected if key[0] == group_id))
         for topic, partition in keys:
             yield OffsetRecord(group_id, topic, partition, None)
 
     def tombstones_of_topic(self, topic: str) -> Iterator[OffsetRecord]:
-        """One for every offset of a deleted topic, in any group, pending ones included."""
+        """One for every offset of a deleted topic, in any group, with those that are pending or on their way."""
         keys = dict.fromkeys(
             (group_id, partition)
             for group_id, topics in self._groups.items()
@@ -104,6 +131,7 @@ class OffsetTable:
         )
         for pending in self._pending.values():
             keys.update(dict.fromkeys((key[0], key[2]) for key in pending if key[1] == topic))
+        keys.update(dict.fromkeys((key[0], key[2]) for key in self._expected if key[1] == topic))
         for group_id, partition in keys:
             yield OffsetRecord(group_id, topic, partition, None)
 
