@@ -73,9 +73,11 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 def rounds(broker: BrokerProcess, count: int, start: int = 0) -> dict[str, str]:
-    """Writes every key in each round; returns the last values."""
+    """Writes every key in each round, each time as another producer; returns the last values."""
     for number in range(start, start + count):
-        write(broker, {f"k{nth}": f"{number}-{nth}" for nth in range(KEYS)})
+        # What is left of a batch with a producer's last sequence is its header, which a consumer must get over.
+        values = {f"k{nth}": f"{number}-{nth}" for nth in range(KEYS)}
+        write(broker, values, **{"enable.idempotence": True})
         time.sleep(0.25)  # message time rolls segments
     return {f"k{nth}": f"{start + count - 1}-{nth}" for nth in range(KEYS)}
 
@@ -134,6 +136,33 @@ def test_committed_offsets_are_compacted(tmp_path: Path) -> None:
         (committed,) = consumer.committed([TopicPartition("kv", 0)], timeout=20)
         assert committed.offset == 1
         consumer.close()
+
+
+def test_a_broker_that_stops_while_it_cleans(tmp_path: Path) -> None:
+    slow = {**OVERRIDES, "log.cleaner.io.max.bytes.per.second": "2000"}
+    directory = tmp_path / "data" / "kv-0"
+    with BrokerProcess(tmp_path, overrides=slow) as broker:
+        create(broker, cleanup_policy="compact", compression_type="uncompressed")
+        for number in range(4):
+            write(broker, {"k": f"{number}" * 20_000})
+            time.sleep(0.25)
+        wait_until(lambda: children_of(broker) != [])
+        began = time.monotonic()
+        assert broker.stop() == 0
+        assert time.monotonic() - began < 10
+        assert not [path for path in directory.iterdir() if path.name.endswith((".cleaned", ".swap"))]
+        assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+        broker.overrides = OVERRIDES
+        broker.start()
+        wait_until(lambda: len(read(broker)) < 4)
+
+
+def children_of(broker: BrokerProcess) -> list[str]:
+    assert broker.process is not None
+    pid = broker.process.pid
+    return [
+        child for tasks in Path(f"/proc/{pid}/task").glob("*/children") for child in tasks.read_text().split()
+    ]
 
 
 def test_the_cleaner_can_be_switched_off(tmp_path: Path) -> None:

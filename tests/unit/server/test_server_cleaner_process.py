@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -101,6 +104,46 @@ def test_a_process_that_dies(process: CleanerProcess, plan: CleaningPlan) -> Non
     with pytest.raises(CorruptRecordError, match="has ended with code -9"):
         list(process.run_pass(plan, DEFAULT_LIMITS))
     assert len(list(process.run_pass(plan, DEFAULT_LIMITS))) == 2
+
+
+ORPHAN = """
+import pickle, sys, threading
+from dataclasses import replace
+from kcli.server.cleaner_process import CleanerProcess
+from kcli.storage.cleaner import DEFAULT_LIMITS
+
+plan, process = pickle.load(sys.stdin.buffer), CleanerProcess()
+events = process.run_pass(plan, replace(DEFAULT_LIMITS, bytes_per_second=1))
+threading.Thread(target=lambda: list(events), daemon=True).start()
+while process.pid is None:
+    pass
+print(process.pid, flush=True)
+threading.Event().wait()
+"""
+
+
+def test_it_ends_with_its_parent(plan: CleaningPlan) -> None:
+    """A broker that was killed starts again in the same directory: nobody else may write there by then."""
+    command = [sys.executable, "-c", ORPHAN]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdin is not None and parent.stdout is not None
+        parent.stdin.write(pickle.dumps(plan))
+        parent.stdin.close()
+        pid = int(parent.stdout.readline())
+        time.sleep(1)  # it is in the middle of its pass
+        parent.kill()
+        deadline = time.monotonic() + 10
+        while is_running(pid):
+            assert time.monotonic() < deadline, "it outlives its parent"
+            time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"  # ended; whoever adopted it has not looked yet
 
 
 def test_nothing_runs_before_the_first_pass(process: CleanerProcess) -> None:
