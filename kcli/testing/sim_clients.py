@@ -379,6 +379,8 @@ def read_into(
             )
             ledger.acknowledged(partition, record.offset, (record.key, record.value), losses=link.losses)
             position = record.offset + 1
+        # Compaction leaves batches without records, and records missing at the end of one.
+        position = max(position, header.next_offset)
     return position
 
 
