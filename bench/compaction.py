@@ -1,6 +1,7 @@
 """Compacts one log of keyed records and prints how fast that went and how much memory the cleaner's process took.
 
-    python bench/compaction.py [--megabytes 256] [--record-bytes 100] [--distinct 0.25] [--dedupe-buffer-megabytes 128]
+    python bench/compaction.py [--megabytes 256] [--record-bytes 100] [--batch-records 150] [--distinct 0.25]
+                               [--dedupe-buffer-megabytes 128] [--io-buffer-kilobytes 512]
 
 `--megabytes 1024` is the gigabyte of the goals. The records are written first, by the log itself; then the pass runs as
 it does in the broker, in a process of its own. Rates count the bytes of the log once, though a pass reads the dirty
@@ -33,34 +34,31 @@ from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store import LogStore
 
 KEY_BYTES = 16
-RECORDS_PER_BATCH = 150  # what a producer's default batch of 16 kB holds of 100-byte records
 SEGMENT_BYTES = 64 << 20
 NODE = 1
 
 
-def template(record_bytes: int, now_ms: int) -> tuple[bytearray, np.ndarray]:
+def template(record_bytes: int, batch_records: int, now_ms: int) -> tuple[bytearray, np.ndarray]:
     """A batch whose keys are still to be filled in, and where each byte of each key is."""
     marker = bytes(range(1, KEY_BYTES + 1))
     value = b"v" * (record_bytes - KEY_BYTES)
-    batch = encode_batch(
-        [Record(-1, now_ms + nth, marker, value, (), -1) for nth in range(RECORDS_PER_BATCH)]
-    )
+    batch = encode_batch([Record(-1, now_ms + nth, marker, value, (), -1) for nth in range(batch_records)])
     starts = []
     at = batch.find(marker)
     while at >= 0:
         starts.append(at)
         at = batch.find(marker, at + 1)
-    assert len(starts) == RECORDS_PER_BATCH, "every key is found once"
+    assert len(starts) == batch_records, "every key is found once"
     return bytearray(batch), np.array(starts)[:, None] + np.arange(KEY_BYTES)
 
 
-def fill(log: PartitionLog, *, records: int, distinct: int, record_bytes: int) -> None:
+def fill(log: PartitionLog, *, records: int, distinct: int, record_bytes: int, batch_records: int) -> None:
     now_ms = SystemClock().now_ms()
-    batch, places = template(record_bytes, now_ms)
+    batch, places = template(record_bytes, batch_records, now_ms)
     view = np.frombuffer(batch, np.uint8)
     rng = np.random.default_rng(1)
-    for _ in range(0, records, RECORDS_PER_BATCH):
-        keys = rng.integers(0, distinct, RECORDS_PER_BATCH)
+    for _ in range(0, records, batch_records):
+        keys = rng.integers(0, distinct, batch_records)
         digits = np.char.zfill(keys.astype(f"S{KEY_BYTES}"), KEY_BYTES)
         view[places] = np.frombuffer(digits.tobytes(), np.uint8).reshape(-1, KEY_BYTES)
         struct.pack_into(">I", batch, CRC_BEGIN - 4, crc32c(memoryview(batch)[CRC_BEGIN:]))
@@ -77,7 +75,13 @@ def measure(options: argparse.Namespace, directory: str) -> dict[str, float]:
     store = LogStore.open(disk, clock, [directory], node_id=NODE, rng=SystemRng(), default_config=config)
     log = store.create("t", 0, None)
     records = options.megabytes * 1_000_000 // options.record_bytes
-    fill(log, records=records, distinct=int(records * options.distinct), record_bytes=options.record_bytes)
+    fill(
+        log,
+        records=records,
+        distinct=int(records * options.distinct),
+        record_bytes=options.record_bytes,
+        batch_records=options.batch_records,
+    )
     size_before = log.size_bytes
     limits = CleanerLimits(
         dedupe_buffer_bytes=options.dedupe_buffer_megabytes << 20,
@@ -111,6 +115,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--megabytes", type=int, default=256)
     parser.add_argument("--record-bytes", type=int, default=100)
+    parser.add_argument(
+        "--batch-records",
+        type=int,
+        default=150,
+        help="150 is what a producer's 16 kB hold of 100-byte records",
+    )
     parser.add_argument(
         "--distinct", type=float, default=0.25, help="share of records that have a key of their own"
     )
