@@ -58,6 +58,11 @@ class Output:
         if self.is_text:
             sys.stdout.write(line + "\n")
 
+    def part(self, text: str) -> None:
+        """As `say`, without an end of line: Kafka forgot it in places."""
+        if self.is_text:
+            sys.stdout.write(text)
+
     def warn(self, line: str) -> None:
         """A line on stderr."""
         warn(line)

@@ -73,6 +73,7 @@ TOOLS: dict[str, Tool] = {
             "List, describe and delete consumer groups, and reset their offsets.",
             _GROUPS,
         ),
+        Tool("groups", "kafka-groups.sh", "List the groups of every type.", _GROUPS),
         Tool(
             "cluster",
             "kafka-cluster.sh",
@@ -87,6 +88,12 @@ TOOLS: dict[str, Tool] = {
         ),
         Tool(
             "log-dirs", "kafka-log-dirs.sh", "Show what each broker holds in its log directories.", _CLUSTER
+        ),
+        Tool(
+            "reassign-partitions",
+            "kafka-reassign-partitions.sh",
+            "Move partitions between brokers and between log directories.",
+            _CLUSTER,
         ),
         Tool("server-start", "kafka-server-start.sh", "Start a broker.", _SERVER),
         Tool("server-stop", "kafka-server-stop.sh", "Stop the brokers on this machine.", _SERVER),

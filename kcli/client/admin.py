@@ -8,7 +8,7 @@ The calls live by subject in the modules next to this one; values in and out are
 
 from __future__ import annotations
 
-from kcli.client import cluster, configs, groups, offsets, topics
+from kcli.client import cluster, configs, groups, offsets, reassignments, topics
 from kcli.client.client import Client
 
 
@@ -23,6 +23,8 @@ class AdminClient(Client):
     create_partitions = topics.create_partitions
     list_reassignments = topics.list_reassignments
     elect_leaders = topics.elect_leaders
+    alter_reassignments = reassignments.alter_reassignments
+    alter_replica_log_dirs = reassignments.alter_replica_log_dirs
 
     describe_configs = configs.describe_configs
     incremental_alter_configs = configs.incremental_alter_configs

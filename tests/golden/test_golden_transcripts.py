@@ -30,6 +30,7 @@ STORIES = (
     "perf-verifiable",
     "topic-lifecycle-mix",
     "no-security",
+    "reassign",
 )
 
 
