@@ -47,7 +47,7 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "controller.quorum.retry.",
             "controller.socket.timeout.ms",
         ),
-        "transactions": ("transaction.", "transactional.id.", "add.partitions.to.txn."),
+        "two-phase commit": ("transaction.two.phase.commit.enable",),
         "the consumer group protocol of KIP-848": (
             "group.consumer.",
             "group.coordinator.rebalance.protocols",
@@ -65,9 +65,9 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
     for prefix in prefixes
 }
 
-# The shapes of topics that are created with the first share group and transaction: Kafka's own server.properties sets
-# them, and whoever would notice is told that there are no share groups and transactions.
-_OF_NO_CONSEQUENCE = ("share.coordinator.state.topic.", "transaction.state.log.")
+# The shape of a topic that is created with the first share group: Kafka's own server.properties sets it, and whoever
+# would notice is told that there are no share groups.
+_OF_NO_CONSEQUENCE = ("share.coordinator.state.topic.",)
 
 # Sizes of Kafka's thread pools and of the queues between them.
 ONE_LOOP = frozenset(

@@ -40,6 +40,8 @@ from kcli.server.log_dir_moves import LogDirMoves
 from kcli.server.producer_ids import ProducerIdBlock, ProducerIds
 from kcli.server.quorum import Quorum
 from kcli.server.replicas import Replicas
+from kcli.server.transaction_markers import MarkerWriter
+from kcli.server.transactions import TransactionCoordinator
 from kcli.storage.directory import LogDirectory
 from kcli.storage.store import LogStore
 
@@ -134,6 +136,14 @@ class Broker:
             lambda: self.metadata,
         )
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.markers = MarkerWriter(self.replicas, self.groups, clock.now_ms)
+        self.transactions = TransactionCoordinator(
+            config,
+            clock,
+            metadata=lambda: self.metadata,
+            producer_ids=self.producer_ids,
+            markers=self.markers,
+        )
         self.fetch_sessions = Sessions(config.integer("max.incremental.fetch.session.cache.slots"), rng)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.sockets = SocketServer(
@@ -198,6 +208,7 @@ class Broker:
         await self.cleaning.stop()
         self.sockets.stop_accepting()
         if clean:
+            await self.transactions.stop()
             await self.groups.stop()
             await self.lifecycle.stop()
         await self.moves.stop()
@@ -240,7 +251,9 @@ class Broker:
         self._update_config(image)
         self.dynamic_config.subscribe(self._reconfigure)
         self.replicas.subscribe(self.groups.leadership_changed)
+        self.replicas.subscribe(self.transactions.leadership_changed)
         self.groups.load(image)
+        self.transactions.load(image)
         self.moves.recover(image)
         self.replicas.load(image)
         self.quorum.subscribe(self._metadata_changed)
@@ -251,6 +264,7 @@ class Broker:
         self.replicas.apply(delta, image)
         self.assignments.apply(delta)
         self.groups.apply(delta, image)
+        self.transactions.apply(delta, image)
 
     def _update_config(self, image: MetadataImage) -> None:
         own = ConfigResource(ConfigResourceType.BROKER, str(self.node_id))

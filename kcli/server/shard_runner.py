@@ -123,6 +123,10 @@ class ShardRunner(Generic[RecordT, ShardT]):
         self._barriers: list[asyncio.Future[None]] = []
         self._stopped = False
 
+    def is_stopped(self) -> bool:
+        """Whether another broker has the shard."""
+        return self._stopped
+
     # Work in
 
     def call(self, step: Callable[[asyncio.Future[object]], Ready[RecordT]]) -> object | Awaitable[object]:

@@ -55,6 +55,22 @@ class OffsetProtocol:
         step: GroupStep,
     ) -> None:
         code = _commit_error(group, request, api_version)
+        self._commit_unless(code, group, request, token, step)
+
+    def commit_in_transaction(
+        self, group: Group | None, request: OffsetCommitRequest, token: Token, step: GroupStep
+    ) -> None:
+        """TxnOffsetCommit, as the OffsetCommit that it is but for who may; pending until the transaction ends."""
+        self._commit_unless(_transactional_commit_error(group, request), group, request, token, step)
+
+    def _commit_unless(
+        self,
+        code: ErrorCode,
+        group: Group | None,
+        request: OffsetCommitRequest,
+        token: Token,
+        step: GroupStep,
+    ) -> None:
         if code is not ErrorCode.NONE:
             step.reply(token, fail_offset_commit(request, code))
             return
@@ -63,7 +79,9 @@ class OffsetProtocol:
             GroupState.PREPARING_REBALANCE,
         ):
             # A member that commits is alive.
-            self._rebalance.restart_session(group, group.members[request.member_id], step.now_ms)
+            member = group.members.get(request.member_id)
+            if member is not None:
+                self._rebalance.restart_session(group, member, step.now_ms)
         topics = tuple(self._commit_topic(request, topic, step) for topic in request.topics)
         step.reply(token, OffsetCommitResponse(topics=topics))
         self._expect(step)
@@ -235,6 +253,17 @@ def _commit_error(group: Group | None, request: OffsetCommitRequest, api_version
         # It knows the generation, so it has had its join answered; it must sync before it may commit.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
+
+
+def _transactional_commit_error(group: Group | None, request: OffsetCommitRequest) -> ErrorCode:
+    """The rules of a plain commit, but that old producers say nothing of a membership, and that a rebalance may go on:
+    the group's generation fences (KIP-447)."""
+    generation_id = request.generation_id_or_member_epoch
+    if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+        dead = isinstance(group, ClassicGroup) and group.state is GroupState.DEAD
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if dead else ErrorCode.NONE
+    code = _commit_error(group, request, 0)
+    return ErrorCode.NONE if code is ErrorCode.REBALANCE_IN_PROGRESS else code
 
 
 def _delete_error(group: Group | None) -> ErrorCode:

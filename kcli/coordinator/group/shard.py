@@ -21,7 +21,7 @@ from kcli.coordinator.group.offsets import NO_PRODUCER_ID, OffsetTable
 from kcli.coordinator.group.other import GroupType, OtherGroup, type_of_key
 from kcli.coordinator.group.rebalance import GroupStep, Rebalance, TimerKind
 from kcli.coordinator.group.records import GroupRecord, LogRecord, OffsetRecord, OtherRecord
-from kcli.coordinator.runtime import Ready, Step, Timers, Token
+from kcli.coordinator.runtime import Producer, Ready, Step, Timers, Token
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -123,6 +123,14 @@ class GroupShard:
     ) -> GroupReady:
         step: GroupStep = Step(now_ms)
         self._offsets.commit(self._groups.get(request.group_id), request, api_version, token, step)
+        return step.ready()
+
+    def commit_offsets_in_transaction(
+        self, request: OffsetCommitRequest, producer: Producer, token: Token, now_ms: int
+    ) -> GroupReady:
+        """The offsets wait for the end of the producer's transaction."""
+        step: GroupStep = Step(now_ms, producer)
+        self._offsets.commit_in_transaction(self._groups.get(request.group_id), request, token, step)
         return step.ready()
 
     def fetch_offsets(

@@ -1,36 +1,35 @@
-"""InitProducerId (key 22, versions 0-5): a producer id for an idempotent producer (KIP-98, KIP-360).
+"""InitProducerId (key 22, versions 0-5): a producer id, and the epoch that fences whoever had it before. KIP-98, 360.
 
-Without a transactional id: a fresh id, epoch 0. With one there would have to be a transaction coordinator, which this
-broker is not. The coordinator's own errors are retriable, and a client would try for ever: INVALID_REQUEST ends it.
+Without a transactional id: a fresh id, epoch 0. With one the transaction coordinator answers: an open transaction is
+aborted first, and CONCURRENT_TRANSACTIONS makes the client ask again.
 """
 
 from __future__ import annotations
 
-import logging
+from dataclasses import replace
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kcli.server.context import RequestContext
-
-_log = logging.getLogger("kcli.server.KafkaApis")
+from kcli.server.fenced import fenced_code
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
+_PRODUCER_FENCED_FROM = 4
 
 
 async def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    if request.transactional_id is not None:
-        _log.warning(
-            "Client %s at %s wants to begin transactions as '%s'; there is no transaction coordinator",
-            context.client_id,
-            context.peer_host,
-            request.transactional_id,
-        )
-        return _failed(ErrorCode.INVALID_REQUEST)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
         return _failed(ErrorCode.INVALID_REQUEST)
-    producer_id = await context.broker.producer_ids.next_id()
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+    if request.transactional_id is None:
+        producer_id = await context.broker.producer_ids.next_id()
+        return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+    if not request.transactional_id:
+        return _failed(ErrorCode.INVALID_REQUEST)
+    answer = await context.broker.transactions.init_producer_id(request)
+    assert isinstance(answer, InitProducerIdResponse)
+    code = fenced_code(context.api_version, _PRODUCER_FENCED_FROM, answer.error_code)
+    return replace(answer, error_code=code)
 
 
 def error_response(

@@ -6,6 +6,7 @@ by one with UNKNOWN_TOPIC_OR_PARTITION, the rest go to the group; an error of th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from kcli.controller.image import Topics
@@ -20,15 +21,30 @@ from kcli.protocol.messages.offset_commit import (
 )
 from kcli.server.context import RequestContext
 
+Commit = Callable[[OffsetCommitRequest], object]
+"""Has the group do it: the response, or an awaitable of it."""
+
 
 def handle(context: RequestContext, request: OffsetCommitRequest) -> object:
+    version = context.api_version
+    return commit_existing(
+        context,
+        request,
+        lambda known: context.broker.groups.call(
+            known.group_id, lambda shard, token, now_ms: shard.commit_offsets(known, version, token, now_ms)
+        ),
+    )
+
+
+def commit_existing(context: RequestContext, request: OffsetCommitRequest, commit: Commit) -> object:
+    """Commits what exists and refuses the rest."""
     topics = context.broker.metadata.topics
     if all(_exists(topics, topic) for topic in request.topics):
-        return _commit(context, request)
+        return commit(request)
     known, refused = _split(topics, request)
     if not known.topics:
         return refused
-    return _merged(context, request, known, refused)
+    return _merged(request, known, refused, commit)
 
 
 def error_response(
@@ -37,22 +53,15 @@ def error_response(
     return fail_offset_commit(request, error.code)
 
 
-def _commit(context: RequestContext, request: OffsetCommitRequest) -> object:
-    version = context.api_version
-    return context.broker.groups.call(
-        request.group_id, lambda shard, token, now_ms: shard.commit_offsets(request, version, token, now_ms)
-    )
-
-
 async def _merged(
-    context: RequestContext,
     request: OffsetCommitRequest,
     known: OffsetCommitRequest,
     refused: OffsetCommitResponse,
+    commit: Commit,
 ) -> OffsetCommitResponse:
     """The group's answer with the refused partitions put in, in the order of the request."""
     try:
-        answer = _commit(context, known)
+        answer = commit(known)
         accepted = answer if isinstance(answer, OffsetCommitResponse) else await answer  # type: ignore[misc]
     except KafkaError as error:
         accepted = fail_offset_commit(known, error.code)

@@ -9,22 +9,26 @@ topic ids from version 13 are KIP-516.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import struct
+from collections.abc import Awaitable, Iterator
+from inspect import isawaitable
+from typing import Any, NamedTuple
 
 from kcli.controller.image import MetadataImage
 from kcli.controller.topic_names import is_internal
 from kcli.errors import (
     ErrorCode,
+    InvalidPidMappingException,
     InvalidRecordException,
     InvalidRequiredAcksException,
     InvalidTopicException,
-    InvalidTxnStateException,
     KafkaError,
     ProtocolError,
     TransactionalIdAuthorizationException,
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
 )
+from kcli.protocol.batch import HEADER_SIZE
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -40,6 +44,7 @@ from kcli.protocol.produce_codec import TOPIC_ID_FROM
 from kcli.replica.parked import ParkedProduce
 from kcli.server.context import RequestContext
 from kcli.server.replicas import ACKS_ALL, LeaderPartition
+from kcli.server.transaction_verification import Asker, Verdicts, verify
 from kcli.storage.log import AppendOrigin
 
 ZSTD_FROM = 7
@@ -51,7 +56,23 @@ _ATTRIBUTES_LOW_BYTE = 22
 _CODEC_MASK = 0x07
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
+_PRODUCER = struct.Struct(">qhi")  # producer id, epoch, base sequence
+_PRODUCER_AT = 43
+_ABORTABLE_FROM = 11
+_TV2_FROM = 12
 _NO_LEADER = LeaderIdAndEpoch()
+
+NO_VERDICTS: Verdicts = {}
+
+
+class Batch(NamedTuple):
+    """What a transactional batch says of its producer."""
+
+    leader: LeaderPartition | None
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
 
 Pending = list[tuple[LeaderPartition, int]]
 """Partitions whose records are written but not committed, with the high watermark they wait for."""
@@ -60,11 +81,30 @@ Pending = list[tuple[LeaderPartition, int]]
 def handle(context: RequestContext, request: ProduceRequest) -> Any:
     if request.acks not in (ACKS_ALL, 0, 1):
         return error_response(context, request, InvalidRequiredAcksException())
-    if request.transactional_id is None and _has_transactional_batch(request):
+    transactional = list(_transactional_batches(context, request))
+    if not transactional:
+        return _produce(context, request, NO_VERDICTS)
+    if request.transactional_id is None:
         return error_response(context, request, TransactionalIdAuthorizationException())
+    verdicts = _verify(context, request, transactional)
+    if isawaitable(verdicts):
+        return _produce_verified(context, request, verdicts)
+    return _produce(context, request, verdicts)
+
+
+async def _produce_verified(
+    context: RequestContext, request: ProduceRequest, verdicts: Awaitable[Verdicts]
+) -> Any:
+    answer = _produce(context, request, await verdicts)
+    return await answer if isawaitable(answer) else answer
+
+
+def _produce(context: RequestContext, request: ProduceRequest, verdicts: Verdicts) -> Any:
     pending: Pending = []
     now_ms = context.broker.clock.now_ms()
-    topics = tuple([_append_topic(context, request, topic, now_ms, pending) for topic in request.topic_data])
+    topics = tuple(
+        [_append_topic(context, request, topic, now_ms, pending, verdicts) for topic in request.topic_data]
+    )
     response = ProduceResponse(responses=topics)
     if request.acks == 0:
         _close_on_error(response)
@@ -91,7 +131,12 @@ def error_response(context: RequestContext, request: ProduceRequest, error: Kafk
 
 
 def _append_topic(
-    context: RequestContext, request: ProduceRequest, topic: TopicProduceData, now_ms: int, pending: Pending
+    context: RequestContext,
+    request: ProduceRequest,
+    topic: TopicProduceData,
+    now_ms: int,
+    pending: Pending,
+    verdicts: Verdicts,
 ) -> TopicProduceResponse:
     name = topic.name
     if context.api_version >= TOPIC_ID_FROM:
@@ -101,7 +146,9 @@ def _append_topic(
             rows = tuple(_failed(part.index, error) for part in topic.partition_data)
             return TopicProduceResponse(topic_id=topic.topic_id, partition_responses=rows)
         name = found.name
-    rows = tuple([_append(context, request, name, part, now_ms, pending) for part in topic.partition_data])
+    rows = tuple(
+        [_append(context, request, name, part, now_ms, pending, verdicts) for part in topic.partition_data]
+    )
     return TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=rows)
 
 
@@ -112,22 +159,33 @@ def _append(
     part: PartitionProduceData,
     now_ms: int,
     pending: Pending,
+    verdicts: Verdicts,
 ) -> PartitionProduceResponse:
     try:
         records = part.records
         leader = context.broker.replicas.get(topic, part.index)
         if is_internal(topic) and context.client_id != _ADMIN_CLIENT:
             raise InvalidTopicException
-        if records is None or len(records) <= _ATTRIBUTES_LOW_BYTE:
+        if records is None or len(records) < HEADER_SIZE:
             raise InvalidRecordException("Produce requests must have exactly one record batch per partition")
         if records[_MAGIC] != _MAGIC_V2:
             raise InvalidRecordException("Produce requests may only contain record batches with magic 2")
         attributes = records[_ATTRIBUTES_LOW_BYTE]
         if attributes & _CODEC_MASK == _ZSTD and context.api_version < ZSTD_FROM:
             raise UnsupportedCompressionTypeException
+        verification = None
         if attributes & _TRANSACTIONAL:
-            return _refuse_transactional(part.index)
-        result = leader.append(records, acks=request.acks, origin=AppendOrigin.CLIENT, now_ms=now_ms)
+            verdict = verdicts[topic, part.index]
+            if isinstance(verdict, KafkaError):
+                raise verdict
+            verification = verdict
+        result = leader.append(
+            records,
+            acks=request.acks,
+            origin=AppendOrigin.CLIENT,
+            now_ms=now_ms,
+            verification=verification,
+        )
     except KafkaError as error:
         return _failed(part.index, error, _leader_hint(context, topic, part.index, error))
     if request.acks == ACKS_ALL and leader.log.high_watermark <= result.last_offset:
@@ -140,29 +198,50 @@ def _append(
     )
 
 
-def _has_transactional_batch(request: ProduceRequest) -> bool:
+def _transactional_batches(context: RequestContext, request: ProduceRequest) -> Iterator[Batch]:
+    """Those whose partition this broker leads; the others are refused in any case."""
     for topic in request.topic_data:
         for part in topic.partition_data:
             records = part.records
             if (
                 records
-                and len(records) > _ATTRIBUTES_LOW_BYTE
+                and len(records) >= HEADER_SIZE
                 and records[_MAGIC] == _MAGIC_V2
                 and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL
             ):
-                return True
-    return False
+                producer_id, epoch, base_sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+                leader = _leader_of(context, topic, part.index)
+                yield Batch(leader, producer_id, epoch, base_sequence)
 
 
-def _refuse_transactional(index: int) -> PartitionProduceResponse:
-    """As Kafka answers a transactional batch whose transaction does not contain the partition (KIP-890)."""
-    error = InvalidTxnStateException()
-    return PartitionProduceResponse(
-        index=index,
-        error_code=error.code,
-        base_offset=-1,
-        error_message="Transactional batches are not accepted: this broker has no transaction coordinator",
+def _leader_of(context: RequestContext, topic: TopicProduceData, index: int) -> LeaderPartition | None:
+    name = topic.name
+    if context.api_version >= TOPIC_ID_FROM:
+        found = context.broker.metadata.topics.topic_by_id(topic.topic_id)
+        if found is None:
+            return None
+        name = found.name
+    return context.broker.replicas.find(name, index)
+
+
+def _verify(
+    context: RequestContext, request: ProduceRequest, batches: list[Batch]
+) -> Verdicts | Awaitable[Verdicts]:
+    """Whether each partition belongs to the transaction. Raises KafkaError when the request mixes producers."""
+    assert request.transactional_id is not None
+    first = batches[0]
+    if any(batch.producer_id != first.producer_id for batch in batches):
+        raise InvalidPidMappingException("A transactional request holds batches of more than one producer id")
+    version = context.api_version
+    asker = Asker(
+        transactional_id=request.transactional_id,
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+        adds=version >= _TV2_FROM,
+        knows_abortable=version >= _ABORTABLE_FROM,
     )
+    led = [(batch.leader, batch.base_sequence) for batch in batches if batch.leader is not None]
+    return verify(context.broker, asker, led)
 
 
 def _failed(index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER) -> PartitionProduceResponse:

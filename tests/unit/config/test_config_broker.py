@@ -191,7 +191,7 @@ def test_one_ipv4_and_one_ipv6_listener_may_share_a_port() -> None:
         ("nun.partitions", "3", "did you mean num.partitions?"),
         ("entirely.foreign", "3", "entirely.foreign is not a configuration key and does nothing"),
         ("remote.log.reader.threads", "20", "not built yet: tiered storage"),
-        ("transaction.max.timeout.ms", "5", "not built yet: transactions"),
+        ("transaction.two.phase.commit.enable", "true", "not built yet: two-phase commit"),
         ("num.io.threads", "16", "one event loop does this work"),
         ("inter.broker.protocol.version", "3.5", "the feature metadata.version"),
         ("cordoned.log.dirs", "*", "it came after Kafka 4.1"),

@@ -392,7 +392,7 @@ def test_producer_ids_are_never_given_twice(tmp_path):
                 )
                 transactional = init_producer_id.InitProducerIdRequest(transactional_id="tx")
                 assert (await client.call(transactional, ApiKey.INIT_PRODUCER_ID, 4)).error_code is (
-                    ErrorCode.INVALID_REQUEST
+                    ErrorCode.NOT_COORDINATOR
                 )
         assert len(set(given)) == len(given)
 

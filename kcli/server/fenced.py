@@ -1,0 +1,12 @@
+"""PRODUCER_FENCED for clients that were written before it: they know only INVALID_PRODUCER_EPOCH (KIP-588)."""
+
+from __future__ import annotations
+
+from kcli.errors import ErrorCode
+
+
+def fenced_code(api_version: int, known_from: int, code: ErrorCode) -> ErrorCode:
+    """`known_from`: the first version of the API whose clients know PRODUCER_FENCED."""
+    if code is ErrorCode.PRODUCER_FENCED and api_version < known_from:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return code

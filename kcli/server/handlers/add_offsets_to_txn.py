@@ -1,0 +1,24 @@
+"""AddOffsetsToTxn (key 25, versions 0-4): a group's partition of `__consumer_offsets` becomes part of a transaction
+(KIP-98). TV2's clients do not send it: TxnOffsetCommit adds the partition on the way."""
+
+from __future__ import annotations
+
+from kcli.coordinator.transaction.state import TV0
+from kcli.errors import ErrorCode
+from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kcli.server.context import RequestContext
+from kcli.server.fenced import fenced_code
+from kcli.server.group_ids import require_group_id
+from kcli.server.internal_topics import GROUP_TOPIC
+
+_PRODUCER_FENCED_FROM = 2
+
+
+async def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    require_group_id(request.group_id)
+    partition = (GROUP_TOPIC.name, context.broker.groups.partition_of(request.group_id))
+    answer = context.broker.transactions.add_partitions(
+        request.transactional_id, request.producer_id, request.producer_epoch, (partition,), TV0
+    )
+    code = answer if isinstance(answer, ErrorCode) else await answer
+    return AddOffsetsToTxnResponse(error_code=fenced_code(context.api_version, _PRODUCER_FENCED_FROM, code))

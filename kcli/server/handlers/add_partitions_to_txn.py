@@ -1,0 +1,128 @@
+"""AddPartitionsToTxn (key 24, versions 0-5): partitions become part of a transaction. KIP-98, 890.
+
+To version 3 a client names the partitions of its transaction; one that does not exist spoils the request
+(UNKNOWN_TOPIC_OR_PARTITION, the others OPERATION_NOT_ATTEMPTED). From version 4 on partition leaders ask for several
+transactions at once, to add (TV2) or only to verify: TRANSACTION_ABORTABLE is a partition that was not added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import isawaitable
+
+from kcli.controller.topic_names import is_internal
+from kcli.coordinator.transaction.state import TV0, TopicPartition
+from kcli.errors import ErrorCode, KafkaError
+from kcli.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from kcli.server.context import RequestContext
+from kcli.server.fenced import fenced_code
+
+_BATCHED_FROM = 4
+_PRODUCER_FENCED_FROM = 2
+
+
+async def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    if context.api_version >= _BATCHED_FROM:
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=tuple(
+                [await _of_broker(context, transaction) for transaction in request.transactions]
+            )
+        )
+    refused = _refused(context, request.v3_and_below_topics)
+    codes: Mapping[TopicPartition, ErrorCode] = refused
+    if not any(code is not ErrorCode.NONE for code in refused.values()):
+        code = await _add(context, request, tuple(refused))
+        codes = dict.fromkeys(refused, fenced_code(context.api_version, _PRODUCER_FENCED_FROM, code))
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=_results(request.v3_and_below_topics, codes)
+    )
+
+
+def error_response(
+    context: RequestContext, request: AddPartitionsToTxnRequest, error: KafkaError
+) -> AddPartitionsToTxnResponse:
+    if context.api_version >= _BATCHED_FROM:
+        return AddPartitionsToTxnResponse(error_code=error.code)
+    codes = dict.fromkeys(_partitions(request.v3_and_below_topics), error.code)
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=_results(request.v3_and_below_topics, codes)
+    )
+
+
+async def _add(
+    context: RequestContext, request: AddPartitionsToTxnRequest, partitions: tuple[TopicPartition, ...]
+) -> ErrorCode:
+    answer = context.broker.transactions.add_partitions(
+        request.v3_and_below_transactional_id,
+        request.v3_and_below_producer_id,
+        request.v3_and_below_producer_epoch,
+        partitions,
+        TV0,
+    )
+    return answer if isinstance(answer, ErrorCode) else await answer
+
+
+async def _of_broker(
+    context: RequestContext, transaction: AddPartitionsToTxnTransaction
+) -> AddPartitionsToTxnResult:
+    answer = context.broker.transactions.verify_or_add(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        _partitions(transaction.topics),
+        add=not transaction.verify_only,
+    )
+    codes = await answer if isawaitable(answer) else answer
+    return AddPartitionsToTxnResult(
+        transactional_id=transaction.transactional_id, topic_results=_results(transaction.topics, codes)
+    )
+
+
+def _refused(
+    context: RequestContext, topics: tuple[AddPartitionsToTxnTopic, ...]
+) -> dict[TopicPartition, ErrorCode]:
+    """Every partition with NONE; if one cannot be added, with its error, and the rest with OPERATION_NOT_ATTEMPTED."""
+    codes = {key: _error_of(context, *key) for key in _partitions(topics)}
+    if all(code is ErrorCode.NONE for code in codes.values()):
+        return codes
+    return {
+        key: ErrorCode.OPERATION_NOT_ATTEMPTED if code is ErrorCode.NONE else code
+        for key, code in codes.items()
+    }
+
+
+def _error_of(context: RequestContext, topic: str, partition: int) -> ErrorCode:
+    if is_internal(topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if context.broker.metadata.partition(topic, partition) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+def _partitions(topics: tuple[AddPartitionsToTxnTopic, ...]) -> tuple[TopicPartition, ...]:
+    return tuple((topic.name, partition) for topic in topics for partition in topic.partitions)
+
+
+def _results(
+    topics: tuple[AddPartitionsToTxnTopic, ...], codes: Mapping[TopicPartition, ErrorCode]
+) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    return tuple(
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=tuple(
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=partition, partition_error_code=codes[topic.name, partition]
+                )
+                for partition in topic.partitions
+            ),
+        )
+        for topic in topics
+    )

@@ -1,0 +1,69 @@
+"""DescribeProducers (key 61, version 0): what a leader knows of the producers that wrote to its partition (KIP-664)."""
+
+from __future__ import annotations
+
+from kcli.errors import KafkaError
+from kcli.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from kcli.server.context import RequestContext
+from kcli.storage.producer_state import ProducerEntry
+
+_NONE = -1
+
+
+def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=tuple(
+            TopicResponse(
+                name=topic.name,
+                partitions=tuple(_described(context, topic.name, index) for index in topic.partition_indexes),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def error_response(
+    _context: RequestContext, request: DescribeProducersRequest, error: KafkaError
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=tuple(
+            TopicResponse(
+                name=topic.name,
+                partitions=tuple(_failed(index, error) for index in topic.partition_indexes),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _described(context: RequestContext, topic: str, index: int) -> PartitionResponse:
+    try:
+        log = context.broker.replicas.get(topic, index).log
+    except KafkaError as error:
+        return _failed(index, error)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=tuple(_state(entry) for entry in log.active_producers()),
+    )
+
+
+def _failed(index: int, error: KafkaError) -> PartitionResponse:
+    return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
+
+
+def _state(entry: ProducerEntry) -> ProducerState:
+    start = entry.current_txn_first_offset
+    return ProducerState(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp_ms,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=_NONE if start is None else start,
+    )

@@ -1,0 +1,37 @@
+"""DescribeTransactions (key 65, version 0): the state of transactional ids that this broker coordinates (KIP-664)."""
+
+from __future__ import annotations
+
+from kcli.errors import ErrorCode, KafkaError
+from kcli.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from kcli.server.context import RequestContext
+
+
+def handle(context: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=tuple(_described(context, name) for name in request.transactional_ids)
+    )
+
+
+def error_response(
+    _context: RequestContext, request: DescribeTransactionsRequest, error: KafkaError
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=tuple(
+            TransactionState(transactional_id=name, error_code=error.code)
+            for name in request.transactional_ids
+        )
+    )
+
+
+def _described(context: RequestContext, transactional_id: str) -> TransactionState:
+    if not transactional_id:
+        return TransactionState(error_code=ErrorCode.INVALID_REQUEST)
+    try:
+        return context.broker.transactions.shards.runner(transactional_id).shard.describe(transactional_id)
+    except KafkaError as error:
+        return TransactionState(transactional_id=transactional_id, error_code=error.code)

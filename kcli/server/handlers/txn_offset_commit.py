@@ -1,0 +1,132 @@
+"""TxnOffsetCommit (key 28, versions 0-5): a group's offsets, committed with the transaction they are part of. KIP-98,
+447 (who may), 890 (the transaction must contain the group's partition; from version 5 on that is added here).
+
+The offsets are written into `__consumer_offsets` in the producer's name and count once its commit marker is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from inspect import isawaitable
+
+from kcli.coordinator.runtime import Producer
+from kcli.errors import ErrorCode, KafkaError
+from kcli.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from kcli.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from kcli.server.context import RequestContext
+from kcli.server.group_ids import require_group_id
+from kcli.server.handlers.offset_commit import commit_existing
+from kcli.server.transaction_verification import Asker, Verdict, verify
+
+_LOADING_FROM = 2
+_ABORTABLE_FROM = 4
+_TV2_FROM = 5
+_FIRST_SEQUENCE = 0
+"""Kafka writes every batch of transactional offsets with it: a coordinator's batches are not checked for sequence."""
+
+
+async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    require_group_id(request.group_id)
+    runner = context.broker.groups.runner(request.group_id)
+    verdicts = verify(
+        context.broker,
+        Asker(
+            transactional_id=request.transactional_id,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            adds=context.api_version >= _TV2_FROM,
+            knows_abortable=context.api_version >= _ABORTABLE_FROM,
+        ),
+        [(runner.partition, _FIRST_SEQUENCE)],
+    )
+    (verdict,) = (await verdicts if isawaitable(verdicts) else verdicts).values()
+    if isinstance(verdict, KafkaError):
+        raise verdict
+    answer = _commit(context, request, verdict)
+    response = await answer if isinstance(answer, Awaitable) else answer
+    assert isinstance(response, OffsetCommitResponse)
+    return _lowered(response)
+
+
+def _commit(context: RequestContext, request: TxnOffsetCommitRequest, verdict: Verdict) -> object:
+    producer = Producer(request.producer_id, request.producer_epoch, verdict)
+    return commit_existing(
+        context,
+        _as_commit(request),
+        lambda known: context.broker.groups.call(
+            known.group_id,
+            lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
+        ),
+    )
+
+
+def error_response(
+    context: RequestContext, request: TxnOffsetCommitRequest, error: KafkaError
+) -> TxnOffsetCommitResponse:
+    """There is no error but the partitions'."""
+    code = error.code
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return TxnOffsetCommitResponse(
+        topics=tuple(
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _as_commit(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=request.group_id,
+        generation_id_or_member_epoch=request.generation_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        topics=tuple(
+            OffsetCommitRequestTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetCommitRequestPartition(
+                        partition_index=each.partition_index,
+                        committed_offset=each.committed_offset,
+                        committed_leader_epoch=each.committed_leader_epoch,
+                        committed_metadata=each.committed_metadata,
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def _lowered(response: OffsetCommitResponse) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=tuple(
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=each.partition_index, error_code=each.error_code
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in response.topics
+        )
+    )

@@ -1,0 +1,83 @@
+"""WriteTxnMarkers (key 27, version 1): a transaction coordinator, or an operator who ends a hanging transaction, has
+markers written (KIP-98, 664). Every partition is answered for itself, once its marker is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kcli.coordinator.transaction.state import TV0, TopicPartition
+from kcli.errors import ErrorCode, KafkaError
+from kcli.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kcli.server.context import RequestContext
+from kcli.server.transaction_markers import TransactionEnd
+
+
+async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    # All are appended before any is waited for.
+    begun = [(marker, _write(context, marker)) for marker in request.markers]
+    return WriteTxnMarkersResponse(markers=tuple([await _result(*each) for each in begun]))
+
+
+def error_response(
+    _context: RequestContext, request: WriteTxnMarkersRequest, error: KafkaError
+) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=tuple(
+            _shaped(marker, dict.fromkeys(_partitions(marker), error.code)) for marker in request.markers
+        )
+    )
+
+
+def _write(
+    context: RequestContext, marker: WritableTxnMarker
+) -> dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]]:
+    # Version 1 does not say by which protocol the transaction was run, so the older, laxer rules hold.
+    end = TransactionEnd(
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        committed=marker.transaction_result,
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=TV0,
+    )
+    return {key: context.broker.markers.write(end, *key) for key in _partitions(marker)}
+
+
+async def _result(
+    marker: WritableTxnMarker, outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]]
+) -> WritableTxnMarkerResult:
+    return _shaped(
+        marker,
+        {
+            key: outcome if isinstance(outcome, ErrorCode) else await outcome
+            for key, outcome in outcomes.items()
+        },
+    )
+
+
+def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
+    return [(topic.name, partition) for topic in marker.topics for partition in topic.partition_indexes]
+
+
+def _shaped(marker: WritableTxnMarker, codes: dict[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
+    return WritableTxnMarkerResult(
+        producer_id=marker.producer_id,
+        topics=tuple(
+            WritableTxnMarkerTopicResult(
+                name=topic.name,
+                partitions=tuple(
+                    WritableTxnMarkerPartitionResult(
+                        partition_index=partition, error_code=codes[topic.name, partition]
+                    )
+                    for partition in topic.partition_indexes
+                ),
+            )
+            for topic in marker.topics
+        ),
+    )

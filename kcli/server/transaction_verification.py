@@ -1,0 +1,126 @@
+"""May this batch begin a transaction in its partition? What the partition's leader asks the coordinator (KIP-890).
+
+The first protocol only verifies that the client has added the partition; the second (Produce from version 12,
+TxnOffsetCommit from 5) adds it on the way. A partition in which the producer's transaction is open already is not asked
+about. The answer is a `Verification` to append with, or the error the client is to see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import TYPE_CHECKING
+
+from kcli.coordinator.transaction.state import TopicPartition
+from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.storage.producer_state import ALREADY_OPEN, Verification
+
+if TYPE_CHECKING:
+    from kcli.server.broker import Broker
+    from kcli.server.replicas import LeaderPartition
+
+Verdict = Verification | KafkaError | None
+"""None: verification is switched off, and the batch is taken as it comes."""
+Verdicts = Mapping[TopicPartition, Verdict]
+
+_NOT_NOW = (
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Whose transaction it is. `adds`: TV2; `knows_abortable`: the client understands TRANSACTION_ABORTABLE."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    adds: bool
+    knows_abortable: bool
+
+
+def verify(
+    broker: Broker, asker: Asker, batches: list[tuple[LeaderPartition, int]]
+) -> Verdicts | Awaitable[Verdicts]:
+    """`batches`: each partition with the sequence its batch begins at."""
+    if not asker.adds and not broker.dynamic_config.current.boolean(
+        "transaction.partition.verification.enable"
+    ):
+        return {(leader.topic, leader.partition): None for leader, _ in batches}
+    now_ms = broker.clock.now_ms()
+    verdicts: dict[TopicPartition, Verdict] = {}
+    asked: dict[TopicPartition, Verification] = {}
+    for leader, base_sequence in batches:
+        verification = leader.log.producers.verification(
+            asker.producer_id,
+            asker.producer_epoch,
+            base_sequence,
+            from_zero=asker.adds,
+            now_ms=now_ms,
+        )
+        key = (leader.topic, leader.partition)
+        verdicts[key] = verification
+        if verification is not ALREADY_OPEN:
+            asked[key] = verification
+    if not asked:
+        return verdicts
+    answer = _ask(broker, asker, asked)
+    if isinstance(answer, dict) and not (asker.adds and _is_concurrent(answer)):
+        return verdicts | _judged(asker, asked, answer)
+    return _wait(broker, asker, verdicts, asked, answer)
+
+
+def _ask(
+    broker: Broker, asker: Asker, asked: Mapping[TopicPartition, Verification]
+) -> dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]]:
+    return broker.transactions.verify_or_add(
+        asker.transactional_id, asker.producer_id, asker.producer_epoch, asked, add=asker.adds
+    )
+
+
+async def _wait(
+    broker: Broker,
+    asker: Asker,
+    verdicts: dict[TopicPartition, Verdict],
+    asked: dict[TopicPartition, Verification],
+    answer: dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]],
+) -> Verdicts:
+    """TV2's client does not wait for the markers of its last transaction: the broker does, for a moment."""
+    step_ms = broker.config.integer("add.partitions.to.txn.retry.backoff.ms")
+    left_ms = broker.config.integer("add.partitions.to.txn.retry.backoff.max.ms")
+    while True:
+        codes = await answer if isawaitable(answer) else answer
+        if not (asker.adds and _is_concurrent(codes)) or left_ms <= 0:
+            return verdicts | _judged(asker, asked, codes)
+        await asyncio.sleep(step_ms / 1000)
+        left_ms -= step_ms
+        answer = _ask(broker, asker, asked)
+
+
+def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:
+    return ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
+
+
+def _judged(
+    asker: Asker, asked: Mapping[TopicPartition, Verification], codes: Mapping[TopicPartition, ErrorCode]
+) -> dict[TopicPartition, Verdict]:
+    return {
+        key: verification if codes[key] is ErrorCode.NONE else error_for(_said(asker, codes[key]))
+        for key, verification in asked.items()
+    }
+
+
+def _said(asker: Asker, code: ErrorCode) -> ErrorCode:
+    """What the client hears for an error of the coordinator."""
+    if code is ErrorCode.TRANSACTION_ABORTABLE and not asker.knows_abortable:
+        return ErrorCode.INVALID_TXN_STATE
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code in _NOT_NOW or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not asker.adds):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return code

@@ -1,0 +1,270 @@
+"""Transactions as clients live them: commit, abort, fencing, offsets with records, readers of both isolation levels, and
+a consume-transform-produce loop whose process, and whose broker, are killed again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kcli.testing.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.compat
+
+_NAMES = itertools.count()
+TIMEOUT = 20
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    directory = tmp_path_factory.mktemp("transactions")
+    overrides = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    with BrokerProcess(directory, overrides=overrides) as running:
+        yield running
+
+
+def new_topic(broker: BrokerProcess, partitions: int = 2) -> str:
+    name = f"t{next(_NAMES)}"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(TIMEOUT)
+    return name
+
+
+def transactional(broker: BrokerProcess, transactional_id: str, **settings: object) -> Producer:
+    properties = {
+        "bootstrap.servers": broker.bootstrap,
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": 20_000,
+    }
+    producer = Producer(properties | {name.replace("_", "."): value for name, value in settings.items()})
+    producer.init_transactions(TIMEOUT)
+    return producer
+
+
+def read(broker: BrokerProcess, topic: str, isolation: str = "read_committed") -> list[str]:
+    """Every value of a topic up to its (stable) end, sorted."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "reader",
+            "isolation.level": isolation,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    partitions = consumer.list_topics(topic, timeout=TIMEOUT).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, index, 0) for index in partitions])
+    values, ended = [], set()
+    deadline = time.monotonic() + TIMEOUT
+    while len(ended) < len(partitions) and time.monotonic() < deadline:
+        message = consumer.poll(1)
+        if message is None:
+            continue
+        if message.error():
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            ended.add(message.partition())
+        else:
+            values.append(message.value().decode())
+    consumer.close()
+    assert len(ended) == len(partitions), "the end was not reached"
+    return sorted(values)
+
+
+def test_committed_and_aborted(broker: BrokerProcess) -> None:
+    topic = new_topic(broker)
+    producer = transactional(broker, f"id-{topic}")
+    for number in range(6):
+        producer.begin_transaction()
+        for partition in (0, 1):
+            producer.produce(topic, f"{number}-{partition}", partition=partition)
+        if number % 2:
+            producer.flush()
+            producer.abort_transaction(TIMEOUT)
+        else:
+            producer.commit_transaction(TIMEOUT)
+    assert read(broker, topic) == sorted(f"{n}-{p}" for n in (0, 2, 4) for p in (0, 1))
+    assert len(read(broker, topic, "read_uncommitted")) == 12
+
+
+def test_nothing_is_seen_before_the_commit(broker: BrokerProcess) -> None:
+    topic = new_topic(broker, 1)
+    producer = transactional(broker, f"id-{topic}")
+    plain = Producer({"bootstrap.servers": broker.bootstrap})
+    plain.produce(topic, "before")
+    plain.flush()
+    producer.begin_transaction()
+    producer.produce(topic, "within")
+    producer.flush()
+    plain.produce(topic, "after")
+    plain.flush()
+    assert read(broker, topic) == ["before"]
+    producer.commit_transaction(TIMEOUT)
+    assert read(broker, topic) == ["after", "before", "within"]
+
+
+def test_a_new_incarnation_fences_the_old_one(broker: BrokerProcess) -> None:
+    topic = new_topic(broker, 1)
+    old = transactional(broker, f"id-{topic}")
+    old.begin_transaction()
+    old.produce(topic, "of the zombie")
+    old.flush()
+    new = transactional(broker, f"id-{topic}")
+    new.begin_transaction()
+    new.produce(topic, "of the living")
+    new.commit_transaction(TIMEOUT)
+    with pytest.raises(KafkaException) as caught:
+        old.produce(topic, "too late")
+        old.commit_transaction(TIMEOUT)
+    assert caught.value.args[0].code() == KafkaError._FENCED
+    assert read(broker, topic) == ["of the living"]
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(broker: BrokerProcess) -> None:
+    topic = new_topic(broker, 1)
+    producer = transactional(broker, f"id-{topic}", transaction_timeout_ms=1000)
+    producer.begin_transaction()
+    producer.produce(topic, "slow")
+    producer.flush()
+    plain = Producer({"bootstrap.servers": broker.bootstrap})
+    plain.produce(topic, "plain")
+    plain.flush()
+    assert read(broker, topic) == []
+    time.sleep(1.7)
+    assert read(broker, topic) == ["plain"]
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(TIMEOUT)
+
+
+def test_offsets_are_committed_with_the_transaction(broker: BrokerProcess) -> None:
+    topic = new_topic(broker, 1)
+    group = f"g-{topic}"
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+    producer = transactional(broker, f"id-{topic}")
+    for offset, commit in ((5, True), (9, False)):
+        producer.begin_transaction()
+        producer.produce(topic, f"{offset}")
+        producer.send_offsets_to_transaction(
+            [TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), TIMEOUT
+        )
+        if commit:
+            producer.commit_transaction(TIMEOUT)
+        else:
+            producer.abort_transaction(TIMEOUT)
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], TIMEOUT)
+    assert committed.offset == 5
+    consumer.close()
+
+
+def test_transactions_of_aiokafka(broker: BrokerProcess) -> None:
+    aiokafka = pytest.importorskip("aiokafka")
+    topic = new_topic(broker)
+
+    async def run() -> None:
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=broker.bootstrap, transactional_id=f"id-{topic}"
+        )
+        await producer.start()
+        try:
+            async with producer.transaction():
+                await producer.send_and_wait(topic, b"kept", partition=0)
+                await producer.send_offsets_to_transaction(
+                    {aiokafka.TopicPartition(topic, 0): 3}, f"g-{topic}"
+                )
+            with pytest.raises(ZeroDivisionError):
+                async with producer.transaction():
+                    await producer.send_and_wait(topic, b"dropped", partition=1)
+                    raise ZeroDivisionError
+        finally:
+            await producer.stop()
+
+    asyncio.run(run())
+    assert read(broker, topic) == ["kept"]
+
+
+def test_transactions_outlive_a_clean_restart_and_a_crash(tmp_path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        topic = new_topic(broker, 2)
+        producer = transactional(broker, "mover")
+        producer.begin_transaction()
+        producer.produce(topic, "before", partition=0)
+        producer.flush()
+        broker.stop()
+        broker.start()
+        producer.produce(topic, "between", partition=1)
+        producer.flush()
+        broker.kill()
+        broker.start()
+        producer.commit_transaction(TIMEOUT)
+        assert read(broker, topic) == ["before", "between"]
+
+
+LOOP = """
+import sys
+from confluent_kafka import Consumer, Producer, KafkaException
+bootstrap, source, target = sys.argv[1:]
+producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "loop", "linger.ms": 1})
+producer.init_transactions(30)
+consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "loop", "enable.auto.commit": False,
+    "auto.offset.reset": "earliest", "isolation.level": "read_committed", "session.timeout.ms": 6000,
+    "group.instance.id": "only"})
+consumer.subscribe([source])
+print("ready", flush=True)
+while True:
+    messages = consumer.consume(7, 0.5)
+    if not messages:
+        continue
+    producer.begin_transaction()
+    for message in messages:
+        assert not message.error(), message.error()
+        producer.produce(target, message.value().upper(), partition=message.partition())
+    producer.send_offsets_to_transaction(consumer.position(consumer.assignment()),
+        consumer.consumer_group_metadata(), 30)
+    producer.commit_transaction(30)
+"""
+
+
+@pytest.mark.parametrize("kills", [6])
+def test_a_loop_killed_again_and_again_neither_loses_nor_repeats(tmp_path, kills: int) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        source, target = new_topic(broker), new_topic(broker)
+        plain = Producer({"bootstrap.servers": broker.bootstrap})
+        wanted = [f"v{number:05}" for number in range(3000)]
+        for number, value in enumerate(wanted):
+            plain.produce(source, value, partition=number % 2)
+        plain.flush()
+        script = tmp_path / "loop.py"
+        script.write_text(textwrap.dedent(LOOP))
+        command = [sys.executable, str(script), broker.bootstrap, source, target]
+        expected = sorted(value.upper() for value in wanted)
+        for kill in range(kills):
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(0.35)
+            if kill % 2:
+                broker.kill()
+                broker.start()
+                time.sleep(0.2)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            process.stdout.close()
+        last = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + 60
+            while (found := read(broker, target)) != expected and time.monotonic() < deadline:
+                assert len(found) <= len(expected), "something was repeated"
+                time.sleep(0.5)
+        finally:
+            last.kill()
+            last.wait()
+        assert found == expected
