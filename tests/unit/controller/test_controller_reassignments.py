@@ -1,0 +1,211 @@
+"""Reassignments and requested elections: what the controller writes down, and when a reassignment ends."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from controller_rig import ControllerRig
+
+from kcli.errors import ErrorCode, InvalidRequestException
+from kcli.protocol.messages import alter_partition as ap
+from kcli.protocol.messages import alter_partition_reassignments as ar
+from kcli.protocol.messages import elect_leaders as el
+from kcli.protocol.messages import list_partition_reassignments as lr
+
+
+@pytest.fixture
+def rig():
+    rig = ControllerRig()
+    rig.add_brokers(1, 2, 3, 4)
+    rig.create("t", assignments={0: [1, 2]})
+    return rig
+
+
+def reassign(rig, replicas, *, topic="t", number=0, allow=True):
+    asked = ar.ReassignablePartition(
+        partition_index=number, replicas=None if replicas is None else tuple(replicas)
+    )
+    request = ar.AlterPartitionReassignmentsRequest(
+        allow_replication_factor_change=allow,
+        topics=(ar.ReassignableTopic(name=topic, partitions=(asked,)),),
+    )
+    response = rig.obey(rig.controller.alter_partition_reassignments(request))
+    assert response.error_code is ErrorCode.NONE
+    ((answer,),) = [topic.partitions for topic in response.responses]
+    return answer.error_code, answer.error_message
+
+
+def propose_isr(rig, *isr):
+    partition, topic = rig.partition("t"), rig.image.topics.topic("t")
+    request = ap.AlterPartitionRequest(
+        broker_id=partition.leader,
+        broker_epoch=rig.image.brokers[partition.leader].epoch,
+        topics=(
+            ap.RequestTopicData(
+                topic_id=topic.topic_id,
+                partitions=(
+                    ap.RequestPartitionData(
+                        partition_index=0,
+                        leader_epoch=partition.leader_epoch,
+                        new_isr_with_epochs=tuple(
+                            ap.BrokerState(broker_id=each, broker_epoch=rig.image.brokers[each].epoch)
+                            for each in isr
+                        ),
+                        partition_epoch=partition.partition_epoch,
+                    ),
+                ),
+            ),
+        ),
+    )
+    response = rig.obey(rig.controller.alter_partition(request, rig.now_ms))
+    ((answer,),) = [topic.partitions for topic in response.topics]
+    return answer
+
+
+def ongoing(rig, topics=None):
+    request = lr.ListPartitionReassignmentsRequest(topics=topics)
+    response = rig.obey(rig.controller.list_partition_reassignments(request))
+    return {
+        (topic.name, each.partition_index): (each.replicas, each.adding_replicas, each.removing_replicas)
+        for topic in response.topics
+        for each in topic.partitions
+    }
+
+
+class TestReassign:
+    def test_target_first_then_what_leaves(self, rig):
+        assert reassign(rig, [3, 1]) == (ErrorCode.NONE, None)
+        partition = rig.partition("t")
+        assert (partition.replicas, partition.adding, partition.removing) == ((3, 1, 2), (3,), (2,))
+        assert partition.isr == (1, 2) and partition.leader == 1 and partition.leader_epoch == 0
+        assert [partition.directory(each) for each in (1, 2, 3)] == [
+            rig.image.brokers[each].directories[0] for each in (1, 2, 3)
+        ]
+        assert ongoing(rig) == {("t", 0): ((3, 1, 2), (3,), (2,))}
+        assert ongoing(rig, (lr.ListPartitionReassignmentsTopics(name="t", partition_indexes=(1,)),)) == {}
+
+    def test_it_ends_when_the_isr_has_what_is_added(self, rig):
+        reassign(rig, [3, 1])
+        answer = propose_isr(rig, 1, 2, 3)
+        assert answer.error_code is ErrorCode.NONE and answer.isr == (1, 3)
+        partition = rig.partition("t")
+        assert (partition.replicas, partition.isr) == ((3, 1), (1, 3))
+        assert partition.directories == tuple(rig.image.brokers[each].directories[0] for each in (3, 1))
+        assert (partition.leader, partition.leader_epoch) == (1, 1), "a smaller replica set is a new epoch"
+        assert ongoing(rig) == {}
+
+    def test_a_leader_that_is_moved_away_is_told(self, rig):
+        reassign(rig, [3, 4])
+        assert propose_isr(rig, 1, 2, 3).error_code is ErrorCode.NONE
+        assert propose_isr(rig, 1, 2, 3, 4).error_code is ErrorCode.NEW_LEADER_ELECTED
+        partition = rig.partition("t")
+        assert (partition.replicas, partition.isr, partition.leader) == ((3, 4), (3, 4), 3)
+
+    def test_more_leave_than_come_so_all_that_stay_must_be_in_sync(self, rig):
+        rig.create("u", assignments={0: [1, 2, 3, 4]})
+        topic = rig.image.topics.topic("u")
+        assert topic is not None
+        assert reassign(rig, [1, 2], topic="u") == (ErrorCode.NONE, None)
+        assert rig.partition("u").replicas == (1, 2), "both are in sync, so it ends at once"
+
+    def test_an_order_alone_ends_at_once(self, rig):
+        reassign(rig, [2, 1])
+        partition = rig.partition("t")
+        assert (partition.replicas, partition.leader, partition.adding) == ((2, 1), 1, ())
+        assert partition.directories == tuple(rig.image.brokers[each].directories[0] for each in (2, 1))
+
+    def test_nothing_to_change_writes_nothing(self, rig):
+        request = ar.AlterPartitionReassignmentsRequest(
+            topics=(
+                ar.ReassignableTopic(
+                    name="t", partitions=(ar.ReassignablePartition(partition_index=0, replicas=(1, 2)),)
+                ),
+            )
+        )
+        assert rig.controller.alter_partition_reassignments(request).records == ()
+
+    def test_a_new_target_replaces_the_old(self, rig):
+        reassign(rig, [3, 1])
+        reassign(rig, [4, 1])
+        partition = rig.partition("t")
+        assert (partition.replicas, partition.adding, partition.removing) == ((4, 1, 2, 3), (4,), (2, 3))
+
+    @pytest.mark.parametrize("replicas", [[], [1, 1], [9]])
+    def test_bad_lists(self, rig, replicas):
+        assert reassign(rig, replicas)[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+    def test_unknown(self, rig):
+        assert reassign(rig, [1], topic="nope") == (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "Unable to find a topic named nope.",
+        )
+        assert reassign(rig, [1], number=7)[1] == "Unable to find partition t:7."
+
+    def test_the_replication_factor_may_be_held(self, rig):
+        assert reassign(rig, [1], allow=False)[0] is ErrorCode.INVALID_REPLICATION_FACTOR
+        assert reassign(rig, [3, 4], allow=False)[0] is ErrorCode.NONE
+        assert reassign(rig, [1, 3], allow=False)[0] is ErrorCode.NONE, "measured without what leaves"
+
+
+class TestCancel:
+    def test_back_to_what_was(self, rig):
+        reassign(rig, [3, 4])
+        assert reassign(rig, None) == (ErrorCode.NONE, None)
+        partition = rig.partition("t")
+        assert (sorted(partition.replicas), partition.adding, partition.removing) == ([1, 2], (), ())
+        assert partition.leader == 1
+
+    def test_nothing_under_way(self, rig):
+        assert reassign(rig, None)[0] is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+    def test_not_when_only_new_replicas_are_in_sync(self, rig):
+        reassign(rig, [3, 4])
+        propose_isr(rig, 1, 3)
+        for broker in (1,):
+            rig.heartbeat(broker, fence=True)
+        assert rig.partition("t").isr == (3,)
+        assert reassign(rig, None)[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+class TestElectLeaders:
+    def elect(self, rig, partitions, kind=0):
+        wanted = None if partitions is None else (el.TopicPartitions(topic="t", partitions=partitions),)
+        request = el.ElectLeadersRequest(election_type=kind, topic_partitions=wanted)
+        response = rig.obey(rig.controller.elect_leaders(request))
+        return [
+            each.error_code for topic in response.replica_election_results for each in topic.partition_result
+        ]
+
+    def test_preferred(self, rig):
+        reassign(rig, [2, 1])
+        assert self.elect(rig, (0,)) == [ErrorCode.NONE]
+        assert rig.partition("t").leader == 2
+        assert self.elect(rig, (0,)) == [ErrorCode.ELECTION_NOT_NEEDED]
+        assert self.elect(rig, None) == []
+
+    def test_preferred_is_not_there(self, rig):
+        rig.heartbeat(1, fence=True)
+        assert rig.partition("t").leader == 2
+        assert self.elect(rig, None) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
+
+    def test_unclean(self, rig):
+        assert self.elect(rig, (0,), 1) == [ErrorCode.ELECTION_NOT_NEEDED]
+        propose_isr(rig, 1)
+        rig.heartbeat(1, fence=True)
+        assert rig.partition("t").leader == -1
+        assert self.elect(rig, (0,), 0) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
+        assert self.elect(rig, (0,), 1) == [ErrorCode.NONE]
+        assert rig.partition("t").leader == 2
+
+    def test_unknown(self, rig):
+        assert self.elect(rig, (5,)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        with pytest.raises(InvalidRequestException):
+            self.elect(rig, None, 2)
+
+
+def test_directories_of_added_replicas_are_chosen_by_their_brokers(rig):
+    rig.register(5, directories=2)
+    rig.heartbeat(5)
+    reassign(rig, [5, 1])
+    assert rig.partition("t").directory(5) == uuid.UUID(int=1)
