@@ -38,8 +38,9 @@ def receive(pipe: IO[bytes]) -> object | None:
 
 
 def main() -> None:
-    # Ctrl-C at a terminal reaches the whole group; the broker decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C at a terminal, and a service manager's SIGTERM, reach the whole group; the broker decides what they mean.
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, signal.SIG_IGN)
     parent = os.getppid()
 
     def check_parent() -> None:
