@@ -68,6 +68,7 @@ class Ledger:
         """Every append is flushed before it is acknowledged."""
         self.losses = 0
         """How often records may have been lost. What was said before the last time counts no more."""
+        self.batches_seen = 0
         self.histories: dict[TopicPartition, History] = {}
         self.topics: dict[str, Topic] = {}
         self.deleted: dict[uuid.UUID, str] = {}
@@ -131,6 +132,7 @@ class Ledger:
     def _take_batch(
         self, leader: LeaderPartition, history: History, header: BatchHeader, records: list[Record]
     ) -> None:
+        self.batches_seen += 1
         assert [record.offset for record in records] == list(range(header.base_offset, header.next_offset)), (
             f"{leader}: the offsets of the batch at {header.base_offset} are not dense"
         )
@@ -289,7 +291,12 @@ class Ledger:
         assert producer_id not in self._producer_ids, f"producer id {producer_id} was given twice"
         self._producer_ids[producer_id] = None
 
-    def owns(self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition]) -> None:
+    def owns(
+        self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition], *, losses: int
+    ) -> None:
+        """A member was told its assignment. `losses`: as they were when it connected."""
+        if losses != self.losses:
+            return
         for partition in partitions:
             owner = self._owners.setdefault((group, generation, partition), member)
             assert owner == member, f"{owner} and {member} both own {partition} in generation {generation}"

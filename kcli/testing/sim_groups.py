@@ -177,7 +177,9 @@ class Member(Actor):
         synced = await link.ask(request, ApiKey.SYNC_GROUP)
         self._check(synced.error_code)
         partitions = decode_assignment(synced.assignment)
-        self.world.ledger.owns(self.group, joined.generation_id, self._identity, partitions)
+        self.world.ledger.owns(
+            self.group, joined.generation_id, self._identity, partitions, losses=link.losses
+        )
         positions = await self._committed(link, partitions)
         self.generation, self.owned = joined.generation_id, positions
         self.world.cluster.loop.note(f"{self.name} owns {len(partitions)} in {self.generation}")

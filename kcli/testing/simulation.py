@@ -108,6 +108,7 @@ class Settings:
             power_fails=fails == "power",
             disk_fails=fails == "disk",
             weather=Weather(
+                latency_s=rng.choice((0.0005, 0.01, 0.05)),
                 spike_chance=rng.choice((0.0, 0.01, 0.1)),
                 spike_s=rng.choice((0.05, 0.5)),
                 cut_chance=rng.choice((0.0, 0.2, 0.8)),
@@ -254,6 +255,8 @@ class Story:
             possible = [each for each in possible if happens or each != trouble]
         while self.loop.time() < end:
             await asyncio.sleep(rng.random() * 3)
+            if rng.random() < 0.7:
+                await self._something_is_written()
             match rng.choice(possible):
                 case "cut":
                     self.cluster.network.cut(rng.choice((0.3, 1.0)))
@@ -273,6 +276,14 @@ class Story:
                 await asyncio.sleep(rng.choice((0.0, 0.5, 3.0)))
                 # It may be struck again before it is ready.
                 await node.start(rng.choice((None, 0.005, 0.02)))
+
+    async def _something_is_written(self) -> None:
+        """Returns just after, before anybody was told: the moment at which trouble is worst."""
+        before = self.ledger.batches_seen
+        for _ in range(1000):
+            if self.ledger.batches_seen != before:
+                return
+            await asyncio.sleep(0.0005)
 
     async def _trouble_for_disk(self) -> None:
         """One call fails, soon; then the disk is exchanged and the node started again."""
