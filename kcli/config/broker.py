@@ -147,7 +147,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        return split_list(self.text("log.dirs") or self.text("log.dir"))
+        # An empty log.dirs is a mistake to be told, not a wish for the default of log.dir.
+        return split_list(self.text("log.dir" if self["log.dirs"] is None else "log.dirs"))
 
     @property
     def metadata_log_dir(self) -> str:

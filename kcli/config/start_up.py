@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 REMOVED: Mapping[str, str] = {
     "zookeeper.connect": "process.roles, node.id, controller.listener.names and controller.quorum.bootstrap.servers: "
     "a cluster keeps its metadata itself (KRaft)",
-    "inter.broker.protocol.version": "the feature metadata.version, see `kcli features`",
-    "log.message.format.version": "nothing: there is one record format",
+    "inter.broker.protocol.version": "the feature metadata.version, chosen by `kcli storage format --release-version`",
+    "log.message.format.version": "nothing, as there is one record format",
     "log.message.timestamp.difference.max.ms": "log.message.timestamp.before.max.ms and "
     "log.message.timestamp.after.max.ms",
-    "log.message.downconversion.enable": "nothing: records are sent in the one format",
+    "log.message.downconversion.enable": "nothing, as records are sent in the one format",
     "delegation.token.master.key": "delegation.token.secret.key",
     "host.name": "listeners",
     "port": "listeners",

@@ -102,6 +102,7 @@ def test_listener_scopes() -> None:
         (COMBINED, {"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater"),
         (COMBINED, {"log.retention.ms": "0"}, "log.retention.ms must be unlimited"),
         (COMBINED, {"log.dirs": ","}, "At least one log directory"),
+        (COMBINED, {"log.dirs": ""}, "At least one log directory"),
         (COMBINED, {"log.cleaner.threads": "128"}, "at least 1MB per cleaner thread"),
         (COMBINED, {"replica.fetch.wait.max.ms": "30001"}, "replica.socket.timeout.ms should"),
         (COMBINED, {"replica.lag.time.max.ms": "100"}, "replica.lag.time.max.ms to prevent"),
