@@ -293,6 +293,7 @@ class Broker:
                 "log retention",
                 every("log.retention.check.interval.ms"),
                 lambda: logs.delete_old_segments(now_ms()),
+                first_ms=every("log.initial.task.delay.ms"),
             ),
             Job(
                 "log flusher",

@@ -18,12 +18,16 @@ NEVER_MS = 10 * 365 * 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`blocking` work waits for a disk and runs in a thread; the rest runs on the event loop."""
+    """`blocking` work waits for a disk and runs in a thread; the rest runs on the event loop.
+
+    `first_ms`: a long interval need not pass before the first turn after a start.
+    """
 
     name: str
     interval_ms: int
     work: Callable[[], object]
     blocking: bool = False
+    first_ms: int = NEVER_MS
 
 
 class Housekeeping:
@@ -40,8 +44,10 @@ class Housekeeping:
 
     async def _repeat(self, job: Job) -> None:
         loop = asyncio.get_running_loop()
+        wait_ms = min(job.first_ms, job.interval_ms)
         while True:
-            await asyncio.sleep(job.interval_ms / 1000)
+            await asyncio.sleep(wait_ms / 1000)
+            wait_ms = job.interval_ms
             try:
                 if job.blocking:
                     await loop.run_in_executor(self._executor, job.work)

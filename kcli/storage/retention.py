@@ -6,10 +6,13 @@ the log rolls first, so that a partition always has a segment.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from kcli.config.topic import LogConfig
 from kcli.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
 
 
 def deletable_count(
@@ -47,6 +50,15 @@ def _past_size(segments: Sequence[Segment], retention_bytes: int, count: int, al
 
 def _past_time(segments: Sequence[Segment], retention_ms: int, now_ms: int, count: int, allowed: int) -> int:
     """A timestamp in the future keeps its segment, and so all after it."""
-    while count < allowed and now_ms - segments[count].largest_timestamp_ms() > retention_ms:
+    while count < allowed:
+        largest_ms = segments[count].largest_timestamp_ms()
+        if largest_ms > now_ms:
+            logger.warning(
+                "%s holds a record of the future (timestamp %d): until then retention.ms deletes nothing from it on",
+                segments[count].log.path,
+                largest_ms,
+            )
+        if now_ms - largest_ms <= retention_ms:
+            break
         count += 1
     return count
