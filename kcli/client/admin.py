@@ -8,7 +8,17 @@ The calls live by subject in the modules next to this one; values in and out are
 
 from __future__ import annotations
 
-from kcli.client import cluster, configs, groups, offsets, reassignments, topics
+from kcli.client import (
+    cluster,
+    configs,
+    features,
+    groups,
+    offsets,
+    quorum,
+    reassignments,
+    topics,
+    transactions,
+)
 from kcli.client.client import Client
 
 
@@ -38,6 +48,13 @@ class AdminClient(Client):
     api_versions = cluster.api_versions
     unregister_broker = cluster.unregister_broker
 
+    describe_features = features.describe_features
+    update_features = features.update_features
+
+    describe_quorum = quorum.describe_quorum
+    add_voter = quorum.add_voter
+    remove_voter = quorum.remove_voter
+
     list_groups = groups.list_groups
     describe_groups = groups.describe_groups
     list_group_offsets = groups.list_group_offsets
@@ -45,3 +62,9 @@ class AdminClient(Client):
     delete_group_offsets = groups.delete_group_offsets
     delete_groups = groups.delete_groups
     remove_members = groups.remove_members
+
+    list_transactions = transactions.list_transactions
+    describe_transactions = transactions.describe_transactions
+    describe_producers = transactions.describe_producers
+    abort_transaction = transactions.abort_transaction
+    force_terminate_transaction = transactions.force_terminate_transaction
