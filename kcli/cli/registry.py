@@ -73,6 +73,12 @@ TOOLS: dict[str, Tool] = {
             "List, describe and delete consumer groups, and reset their offsets.",
             _GROUPS,
         ),
+        Tool(
+            "transactions",
+            "kafka-transactions.sh",
+            "List and describe transactions; find and abort those that hang.",
+            _GROUPS,
+        ),
         Tool("groups", "kafka-groups.sh", "List the groups of every type.", _GROUPS),
         Tool(
             "cluster",
@@ -93,6 +99,13 @@ TOOLS: dict[str, Tool] = {
             "reassign-partitions",
             "kafka-reassign-partitions.sh",
             "Move partitions between brokers and between log directories.",
+            _CLUSTER,
+        ),
+        Tool("features", "kafka-features.sh", "Show and move the cluster's feature levels.", _CLUSTER),
+        Tool(
+            "metadata-quorum",
+            "kafka-metadata-quorum.sh",
+            "Show the metadata quorum; add and remove controllers.",
             _CLUSTER,
         ),
         Tool("server-start", "kafka-server-start.sh", "Start a broker.", _SERVER),

@@ -94,6 +94,8 @@ SERVED: dict[ApiKey, str] = {
         ApiKey.UNREGISTER_BROKER,
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
     )
 }
 """API -> the module that answers it."""

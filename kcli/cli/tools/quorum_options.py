@@ -1,0 +1,15 @@
+"""The options of the tools that ask brokers or controllers: kafka-features and kafka-metadata-quorum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcli.cli.connect import ClusterOptions
+from kcli.cli.options import option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumOptions(ClusterOptions):
+    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.")
+    bootstrap_controller: str | None = option("Controllers to ask first, as host:port,host:port.")
+    command_config: str | None = option("A properties file with settings of the admin client.")

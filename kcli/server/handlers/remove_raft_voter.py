@@ -1,0 +1,36 @@
+"""RemoveRaftVoter (key 81, version 0): a controller leaves the quorum (KIP-853).
+
+A quorum of one has nobody to take over: the only voter stays, every other id is not a voter.
+"""
+
+from __future__ import annotations
+
+from kcli.errors import ErrorCode, InvalidRequestException, KafkaError, VoterNotFoundException
+from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kcli.raft.voters import ZERO_ID, ReplicaKey
+from kcli.runtime.uuids import uuid_to_text
+from kcli.server.context import RequestContext
+
+
+def handle(context: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
+    broker = context.broker
+    if request.cluster_id not in (None, broker.cluster_id):
+        return RemoveRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None)
+    voters = broker.quorum.raft.voters
+    key = ReplicaKey(request.voter_id, request.voter_directory_id or ZERO_ID)
+    if all(voter.key != key for voter in voters.voters):
+        shown = ", ".join(_shown(voter.key) for voter in voters.voters)
+        raise VoterNotFoundException(f"Cannot remove voter {_shown(key)} from the set of voters [{shown}]")
+    raise InvalidRequestException(
+        f"Cannot remove voter {_shown(key)}: it is the only one. Add another controller first."
+    )
+
+
+def error_response(
+    _context: RequestContext, _request: RemoveRaftVoterRequest, error: KafkaError
+) -> RemoveRaftVoterResponse:
+    return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message)
+
+
+def _shown(key: ReplicaKey) -> str:
+    return f"ReplicaKey(id={key.id}, directoryId={uuid_to_text(key.directory_id)})"

@@ -1,0 +1,65 @@
+"""AddRaftVoter and RemoveRaftVoter on a quorum of one: refused, and in which words."""
+
+from __future__ import annotations
+
+import uuid
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kcli.errors import (
+    DuplicateVoterException,
+    ErrorCode,
+    InvalidRequestException,
+    KafkaError,
+    VoterNotFoundException,
+)
+from kcli.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kcli.raft.voters import ReplicaKey, Voter, VoterSet
+from kcli.server.handlers import add_raft_voter, remove_raft_voter
+
+ONE, OTHER = uuid.UUID(int=1), uuid.UUID(int=2)
+
+
+@pytest.fixture
+def context() -> Any:
+    raft = SimpleNamespace(voters=VoterSet((Voter(ReplicaKey(1, ONE), {}),)))
+    broker = SimpleNamespace(cluster_id="c", node_id=1, quorum=SimpleNamespace(raft=raft))
+    return SimpleNamespace(broker=broker)
+
+
+def test_an_unknown_voter_cannot_be_removed(context: Any) -> None:
+    request = RemoveRaftVoterRequest(cluster_id=None, voter_id=1, voter_directory_id=OTHER)
+    with pytest.raises(VoterNotFoundException) as refused:
+        remove_raft_voter.handle(context, request)
+    assert refused.value.message == (
+        "Cannot remove voter ReplicaKey(id=1, directoryId=AAAAAAAAAAAAAAAAAAAAAg) from the set of voters "
+        "[ReplicaKey(id=1, directoryId=AAAAAAAAAAAAAAAAAAAAAQ)]"
+    )
+    response = remove_raft_voter.error_response(context, request, refused.value)
+    assert (response.error_code, response.error_message) == (
+        ErrorCode.VOTER_NOT_FOUND,
+        refused.value.message,
+    )
+
+
+def test_the_only_voter_cannot_be_removed(context: Any) -> None:
+    request = RemoveRaftVoterRequest(cluster_id="c", voter_id=1, voter_directory_id=ONE)
+    with pytest.raises(InvalidRequestException, match="it is the only one"):
+        remove_raft_voter.handle(context, request)
+
+
+@pytest.mark.parametrize(("voter", "error"), [(1, DuplicateVoterException), (2, InvalidRequestException)])
+def test_no_voter_is_added(context: Any, voter: int, error: type[KafkaError]) -> None:
+    request = AddRaftVoterRequest(cluster_id="c", voter_id=voter, voter_directory_id=OTHER)
+    with pytest.raises(error) as refused:
+        add_raft_voter.handle(context, request)
+    assert add_raft_voter.error_response(context, request, refused.value).error_code is error.code
+
+
+def test_another_cluster_is_told_so(context: Any) -> None:
+    wrong = ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert add_raft_voter.handle(context, AddRaftVoterRequest(cluster_id="x")).error_code is wrong
+    assert remove_raft_voter.handle(context, RemoveRaftVoterRequest(cluster_id="x")).error_code is wrong
