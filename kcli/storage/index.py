@@ -20,7 +20,7 @@ PENDING_BYTES = 4096
 """Entries kept back before they are written: a page."""
 
 WINDOW_BYTES = 4096
-"""A search narrows down to a page by single entries, then reads the page at once."""
+"""A search guesses a page; where that was wrong it narrows down to another by single entries."""
 
 MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
 """Offsets stand in indexes as signed 32-bit distances from the segment's base offset."""
@@ -78,16 +78,34 @@ class EntryFile:
         """How many entries have `field` ≤ target. The field never falls from entry to entry."""
         low, high = 0, self.count  # entries before low are ≤ target, those from high on are > target
         page = WINDOW_BYTES // self._entry.size
+        if high > page:
+            low, high = self._narrow(target, field, page)
         while high - low > page:
             middle = (low + high) // 2
             if self.entry(middle)[field] <= target:
                 low = middle + 1
             else:
                 high = middle
-        window, start = self._read(low, high), low
+        return self._find_in(self._read(low, high), low, target, field)
+
+    def _narrow(self, target: int, field: int, page: int) -> tuple[int, int]:
+        """Bounds for a search, from the page where the answer lies if the field rises evenly, as offsets mostly do."""
+        last = self.last()
+        assert last is not None, "there is more than a page of entries"
+        guess = target * self.count // max(last[field], 1) - page // 2
+        start = min(max(guess, 0), self.count - page)
+        found = self._find_in(self._read(start, start + page), start, target, field)
+        if found == start:
+            return 0, start
+        return (found, self.count) if found == start + page else (found, found)
+
+    def _find_in(self, window: bytes, start: int, target: int, field: int) -> int:
+        """As `find`, among the entries in `window`, the first of which is the `start`-th."""
+        size = self._entry.size
+        low, high = start, start + len(window) // size
         while low < high:
             middle = (low + high) // 2
-            if self._unpack(window, (middle - start) * self._entry.size)[field] <= target:
+            if self._unpack(window, (middle - start) * size)[field] <= target:
                 low = middle + 1
             else:
                 high = middle

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from bisect import bisect_right
+
 import pytest
 
 from kcli.errors import CorruptRecordError
@@ -54,6 +57,24 @@ class TestOffsetIndex:
         assert index.last() == OffsetPosition(BASE + 5000, 7)
         whole = [(10 * nth + 5, 100 * nth) for nth in range(left)]
         assert index.entries.entries() == [*whole, (5000, 7)]
+
+    @pytest.mark.parametrize("shape", ["even", "late", "early", "steps", "random"])
+    @pytest.mark.parametrize("count", [513, 1024, 3001])
+    def test_lookups_however_uneven(self, shape: str, count: int) -> None:
+        rng = random.Random(count)
+        relative = {
+            "even": [nth * 7 for nth in range(count)],
+            "late": [*range(count - 1), 1 << 30],
+            "early": [nth + (1 << 30) for nth in range(count)],
+            "steps": [nth // 300 * 100_000 + nth % 300 for nth in range(count)],
+            "random": sorted(rng.sample(range(1 << 31), count)),
+        }[shape]
+        index = offset_index(SimDisk())
+        for offset in relative:
+            index.append(BASE + offset, 0)
+        targets = [0, relative[0] - 1, relative[-1] + 1, *rng.sample(relative, 50)]
+        for target in [*targets, *(each - 1 for each in targets), *(each + 1 for each in targets)]:
+            assert index.entries.find(target, field=0) == bisect_right(relative, target)
 
     def test_full(self) -> None:
         index = offset_index(SimDisk())
