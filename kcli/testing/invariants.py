@@ -58,6 +58,8 @@ class History:
 class Topic:
     topic_id: uuid.UUID
     partitions: int
+    may_be_deleted: bool = False
+    """Somebody has asked for it; from then on it may be there or not."""
 
 
 class Ledger:
@@ -72,7 +74,6 @@ class Ledger:
         self.histories: dict[TopicPartition, History] = {}
         self.topics: dict[str, Topic] = {}
         self.deleted: dict[uuid.UUID, str] = {}
-        self._may_be_deleted: dict[str, None] = {}
         self._producer_ids: dict[int, None] = {}
         self._owners: dict[tuple[str, int, TopicPartition], str] = {}
         self._generations: dict[str, int] = {}
@@ -197,7 +198,8 @@ class Ledger:
             leader = broker.replicas.find(topic, partition)
             if leader is None or leader.log.topic_id != history.topic_id:
                 # Only a deletion takes a partition away; check_topics has compared the topics.
-                assert topic not in self.topics or topic in self._may_be_deleted, (
+                known = self.topics.get(topic)
+                assert known is None or known.may_be_deleted or known.topic_id != history.topic_id, (
                     f"{topic}-{partition} is gone"
                 )
                 del self.histories[(topic, partition)]
@@ -243,7 +245,7 @@ class Ledger:
     def check_topics(self, broker: Broker) -> None:
         topics = broker.metadata.topics
         for name, topic in self.topics.items():
-            if name in self._may_be_deleted:
+            if topic.may_be_deleted:
                 continue
             found = topics.topic(name)
             assert found is not None, f"topic {name} was created and is gone"
@@ -275,10 +277,6 @@ class Ledger:
 
     def topic_grows(self, name: str, partitions: int) -> None:
         self.topics[name].partitions = max(self.topics[name].partitions, partitions)
-
-    def topic_may_be_deleted(self, name: str) -> None:
-        """Somebody has asked for it; from now on it may be there or not."""
-        self._may_be_deleted[name] = None
 
     def topic_deleted(self, name: str) -> None:
         topic = self.topics.pop(name, None)

@@ -9,24 +9,18 @@ after every turn of the loop.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kcli.client.admin import AdminClient
-from kcli.client.config import Address, ClientConfig
-from kcli.client.topics import NewPartitions, NewTopic
+from kcli.client.topics import NewTopic
 from kcli.errors import (
-    InvalidReplicationFactorException,
     KafkaError,
-    TopicExistsException,
-    UnknownTopicOrPartitionException,
 )
-from kcli.server.broker import Broker
 from kcli.testing.invariants import Ledger
+from kcli.testing.sim_admin import Administrator, admin_of
 from kcli.testing.sim_clients import COMPACTED, RETAINED, Consumer, Producer, World, eventually
-from kcli.testing.sim_cluster import BROKER_PORT, SimCluster
+from kcli.testing.sim_cluster import SimCluster
 from kcli.testing.sim_disk import FaultKind
 from kcli.testing.sim_groups import Member
 from kcli.testing.sim_loop import SimLoop, simulate
@@ -175,7 +169,6 @@ class Story:
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
         self.members: list[Member] = []
-        self._names = 0
 
     async def run(self) -> Outcome:
         loop, cluster = self.loop, self.cluster
@@ -199,18 +192,8 @@ class Story:
 
     # --- who takes part
 
-    @contextlib.asynccontextmanager
-    async def _admin(self) -> AsyncIterator[AdminClient]:
-        config = ClientConfig(
-            servers=(Address(self.cluster.node.name, BROKER_PORT),),
-            request_timeout_ms=5_000,
-            default_api_timeout_ms=30_000,
-        )
-        async with AdminClient(config, self.cluster.network.host("admin")) as admin:
-            yield admin
-
     async def _make_topics(self) -> None:
-        async with self._admin() as admin:
+        async with admin_of(self.world) as admin:
             new = [
                 NewTopic(name=name, partitions=partitions, configs=self.settings.topic_configs[name])
                 for name, partitions in self.settings.topics.items()
@@ -243,7 +226,7 @@ class Story:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._trouble_for_node(end))
             group.create_task(self._trouble_for_members(end))
-            group.create_task(self._administer(end))
+            group.create_task(Administrator(self.world, TROUBLE_S).run())
         if not self.cluster.node.is_up:
             await self.cluster.node.start()
         await self._calm()
@@ -314,52 +297,6 @@ class Story:
                 case _:
                     member.asleep = False
                     member.start()
-
-    async def _administer(self, end: float) -> None:
-        """Makes, grows and deletes topics of its own; tells the ledger what was answered."""
-        rng = self.rng
-        while self.loop.time() < end:
-            await asyncio.sleep(rng.random() * 2)
-            try:
-                async with self._admin() as admin:
-                    await self._administer_once(admin)
-            except (KafkaError, OSError) as error:
-                assert getattr(error, "retriable", True), f"the administrator was refused: {error!r}"
-                self.loop.note(f"admin: {type(error).__name__}")
-
-    async def _administer_once(self, admin: AdminClient) -> None:
-        own = [name for name in self.ledger.topics if name.startswith("a")]
-        match self.rng.randrange(4):
-            case 0 if own:
-                name = self.rng.choice(own)
-                self.ledger.topic_may_be_deleted(name)
-                (error,) = (await admin.delete_topics([name])).values()
-                if error is None:
-                    self.ledger.topic_deleted(name)
-                else:
-                    assert isinstance(error, UnknownTopicOrPartitionException) or error.retriable, repr(error)
-            case 1 if own:
-                name = self.rng.choice(own)
-                wanted = self.ledger.topics[name].partitions + 1
-                (error,) = (await admin.create_partitions([NewPartitions(topic=name, count=wanted)])).values()
-                if error is None:
-                    self.ledger.topic_grows(name, wanted)
-            case _:
-                self._names += 1
-                asked = self.cluster.node.broker
-                name = f"a{self._names}"
-                (error,) = (await admin.create_topics([NewTopic(name=name, partitions=2)])).values()
-                # A broker that stops, or whose session is over, is fenced: nobody can take the replicas (as in Kafka).
-                fenced = isinstance(error, InvalidReplicationFactorException) and self._may_be_fenced(asked)
-                assert (
-                    error is None or error.retriable or fenced or isinstance(error, TopicExistsException)
-                ), repr(error)
-                (found,) = (await admin.describe_topics([name])).values()
-                if not isinstance(found, KafkaError) and found.topic_id is not None:
-                    self.ledger.topic_created(name, found.topic_id, 2)
-
-    def _may_be_fenced(self, asked: Broker | None) -> bool:
-        return asked is not self.cluster.node.broker or self.cluster.node.clock.skew_ms > 0
 
     # --- calm
 
