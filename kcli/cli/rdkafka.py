@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from kcli.cli.options import CommandError, UsageError
 from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
 
+TRANSACTION_TIMEOUT_MS = 60_000
+"""Kafka's default, and librdkafka's."""
+
 # Java name -> librdkafka name, where they differ.
 _RENAMED = {
     "buffer.memory": "queue.buffering.max.kbytes",
@@ -119,6 +122,15 @@ def translate(properties: Mapping[str, str], *, kind: str, warn: Callable[[str],
     return config
 
 
+def within_transaction(config: dict[str, object]) -> dict[str, object]:
+    """`config` as librdkafka takes it: there a delivery may not take longer than its transaction, in Java it may."""
+    if "transactional.id" not in config:
+        return config
+    limit_ms = int(str(config.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
+    timeout_ms = int(str(config.get("message.timeout.ms", limit_ms)))
+    return {**config, "message.timeout.ms": min(timeout_ms, limit_ms)}
+
+
 def _is_next_generation(properties: Mapping[str, str]) -> bool:
     return properties.get("group.protocol", "classic").lower() == "consumer"
 
@@ -134,7 +146,7 @@ def start(make: Callable[[dict[str, object]], object], config: dict[str, object]
     from confluent_kafka import KafkaException
 
     try:
-        return make({**config, "logger": logger()})
+        return make({**within_transaction(config), "logger": logger()})
     except KafkaException as error:
         # Its text names the property; the value (a password, perhaps) is not repeated.
         raise CommandError(f"Failed to construct kafka client: {error.args[0].str()}") from None

@@ -48,7 +48,21 @@ def versions(spec: ApiSpec) -> list[int]:
 def payload_class(spec: ApiSpec, version: int, kind: str) -> type:
     """kio's class for one message at one version. `kind` is one of KINDS. Raises KeyError when there is none."""
     load = load_request_schema if kind == "request" else load_response_schema
-    return typing.cast(type, load(spec.key.value, version))
+    cls = typing.cast(type, load(spec.key.value, version))
+    _allow_absent_timestamps(cls)
+    return cls
+
+
+def _allow_absent_timestamps(cls: type) -> None:
+    """Lets every timestamp be -1. kio takes that for None only where the schema has it for a default, but brokers
+    send it in others too: a transaction that was never begun has no start (DescribeTransactions)."""
+    for field in dataclasses.fields(cls):
+        if field.metadata.get("kafka_type") == "datetime_i64":
+            field.type = field.type | None  # type: ignore[operator]
+            cls.__annotations__[field.name] = field.type
+    for each in fields(cls):
+        if each.struct is not None:
+            _allow_absent_timestamps(each.struct)
 
 
 @cache
