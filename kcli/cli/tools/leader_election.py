@@ -1,0 +1,173 @@
+"""kafka-leader-election: give partitions back to their preferred leaders, or, unclean, to any living replica."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.java_order import map_order, partition_hash
+from kcli.cli.options import Command, CommandError, Kind, OnParseError, flag, option
+from kcli.cli.output import Output, java_text
+from kcli.cli.tools.reassign_plan import PlanError, read_file
+from kcli.client.admin import AdminClient
+from kcli.errors import ErrorCode, KafkaError
+
+TopicPartition = tuple[str, int]
+
+ELECTION_TYPES = ("preferred", "unclean")
+SELECTIONS = ("topic", "all-topic-partitions", "path-to-json-file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderElectionOptions(ClusterOptions):
+    election_type: str | None = option(
+        "Which replica shall lead: preferred, the first of the list, or unclean, any that lives where none leads.",
+        metavar="election type",
+    )
+    topic: str | None = option("The topic of the one partition.", metavar="topic name")
+    partition: int | None = option("The partition of --topic.", Kind.INTEGER, metavar="partition id")
+    all_topic_partitions: bool = flag("Every partition of the cluster that needs it.")
+    path_to_json_file: str | None = option(
+        'A JSON file: {"partitions": [{"topic": "foo", "partition": 1}]}.', metavar="path to json file"
+    )
+    admin_config: str | None = option(
+        "The same as --command-config.", name="admin.config", metavar="config file", deprecated=True
+    )
+    dry_run: bool = flag("Only tell which partitions are asked about.")
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionRow:
+    """What became of one partition: elected, already led as wished, or the error."""
+
+    topic: str
+    partition: int
+    election_type: str
+    result: str
+    error: str | None
+
+
+async def run(options: LeaderElectionOptions, output: Output) -> None:
+    """Ask the controller and tell what it did."""
+    kind = _checked(options)
+    try:
+        partitions = _chosen(options)
+    except PlanError as error:
+        raise CommandError(str(error)) from error
+    if options.admin_config is not None:
+        output.say(
+            "Option --admin.config has been deprecated and will be removed in a future version. "
+            "Use --command-config instead."
+        )
+        options = replace(options, command_config=options.command_config or options.admin_config)
+    if options.dry_run:
+        shown = "all that need it" if partitions is None else _names(partitions)
+        output.say(f"Would ask for leader election ({kind.upper()}) for partitions {shown}")
+        return
+    async with admin(options, client_id="leader-election-tool") as client:
+        results = await _elect(client, partitions, kind, output)
+    _tell(results, kind.upper(), output)
+
+
+def _checked(options: LeaderElectionOptions) -> str:
+    """The type of election. Raises CommandError in Kafka's words."""
+    missing = [name for name in ("bootstrap-server", "election-type") if not options.has(name)]
+    if missing:
+        raise CommandError(f"Missing required option(s): {', '.join(missing)}")
+    kind = (options.election_type or "").lower()
+    if kind not in ELECTION_TYPES:
+        raise CommandError(f"Cannot parse argument '{options.election_type}' of option election-type")
+    if sum(options.has(name) for name in SELECTIONS) != 1:
+        raise CommandError(f"One and only one of the following options is required: {', '.join(SELECTIONS)}")
+    if options.has("topic") and not options.has("partition"):
+        raise CommandError("Missing required option(s): partition")
+    if options.has("partition") and not options.has("topic"):
+        raise CommandError("Option partition is only allowed if topic is used")
+    return kind
+
+
+def _chosen(options: LeaderElectionOptions) -> list[TopicPartition] | None:
+    """None: all that need it. Raises PlanError for a bad file."""
+    if options.all_topic_partitions:
+        return None
+    if options.path_to_json_file is not None:
+        return _parse(read_file(options.path_to_json_file))
+    assert options.topic is not None and options.partition is not None
+    return [(options.topic, options.partition)]
+
+
+def _parse(text: str) -> list[TopicPartition]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        raise PlanError("Replica election data is empty") from None
+    if not isinstance(document, dict) or "partitions" not in document:
+        raise PlanError('Replica election data is missing "partitions" field')
+    partitions: list[TopicPartition] = []
+    for each in document["partitions"]:
+        topic, number = (each.get("topic"), each.get("partition")) if isinstance(each, dict) else (None, None)
+        if not isinstance(topic, str) or not isinstance(number, int):
+            raise PlanError(
+                f'A partition of the election data must be {{"topic": "foo", "partition": 1}}, not {each}'
+            )
+        partitions.append((topic, number))
+    repeated = [each for each in dict.fromkeys(partitions) if partitions.count(each) > 1]
+    if repeated:
+        raise PlanError(f"Replica election data contains duplicate partitions: {_names(repeated, ',')}")
+    return partitions
+
+
+async def _elect(
+    client: AdminClient, partitions: list[TopicPartition] | None, kind: str, output: Output
+) -> Mapping[TopicPartition, KafkaError | None]:
+    try:
+        return await client.elect_leaders(partitions, unclean=kind == "unclean")
+    except KafkaError as error:
+        match error.code:
+            case ErrorCode.REQUEST_TIMED_OUT:
+                message = "Timeout waiting for election results"
+            case ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                message = "Not authorized to perform leader election"
+            case _:
+                raise CommandError(java_text(error)) from error
+        output.say(message)
+        raise CommandError(message) from error
+
+
+def _tell(results: Mapping[TopicPartition, KafkaError | None], kind: str, output: Output) -> None:
+    ordered = map_order(results, partition_hash)
+    elected = [each for each in ordered if results[each] is None]
+    errors = {each: error for each in ordered if (error := results[each]) is not None}
+    needless = [each for each, error in errors.items() if error.code is ErrorCode.ELECTION_NOT_NEEDED]
+    failed = {each: java_text(error) for each, error in errors.items() if each not in needless}
+    if elected:
+        output.say(f"Successfully completed leader election ({kind}) for partitions {_names(elected)}")
+    if needless:
+        output.say(f"Valid replica already elected for partitions {_names(needless)}")
+    for (topic, number), text in failed.items():
+        output.say(f"Error completing leader election ({kind}) for partition: {topic}-{number}: {text}")
+    if not output.is_text:
+        for topic, number in ordered:
+            key = (topic, number)
+            result = "elected" if key in elected else "not needed" if key in needless else "failed"
+            output.row(ElectionRow(topic, number, kind.lower(), result, failed.get(key)), "")
+    if failed:
+        raise CommandError(f"{len(failed)} replica(s) could not be elected")
+
+
+def _names(partitions: Iterable[TopicPartition], between: str = ", ") -> str:
+    return between.join(f"{topic}-{number}" for topic, number in partitions)
+
+
+command = Command(
+    name="leader-election",
+    description=(
+        "This tool attempts to elect a new leader for a set of topic partitions. "
+        "The type of elections supported are preferred replicas and unclean replicas."
+    ),
+    options=LeaderElectionOptions,
+    run=run,
+    on_parse_error=OnParseError.MESSAGE,
+)
