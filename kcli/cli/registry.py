@@ -108,6 +108,12 @@ TOOLS: dict[str, Tool] = {
             "Show the metadata quorum; add and remove controllers.",
             _CLUSTER,
         ),
+        Tool(
+            "leader-election",
+            "kafka-leader-election.sh",
+            "Give partitions back to their preferred leaders.",
+            _CLUSTER,
+        ),
         Tool("server-start", "kafka-server-start.sh", "Start a broker.", _SERVER),
         Tool("server-stop", "kafka-server-stop.sh", "Stop the brokers on this machine.", _SERVER),
         Tool("storage", "kafka-storage.sh", "Format log directories and tell what they hold.", _SERVER),
