@@ -24,7 +24,7 @@ from kcli.cli.options import (
     UsageError,
     VersionRequested,
 )
-from kcli.cli.output import Output, warn
+from kcli.cli.output import WRITE_FAILED, Output, warn
 from kcli.cli.registry import TOOLS, Tool
 
 COMPLETION = "_KCLI_COMPLETE"  # how a shell asks Typer for completions
@@ -69,8 +69,18 @@ def run_tool(tool: Tool, argv: list[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # Kafka's tools do not notice that nobody reads on. What Python still holds must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()
         return 0
+    except OSError as error:
+        if error.errno not in WRITE_FAILED:
+            raise
+        _forget_stdout()
+        warn(f"Cannot write to standard output: {error.strerror}")
+        return 1
+
+
+def _forget_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run_command(command: Command, argv: list[str]) -> int:

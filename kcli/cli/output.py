@@ -8,6 +8,7 @@ there as text and are left out of json and tsv, which hold rows alone.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from kcli.errors import KafkaError
 
 Row = TypeVar("Row")
+
+# What only writing runs into: an OSError of a tool with one of these is about its standard output.
+WRITE_FAILED = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 # Exceptions that Kafka keeps outside org.apache.kafka.common.errors.
 _OTHER_PACKAGES = {

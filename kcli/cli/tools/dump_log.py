@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kcli.cli.options import Command, CommonOptions, Kind, OnParseError, flag, option
-from kcli.cli.output import Output, java_name, warn
+from kcli.cli.output import WRITE_FAILED, Output, java_name, warn
 from kcli.cli.tools import dump_log_decoders as decoders
 from kcli.cli.tools.dump_log_batches import NO_LIMIT_BYTES, LogDump, dump_log
 from kcli.cli.tools.dump_log_decoders import STRING_DECODER, Decoder, uncaught
@@ -114,6 +114,8 @@ class Dumper:
         except KcliError as error:
             raise uncaught("org.apache.kafka.common.errors.CorruptRecordException", str(error)) from None
         except OSError as error:
+            if error.errno in WRITE_FAILED:
+                raise  # not of the file that is read: standard output is full, or nobody reads it
             raise uncaught("java.io.IOException", f"{path}: {error.strerror}") from None
 
     def _dump(self, path: str) -> None:

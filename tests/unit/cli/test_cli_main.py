@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from kcli.cli.options import (
 )
 from kcli.cli.registry import TOOLS
 from kcli.errors import TopicExistsException
+from kcli.testing.logs import batch_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,36 @@ def test_kcli_without_a_word_lists_the_commands(capsys: pytest.CaptureFixture[st
     main.run([])
     said = capsys.readouterr()
     assert "topics" in said.out + said.err and "get-offsets" in said.out + said.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+def test_a_full_disk_under_standard_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kcli", "storage", "random-uuid"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "Cannot write to standard output: No space left on device\n"
+
+
+def test_a_reader_that_goes_away_ends_a_dump_in_silence(tmp_path: Path) -> None:
+    log = tmp_path / "00000000000000000000.log"
+    log.write_bytes(b"".join(batch_of([b"v" * 50] * 10, base_offset=10 * n) for n in range(2000)))
+    dump = subprocess.Popen(
+        [sys.executable, "-m", "kcli", "dump-log", "--print-data-log", "--files", str(log)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert dump.stdout is not None and dump.stderr is not None
+    dump.stdout.readline()
+    dump.stdout.close()
+    assert dump.stderr.read() == b""
+    dump.stderr.close()
+    assert dump.wait() == 0
 
 
 def test_completion_knows_options_values_and_subcommands() -> None:
