@@ -68,6 +68,24 @@ TOOLS: dict[str, Tool] = {
             _DATA,
         ),
         Tool(
+            "verifiable-producer",
+            "kafka-verifiable-producer.sh",
+            "Send numbers and write what became of each.",
+            _DATA,
+        ),
+        Tool(
+            "verifiable-consumer",
+            "kafka-verifiable-consumer.sh",
+            "Read in a group and write what happens to it.",
+            _DATA,
+        ),
+        Tool(
+            "e2e-latency",
+            "kafka-e2e-latency.sh",
+            "Measure how long a record takes from producer to consumer.",
+            _DATA,
+        ),
+        Tool(
             "consumer-groups",
             "kafka-consumer-groups.sh",
             "List, describe and delete consumer groups, and reset their offsets.",

@@ -1,0 +1,286 @@
+"""kafka-e2e-latency: how long a record takes from producer to consumer, one at a time."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.cli import rdkafka
+from kcli.cli.connect import load_properties
+from kcli.cli.options import Command, CommandError, CommonOptions, Kind, option
+from kcli.cli.output import Output, warn
+from kcli.cli.tools import console_consumer, console_producer
+from kcli.client.admin import AdminClient
+from kcli.client.config import client_config
+from kcli.client.topics import NewTopic
+from kcli.errors import KafkaError, UnknownTopicOrPartitionException
+
+# The line of Kafka 4.1, which knows positional arguments only.
+USAGE = (
+    "USAGE: java org.apache.kafka.tools.EndToEndLatency broker_list topic num_messages producer_acks "
+    "message_size_bytes [optional] properties_file"
+)
+POSITIONAL_MIN, POSITIONAL_MAX = 5, 6
+ACKS = ("1", "all")
+TIMEOUT_S = 60.0
+REPORT_EVERY_RECORDS = 1000
+PARTITIONS, REPLICATION_FACTOR = 1, 1
+LETTER_A, LETTERS = 65, 26
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class E2eLatencyOptions(CommonOptions):
+    bootstrap_server: str | None = option(
+        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+    )
+    topic: str | None = option("The topic to send to and read from.", metavar="topic")
+    num_records: int | None = option("How many records to send.", Kind.INTEGER, metavar="count")
+    producer_acks: str | None = option("Who must have a record: 1 or all.", metavar="1 or all")
+    record_size: int | None = option("Bytes of each value.", Kind.INTEGER, metavar="bytes")
+    command_config: str | None = option("A properties file for all clients.", metavar="config file")
+    record_key_size: int = option("Bytes of each key; 0 for none.", Kind.INTEGER, metavar="bytes", default=0)
+    num_headers: int = option("How many headers each record has.", Kind.INTEGER, metavar="count", default=0)
+    record_header_key_size: int = option(
+        "Bytes of each header's key.", Kind.INTEGER, metavar="bytes", default=0
+    )
+    record_header_size: int = option(
+        "Bytes of each header's value; -1 for null.", Kind.INTEGER, metavar="bytes", default=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is measured."""
+
+    servers: str
+    topic: str
+    records: int
+    acks: str
+    record_size: int
+    config_file: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRow:
+    """The result, in milliseconds."""
+
+    average_ms: float
+    p50_ms: int
+    p99_ms: int
+    p999_ms: int
+
+
+async def run(options: E2eLatencyOptions, output: Output) -> None:
+    """Make the topic where it is missing, then send and read."""
+    plan = planned(options)
+    properties = load_properties(plan.config_file)
+    async with AdminClient(
+        client_config(properties, bootstrap_servers=plan.servers, api_timeout_ms=options.timeout)
+    ) as client:
+        partitions = await _partitions(client, plan.topic, output)
+    latencies_ms = _Run(plan, options, properties, partitions).measure(output)
+    row = summary(latencies_ms)
+    output.row(
+        row,
+        f"Avg latency: {row.average_ms:.4f} ms\n"
+        f"Percentiles: 50th = {row.p50_ms}, 99th = {row.p99_ms}, 99.9th = {row.p999_ms}",
+    )
+
+
+def planned(options: E2eLatencyOptions) -> Plan:
+    """The plan from positional arguments or from options. Raises CommandError with what is wrong."""
+    if options.arguments:
+        return _positional(options.arguments)
+    names = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size")
+    if not any(options.has(name) for name in names):
+        raise CommandError(USAGE)
+    missing = [name for name in names if not options.has(name)]
+    if missing:
+        raise CommandError(f"Missing required option(s) [{', '.join(missing)}]")
+    assert options.bootstrap_server and options.topic and options.producer_acks
+    assert options.num_records is not None and options.record_size is not None
+    if options.num_records <= 0:
+        raise CommandError("Value for --num-records must be a positive integer.")
+    if options.record_size < 0:
+        raise CommandError("Value for --record-size must be a non-negative integer.")
+    return _checked(
+        Plan(
+            servers=options.bootstrap_server,
+            topic=options.topic,
+            records=options.num_records,
+            acks=options.producer_acks,
+            record_size=options.record_size,
+            config_file=options.command_config,
+        )
+    )
+
+
+def summary(latencies_ms: list[float]) -> LatencyRow:
+    """Average of the whole, percentiles of the truncated values, as Kafka takes them."""
+    ordered = sorted(int(latency) for latency in latencies_ms)
+    count = len(ordered)
+    return LatencyRow(
+        sum(latencies_ms) / count,
+        ordered[int(count * 0.5)],
+        ordered[int(count * 0.99)],
+        ordered[int(count * 0.999)],
+    )
+
+
+def _positional(words: tuple[str, ...]) -> Plan:
+    if not POSITIONAL_MIN <= len(words) <= POSITIONAL_MAX:
+        raise CommandError(USAGE)
+    servers, topic, records, acks, record_size, *rest = words
+    try:
+        count, size = Kind.INTEGER.convert(records), Kind.INTEGER.convert(record_size)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    assert isinstance(count, int) and isinstance(size, int)
+    return _checked(
+        Plan(
+            servers=servers,
+            topic=topic,
+            records=count,
+            acks=acks,
+            record_size=size,
+            config_file=rest[0] if rest else None,
+        )
+    )
+
+
+def _checked(plan: Plan) -> Plan:
+    if plan.acks not in ACKS:
+        raise CommandError("Latency testing requires synchronous acknowledgement. Please use 1 or all")
+    if plan.records < 1:
+        raise CommandError(f"At least one record must be sent, not {plan.records}")
+    return plan
+
+
+async def _partitions(client: AdminClient, topic: str, output: Output) -> int:
+    """How many partitions the topic has; it is made where it does not exist."""
+    described = (await client.describe_topics([topic]))[topic]
+    if isinstance(described, UnknownTopicOrPartitionException):
+        output.say(
+            f'Topic "{topic}" does not exist. Will create topic with {PARTITIONS} partition(s) '
+            f"and replication factor = {REPLICATION_FACTOR}"
+        )
+        new = NewTopic(name=topic, partitions=PARTITIONS, replication_factor=REPLICATION_FACTOR)
+        error = (await client.create_topics([new]))[topic]
+        if error is not None:
+            raise error
+        return PARTITIONS
+    if isinstance(described, KafkaError):
+        raise described
+    return len(described.partitions)
+
+
+class _Run:
+    """A producer and a consumer at the end of every partition."""
+
+    def __init__(
+        self, plan: Plan, options: E2eLatencyOptions, properties: dict[str, str], partitions: int
+    ) -> None:
+        from confluent_kafka import Consumer, Producer
+
+        common = {**properties, "bootstrap.servers": plan.servers}
+        reading = {
+            "group.id": f"test-group-{int(time.time() * 1000)}",
+            "enable.auto.commit": "false",
+            "auto.offset.reset": "latest",
+            "fetch.max.wait.ms": "0",
+        }
+        sending = {"linger.ms": "0", "acks": plan.acks}
+        self.plan = plan
+        self.options = options
+        self.consumer: Any = rdkafka.start(
+            Consumer,
+            {
+                **console_consumer.JAVA_DEFAULTS,
+                **rdkafka.translate(common | reading, kind="consumer", warn=warn),
+            },
+        )
+        self.producer: Any = rdkafka.start(
+            Producer,
+            {
+                **console_producer.JAVA_DEFAULTS,
+                **rdkafka.translate(common | sending, kind="producer", warn=warn),
+                "delivery.report.only.error": False,
+                "on_delivery": self._delivered,
+            },
+        )
+        self.refused: KafkaError | None = None
+        self._go_to_ends(partitions)
+
+    def measure(self, output: Output) -> list[float]:
+        latencies_ms: list[float] = []
+        try:
+            for number in range(self.plan.records):
+                latency_ms = self._once()
+                latencies_ms.append(latency_ms)
+                if number % REPORT_EVERY_RECORDS == 0:
+                    output.say(f"{number}\t{latency_ms!r}")
+        finally:
+            self.consumer.close()
+        return latencies_ms
+
+    def _go_to_ends(self, partitions: int) -> None:
+        """Ask for the ends now: what is sent later must be read, however late the first fetch is."""
+        from confluent_kafka import TopicPartition
+
+        ends = []
+        for number in range(partitions):
+            here = TopicPartition(self.plan.topic, number)
+            here.offset = self.consumer.get_watermark_offsets(here, timeout=TIMEOUT_S)[1]
+            ends.append(here)
+        self.consumer.assign(ends)
+
+    def _once(self) -> float:
+        options = self.options
+        value = _random(self.plan.record_size)
+        key = _random(options.record_key_size) if options.record_key_size else None
+        headers = [
+            (
+                _random(options.record_header_key_size).decode("ascii"),
+                None if options.record_header_size < 0 else _random(options.record_header_size),
+            )
+            for _ in range(options.num_headers)
+        ]
+        began_ns = time.perf_counter_ns()
+        self.producer.produce(self.plan.topic, value, key, headers=headers)
+        if self.producer.flush(TIMEOUT_S):
+            raise CommandError(f"The record was not acknowledged in {TIMEOUT_S:g} s")
+        if self.refused is not None:
+            raise self.refused
+        message = self.consumer.poll(TIMEOUT_S)
+        elapsed_ms = (time.perf_counter_ns() - began_ns) / 1e6
+        if message is None:
+            raise CommandError(
+                f"poll() timed out before finding a result (timeout:[{TIMEOUT_S * 1000:.0f}ms])"
+            )
+        if message.error() is not None:
+            raise rdkafka.kafka_error(message.error())
+        if message.value() != value:
+            read = (message.value() or b"").decode("utf-8", "replace")
+            raise CommandError(
+                f"The message value read [{read}] did not match the message value sent [{value.decode('ascii')}]"
+            )
+        return elapsed_ms
+
+    def _delivered(self, error: Any, _message: Any) -> None:
+        if error is not None:
+            self.refused = rdkafka.kafka_error(error)
+
+
+def _random(size_bytes: int) -> bytes:
+    """Capital letters."""
+    return bytes(LETTER_A + random.randrange(LETTERS) for _ in range(size_bytes))
+
+
+command = Command(
+    name="e2e-latency",
+    description="This tool measures end-to-end latency in Kafka by sending messages and timing their reception.",
+    options=E2eLatencyOptions,
+    run=run,
+)

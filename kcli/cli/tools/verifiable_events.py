@@ -1,0 +1,28 @@
+"""What kafka-verifiable-producer and -consumer write: one event, a JSON object, a line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from types import FrameType
+
+from kcli.cli.options import Terminated
+from kcli.cli.output import Output
+
+
+def write(output: Output, name: str, **fields: object) -> None:
+    """Write an event, at once: whoever verifies reads along."""
+    row = {"timestamp": int(time.time() * 1000), "name": name, **fields}
+    output.row(row, json.dumps(row, separators=(",", ":"), ensure_ascii=False))
+    sys.stdout.flush()
+
+
+def finish_on_sigterm() -> None:
+    """SIGTERM ends the run as Ctrl-C does, with its last events."""
+    signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise Terminated

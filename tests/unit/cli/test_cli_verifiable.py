@@ -1,0 +1,146 @@
+"""verifiable-producer, verifiable-consumer and e2e-latency, as far as they go without a broker."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kcli.cli.main import run
+from kcli.cli.options import CommandError
+from kcli.cli.output import Output
+from kcli.cli.tools import e2e_latency, verifiable_consumer, verifiable_producer
+from kcli.cli.tools.e2e_latency import E2eLatencyOptions
+from kcli.cli.tools.verifiable_consumer import VerifiableConsumerOptions
+from kcli.cli.tools.verifiable_producer import VerifiableProducerOptions
+
+
+class Message:
+    """A delivered or read record."""
+
+    def __init__(self, partition: int, offset: int, key: bytes | None = None) -> None:
+        self._at = (partition, offset)
+        self._key = key
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return self._at[0]
+
+    def offset(self) -> int:
+        return self._at[1]
+
+    def key(self) -> bytes | None:
+        return self._key
+
+    def value(self) -> bytes:
+        return str(self._at[1]).encode()
+
+
+def _events(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_producer_does_not_try_again() -> None:
+    options = VerifiableProducerOptions(topic="t", bootstrap_server="h:1", acks=1)
+    config = verifiable_producer.configuration(options)
+    assert (config["acks"], config["retries"], config["enable.idempotence"]) == ("1", "0", False)
+    assert config["delivery.report.only.error"] is False
+
+
+def test_the_producer_tells_each_delivery(capsys: pytest.CaptureFixture[str]) -> None:
+    options = VerifiableProducerOptions(topic="t", bootstrap_server="127.0.0.1:1", throughput=5)
+    producer = verifiable_producer._Run(options, Output())
+    producer._delivered(None, Message(1, 7, b"k"))
+    refused = SimpleNamespace(code=lambda: 10, str=lambda: "too large")
+    producer._delivered(refused, Message(0, -1))
+    producer.close()
+    out = capsys.readouterr().out
+    assert (
+        ',"name":"producer_send_success","key":"k","value":"7","offset":7,"topic":"t","partition":1}\n' in out
+    )
+    started, _, failed, stopped, totals = _events(out)
+    assert (started["name"], stopped["name"]) == ("startup_complete", "shutdown_complete")
+    assert failed["exception"] == "class org.apache.kafka.common.errors.RecordTooLargeException"
+    assert (failed["key"], failed["message"]) == (None, "too large")
+    assert list(totals)[1:] == ["name", "sent", "acked", "target_throughput", "avg_throughput"]
+    assert (totals["acked"], totals["target_throughput"]) == (1, 5)
+
+
+def _consumer(**given: Any) -> VerifiableConsumerOptions:
+    return VerifiableConsumerOptions(bootstrap_server="127.0.0.1:1", topic="t", group_id="g", **given)
+
+
+def test_the_consumer_of_either_protocol() -> None:
+    classic = verifiable_consumer.configuration(_consumer(reset_policy="none", group_instance_id="i"))
+    assert (classic["session.timeout.ms"], classic["partition.assignment.strategy"]) == ("30000", "range")
+    assert (classic["auto.offset.reset"], classic["group.instance.id"]) == ("error", "i")
+    new = verifiable_consumer.configuration(
+        _consumer(group_protocol="consumer", group_remote_assignor="uniform")
+    )
+    assert "session.timeout.ms" not in new and new["group.remote.assignor"] == "uniform"
+
+
+def test_the_consumer_takes_no_more_than_it_was_told(capsys: pytest.CaptureFixture[str]) -> None:
+    consumer = verifiable_consumer._Run(_consumer(max_messages=3, verbose=True), Output())
+    ends = consumer._take([Message(1, 0), Message(0, 5), Message(1, 1), Message(0, 6)])
+    consumer.consumer.close()
+    assert ends == {("t", 1): 2, ("t", 0): 6}
+    *records, summary = _events(capsys.readouterr().out)
+    assert [(each["partition"], each["offset"]) for each in records] == [(1, 0), (1, 1), (0, 5)]
+    assert summary["count"] == 4
+    assert summary["partitions"] == [
+        {"topic": "t", "partition": 1, "count": 2, "minOffset": 0, "maxOffset": 1},
+        {"topic": "t", "partition": 0, "count": 1, "minOffset": 5, "maxOffset": 5},
+    ]
+    assert consumer._is_finished()
+
+
+@pytest.mark.parametrize("tool", ["verifiable-producer", "verifiable-consumer"])
+def test_no_words_show_the_help(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([tool]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: {tool} [-h]")
+    assert run([tool, "--help"]) == 1
+    assert run([tool, "--topic", "t"]) == 1
+    assert "is required" in capsys.readouterr().err
+
+
+def test_latency_is_planned_by_position_or_by_name() -> None:
+    by_position = e2e_latency.planned(E2eLatencyOptions(arguments=("h:1", "t", "5", "all", "10", "f")))
+    names = frozenset({"bootstrap-server", "topic", "num-records", "producer-acks", "record-size"})
+    by_name = e2e_latency.planned(
+        E2eLatencyOptions(
+            given=names,
+            bootstrap_server="h:1",
+            topic="t",
+            num_records=5,
+            producer_acks="all",
+            record_size=10,
+            command_config="f",
+        )
+    )
+    assert by_position == by_name
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("h:1", "t", "5"), "USAGE: java org.apache.kafka.tools.EndToEndLatency broker_list"),
+        (("h:1", "t", "x", "all", "1"), 'For input string: "x"'),
+        (("h:1", "t", "1", "0", "1"), "Latency testing requires synchronous acknowledgement"),
+        (("h:1", "t", "0", "1", "1"), "At least one record"),
+    ],
+)
+def test_latency_refuses(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        e2e_latency.planned(E2eLatencyOptions(arguments=words))
+    assert str(refused.value).startswith(message)
+
+
+def test_latency_is_summed_up_as_kafka_does() -> None:
+    row = e2e_latency.summary([86.9, 11.2, 12.8, 10.5, 11.9])
+    assert (row.p50_ms, row.p99_ms, row.p999_ms) == (11, 86, 86)
+    assert round(row.average_ms, 4) == 26.66
