@@ -218,6 +218,7 @@ class LogStore:
         directory.id = properties.directory_id
 
     def _load_directory(self, directory: LogDirectory, config_for: Callable[[str], LogConfig]) -> None:
+        began = self._clock.monotonic()
         try:
             broker_epoch = self._take_clean_shutdown(directory.path)
             recovery_points = self._read_forgivingly(directory.path, RECOVERY_POINT_FILE)
@@ -253,6 +254,10 @@ class LogStore:
 
         # Recovery reads and checks much, which threads can share; a clean start is Python all through.
         self._each(load, names, parallel=not clean)
+        if names and directory.error is None:
+            how = "after a clean shutdown, without recovery" if clean else "with recovery: no clean shutdown"
+            elapsed_ms = (self._clock.monotonic() - began) * 1000
+            logger.info("Loaded %d logs of %s in %.0f ms %s", len(names), directory.path, elapsed_ms, how)
 
     def _each(self, work: Callable[[str], None], names: Sequence[str], *, parallel: bool) -> None:
         if parallel and self._threads > 1 and len(names) > 1:

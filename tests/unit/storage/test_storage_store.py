@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import uuid
@@ -167,6 +168,21 @@ class TestLogs:
         again = open_store(disk)
         assert again.previous_broker_epoch == -1
         assert contents(again.logs[("t", 0)]) == list(enumerate(numbered(5)))
+
+    @pytest.mark.parametrize(
+        ("clean", "told"), [(True, "after a clean shutdown, without recovery"), (False, "with recovery")]
+    )
+    def test_the_log_tells_whether_a_start_recovered(
+        self, caplog: pytest.LogCaptureFixture, clean: bool, told: str
+    ) -> None:
+        disk = formatted()
+        store = open_store(disk)
+        store.create("t", 0, TOPIC_ID)
+        store.close(clean=clean)
+        with caplog.at_level(logging.INFO, "kcli.storage"):
+            open_store(disk)
+        lines = [line for line in caplog.messages if line.startswith("Loaded")]
+        assert len(lines) == 1 and lines[0].startswith("Loaded 1 logs of /data in ") and told in lines[0]
 
     def test_configs_by_topic(self) -> None:
         disk = formatted()
