@@ -119,9 +119,10 @@ def json_line(message: Any) -> bytes:
 
 
 def tsv_line(message: Any) -> bytes:
-    """`--output tsv`: partition, offset, timestamp, key, value; tabs, newlines and backslashes escaped."""
+    """`--output tsv`: topic, partition, offset, timestamp, key, value; tabs, newlines and backslashes escaped."""
     kind, timestamp = message.timestamp()
     cells = (
+        message.topic().encode(),
         b"%d" % message.partition(),
         b"%d" % message.offset(),
         b"" if kind == _NO_TIMESTAMP else b"%d" % timestamp,
@@ -131,7 +132,7 @@ def tsv_line(message: Any) -> bytes:
     return b"\t".join(cells) + b"\n"
 
 
-TSV_HEADER = b"partition\toffset\ttimestamp\tkey\tvalue\n"
+TSV_HEADER = b"topic\tpartition\toffset\ttimestamp\tkey\tvalue\n"
 
 
 def deserializer(class_name: str | None) -> Deserializer | None:

@@ -116,7 +116,7 @@ def test_json_keeps_text_as_text_and_bytes_as_base64() -> None:
 
 
 def test_tsv_stays_on_one_line() -> None:
-    assert tsv_line(Message(k=None, v=b"a\tb\nc\\")) == b"0\t7\t1795250262666\t\ta\\tb\\nc\\\\\n"
+    assert tsv_line(Message(k=None, v=b"a\tb\nc\\")) == b"t\t0\t7\t1795250262666\t\ta\\tb\\nc\\\\\n"
 
 
 def test_offsets_of_groups_as_json() -> None:
