@@ -14,7 +14,7 @@ from typing import Protocol
 
 from kcli.protocol.batch import BatchHeader, iter_batches, read_records
 from kcli.protocol.control import EndTransactionMarker, decode_control
-from kcli.storage.log import PartitionLog
+from kcli.server.replicas import LeaderPartition
 
 RECORDS_PER_TURN = 2_000
 """About 10 ms of replaying: what a heartbeat on another shard may have to wait."""
@@ -33,15 +33,20 @@ class Replay(Protocol):
 
 
 async def load(
-    log: PartitionLog, *, replay: Replay, end_transaction: Callable[[int, bool], None], buffer_bytes: int
+    leader: LeaderPartition,
+    *,
+    replay: Replay,
+    end_transaction: Callable[[int, bool], None],
+    buffer_bytes: int,
 ) -> int:
     """Replays everything up to the present end of the log; returns the number of records read. Raises KafkaError and
     StorageError as the log does."""
-    offset = log.log_start_offset
-    end_offset = log.log_end_offset
+    offset = leader.log.log_start_offset
+    end_offset = leader.log.log_end_offset
     count = 0
     while offset < end_offset:
-        piece = log.read(offset, buffer_bytes, end_offset=end_offset)
+        # Asked for each time: the log may move to another directory meanwhile.
+        piece = leader.log.read(offset, buffer_bytes, end_offset=end_offset)
         cached = piece.read_cached()
         raw = bytes(await asyncio.to_thread(piece.read) if cached is None else cached)
         headers = tuple(iter_batches(raw))
@@ -50,7 +55,7 @@ async def load(
             count += await _replay_transactions(raw, headers, replay, end_transaction)
             continue
         by_columns = len(raw) >= COLUMNS_FROM_BYTES
-        entries = _by_columns(raw, str(log)) if by_columns else _one_by_one(raw, headers)
+        entries = _by_columns(raw, str(leader)) if by_columns else _one_by_one(raw, headers)
         count += await _replay_last(entries, replay)
     return count
 

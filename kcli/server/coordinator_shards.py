@@ -139,7 +139,7 @@ class CoordinatorShards(Generic[RecordT, ShardT]):
         began_ms = self.now_ms()
         try:
             count = await load(
-                leader.log,
+                leader,
                 replay=replay,
                 end_transaction=lambda producer_id, committed: shard.end_transaction(
                     producer_id, committed=committed

@@ -13,9 +13,10 @@ from kcli.protocol.messages import alter_replica_log_dirs as ar
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.server.context import RequestContext
+from kcli.server.coordinator_loader import load
 from kcli.server.log_dir_moves import RATE_KEY, Throttle
 from kcli.storage.log import AppendOrigin
-from kcli.testing.logs import ManualClock
+from kcli.testing.logs import ManualClock, batch_of
 
 
 async def connected(broker):
@@ -221,8 +222,7 @@ def test_a_log_in_a_broken_directory_is_not_replaced_by_an_empty_one_at_start(tm
         for number in places:
             assert (broker.logs.get("t", number) is None) == (
                 bad.id == places[number]
-                or (bad.id is None
-                and (places[number] not in {each.id for each in broker.logs.directories}))
+                or (bad.id is None and (places[number] not in {each.id for each in broker.logs.directories}))
             )
         await until(
             lambda: (
@@ -237,6 +237,34 @@ def test_a_log_in_a_broken_directory_is_not_replaced_by_an_empty_one_at_start(tm
     # A high watermark checkpoint that says nonsense: the directory goes offline at start.
     (tmp_path / "b" / "replication-offset-checkpoint").write_text("nonsense\n")
     with_broker(tmp_path, second)
+
+
+def test_a_coordinator_loads_while_its_log_moves(tmp_path):
+    async def story(broker):
+        await create(broker, "t", 1)
+        leader = broker.replicas.get("t", 0)
+        for nth in range(4):
+            leader.append(
+                batch_of([b"%d" % nth]),
+                acks=-1,
+                origin=AppendOrigin.COORDINATOR,
+                now_ms=broker.clock.now_ms(),
+            )
+        first = leader.log
+        copy = broker.logs.futures.begin("t", 0, elsewhere(broker, "t", 0))
+        broker.logs.futures.take_in(copy, first, first.read(0, 1 << 20, end_offset=4).read(), 0)
+        seen = []
+
+        def replay(_key, value, _offset, _producer_id):
+            seen.append(value)
+            if len(seen) == 2:
+                broker.replicas.log_moved("t", 0, broker.logs.futures.promote("t", 0))
+
+        await load(leader, replay=replay, end_transaction=lambda *_: None, buffer_bytes=1)
+        assert seen == [b"0", b"1", b"2", b"3"]
+        assert leader.log is not first
+
+    with_broker(tmp_path, story)
 
 
 class TestThrottle:

@@ -271,7 +271,7 @@ async def test_what_was_written_is_loaded_again(tmp_path):
 
         for buffer_bytes in (1, 200, 1_000_000):
             count = await load(
-                it.leader.log,
+                it.leader,
                 replay=replay,
                 end_transaction=lambda producer_id, committed: again.end_transaction(
                     producer_id, committed=committed
@@ -299,7 +299,7 @@ async def test_a_large_log_is_loaded_as_a_small_one(tmp_path):
         for buffer_bytes in (10_000_000, 2_000):
             replayed.clear()
             count = await load(
-                it.leader.log,
+                it.leader,
                 replay=replay,
                 end_transaction=lambda producer_id, committed: None,
                 buffer_bytes=buffer_bytes,
