@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import FrameType
 
-from kcli.cli.options import CommandError, UsageError
+from kcli.cli.options import CommandError, Terminated, UsageError
 from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
 
 TRANSACTION_TIMEOUT_MS = 60_000
@@ -139,6 +141,15 @@ def _credentials(jaas: str) -> dict[str, object]:
     options = {name: quoted or bare for name, quoted, bare in _JAAS_OPTION.findall(jaas)}
     names = {"username": "sasl.username", "password": "sasl.password"}
     return {names[name]: value for name, value in options.items() if name in names}
+
+
+def finish_on_sigterm() -> None:
+    """SIGTERM ends a tool as Ctrl-C does: what is on its way to the broker arrives, a group is left."""
+    signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise Terminated
 
 
 def start(make: Callable[[dict[str, object]], object], config: dict[str, object]) -> object:

@@ -115,6 +115,32 @@ def test_interrupt_ends_cleanly_and_counts(broker: BrokerProcess) -> None:
     assert words == b"Processed a total of 2 messages\n"
 
 
+@pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_producer_that_is_ended_sends_what_it_read(
+    broker: BrokerProcess, signal_number: signal.Signals, code: int
+) -> None:
+    topic = _create(broker, f"ended-{code}")
+    words = [
+        "console-producer",
+        "--bootstrap-server",
+        broker.bootstrap,
+        "--topic",
+        topic,
+        "--timeout",
+        "30000",
+    ]
+    producer = subprocess.Popen([*KCLI, *words], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert producer.stdin is not None and producer.stderr is not None
+    producer.stdin.write(b"one\ntwo\n")
+    producer.stdin.flush()
+    time.sleep(3)  # it has read them, and lingers
+    producer.send_signal(signal_number)
+    assert producer.wait(timeout=30) == code
+    producer.stdin.close()
+    producer.stderr.close()
+    assert _consume(broker, topic, 2).stdout == b"one\ntwo\n"
+
+
 def test_a_reader_that_stops_reading(broker: BrokerProcess) -> None:
     topic = _create(broker, "piped")
     _produce(broker, topic, b"".join(b"%d\n" % number for number in range(5000)))

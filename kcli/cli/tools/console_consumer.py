@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import signal
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 from kcli.cli import formatters, rdkafka
-from kcli.cli.options import Command, CommandError, CommonOptions, Kind, Terminated, UsageError, flag, option
+from kcli.cli.options import Command, CommandError, CommonOptions, Kind, UsageError, flag, option
 from kcli.cli.output import Output, warn
 from kcli.errors import ErrorCode
 
@@ -110,7 +108,7 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
     show = _formatter(options, output)
     config = configuration(options)
     printer = Printer(options, show)
-    signal.signal(signal.SIGTERM, _interrupt)
+    rdkafka.finish_on_sigterm()
     try:
         return printer.run(config)
     finally:
@@ -359,10 +357,6 @@ def warn_closed() -> None:
 def _java_pattern(text: str) -> str:
     """Kafka's list syntax: commas are alternatives, spaces and surrounding quotes go."""
     return re.sub(r"[,\s]+", "|", text.strip().strip("'\"").replace(" ", "")) or "$^"
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise Terminated
 
 
 command = Command(

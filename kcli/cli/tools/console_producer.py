@@ -140,6 +140,7 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
     reader = rdkafka.client_properties(options.reader_config, (*options.property, *options.reader_property))
     parser = LineParser.configure(reader)
     assert options.topic is not None
+    rdkafka.finish_on_sigterm()
     return Sender(options.topic, configuration(options), is_sync=options.sync).send(parser)
 
 
