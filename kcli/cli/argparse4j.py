@@ -58,6 +58,9 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
             _take_option(word, words, top, values, given, command.exclusive)
         elif command.subcommands:
             chosen = _subcommand(command, word)
+        elif command.positional:
+            words.at -= 1
+            break
         else:
             raise ParseError(f"unrecognized arguments: '{word}'")
     if chosen is not None:
@@ -67,7 +70,8 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
         raise ParseError("too few arguments")
     _check_groups(command.exclusive, top, given)
     declaration = chosen.options if chosen is not None else command.options
-    return declaration(given=frozenset(given), argv=tuple(argv), **values), chosen
+    arguments = tuple(words.argv[words.at :])
+    return declaration(given=frozenset(given), arguments=arguments, argv=tuple(argv), **values), chosen
 
 
 def usage(command: Command) -> str:
@@ -76,6 +80,8 @@ def usage(command: Command) -> str:
     parts = ["[-h]"] + [_usage_part(option) for option in options_of(command.options)]
     if command.subcommands:
         parts.append("{" + ",".join(sub.name for sub in command.subcommands) + "} ...")
+    if command.positional:
+        parts.append(f"[{command.positional} ...]")
     return "\n".join(_folded(head, parts))
 
 

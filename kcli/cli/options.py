@@ -243,6 +243,8 @@ class Command:
     """argparse4j: exit code without any argument; 0 shows the help instead of an error."""
     subcommands: tuple[Subcommand, ...] = ()
     exclusive: tuple[Exclusive, ...] = ()
+    positional: str = ""
+    """argparse4j: what the words that belong to no option are called; from the first on, all words are such."""
     file_arguments: bool = False
     """argparse4j: `@file` stands for the lines of a file."""
     parse_failed: Callable[[str], None] | None = None

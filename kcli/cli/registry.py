@@ -138,6 +138,12 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "dump-log", "kafka-dump-log.sh", "Print what is inside log segments and their indexes.", _SERVER
         ),
+        Tool(
+            "metadata-shell",
+            "kafka-metadata-shell.sh",
+            "Look around in the metadata of a log or a snapshot.",
+            _SERVER,
+        ),
         Tool("spark-submit", "", "Run a job of kcli on Spark.", _DATA),
     )
 }
