@@ -122,7 +122,7 @@ def compare(step: dict[str, Any], came: Result) -> Compared:
 
 def _differences(step: dict[str, Any], came: Result) -> list[str]:
     found = []
-    if step["exit"] != came.exit:
+    if _as_a_shell_shows(step["exit"]) != came.exit:
         found.append(f"exit {came.exit}, recorded {step['exit']}")
     found += [
         stream
@@ -280,6 +280,11 @@ class _Stage:
         for placeholder, value in self._places():
             out, err = out.replace(value, placeholder), err.replace(value, placeholder)
         return Result(out, err, result.exit)
+
+
+def _as_a_shell_shows(code: int | str) -> int | str:
+    """A recorded death by signal is a negative number."""
+    return 128 - code if isinstance(code, int) and code < 0 else code
 
 
 class _Program:

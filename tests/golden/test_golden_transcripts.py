@@ -31,6 +31,7 @@ STORIES = (
     "topic-lifecycle-mix",
     "no-security",
     "reassign",
+    "transactions",
 )
 
 

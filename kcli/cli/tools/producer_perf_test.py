@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import string
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -279,6 +280,7 @@ class _Run:
         if (time.monotonic() - self.window.start) * 1000 < self.options.reporting_interval:
             return
         self.output.say(self.window.window_line())
+        sys.stdout.flush()  # somebody may be watching, and kill the run half-way
         self.window = _Statistics()
 
     def _delivered(self, error: Any, message: Any) -> None:
