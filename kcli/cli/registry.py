@@ -132,6 +132,12 @@ TOOLS: dict[str, Tool] = {
             "Give partitions back to their preferred leaders.",
             _CLUSTER,
         ),
+        Tool(
+            "client-metrics",
+            "kafka-client-metrics.sh",
+            "Show and change subscriptions to the metrics of clients.",
+            _CLUSTER,
+        ),
         Tool("server-start", "kafka-server-start.sh", "Start a broker.", _SERVER),
         Tool("server-stop", "kafka-server-stop.sh", "Stop the brokers on this machine.", _SERVER),
         Tool("storage", "kafka-storage.sh", "Format log directories and tell what they hold.", _SERVER),

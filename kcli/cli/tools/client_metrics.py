@@ -1,0 +1,201 @@
+"""kafka-client-metrics: subscriptions to the metrics of clients (KIP-714)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.options import Command, CommandError, Kind, UsageError, flag, option
+from kcli.cli.output import Output, warn
+from kcli.client.configs import AlterConfig, AlterOp, ConfigEntry, ConfigResource, ResourceType
+from kcli.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kcli.client.admin import AdminClient
+
+ACTIONS = ("alter", "delete", "describe", "list")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientMetricsOptions(ClusterOptions):
+    alter: bool = flag("Change a subscription, or make one.")
+    delete: bool = flag("Delete a subscription.")
+    describe: bool = flag("Show one subscription or all.")
+    list: bool = flag("List the subscriptions.")
+    name: str | None = option("The subscription.", metavar="name")
+    generate_name: bool = flag("With --alter: a new subscription under a random name.")
+    interval: str | None = option(
+        "How often clients push, in milliseconds; empty for the default.", metavar="push interval"
+    )
+    metrics: str | None = option(
+        "Beginnings of the names of the metrics to push, with commas; empty for none.", metavar="a,b"
+    )
+    match: str | None = option(
+        "Which clients: key=regex pairs, with commas, of client_id, client_instance_id, client_software_name, "
+        "client_software_version, client_source_address and client_source_port; empty for all.",
+        metavar="k1=v1,k2=v2",
+    )
+    dry_run: bool = flag("Only check what --alter or --delete would do.")
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionName:
+    """A subscription that there is."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscription and its settings."""
+
+    name: str
+    configs: dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionChange:
+    """A subscription that was altered or deleted."""
+
+    name: str
+    action: str
+    dry_run: bool
+
+
+async def run(options: ClientMetricsOptions, output: Output) -> None:
+    """Do the one action."""
+    action = _action(options)
+    try:
+        async with admin(options) as client:
+            match action:
+                case "alter":
+                    await _alter(options, client, output)
+                case "delete":
+                    await _delete(options, client, output)
+                case "describe":
+                    await _describe(options, client, output)
+                case _:
+                    await _list(client, output)
+    except KafkaError as error:
+        output.say(f"Error while executing client metrics command : {error.message}")
+        raise CommandError("" if output.is_text else error.message) from error
+
+
+def _action(options: ClientMetricsOptions) -> str:
+    chosen = [action for action in ACTIONS if options.has(action)]
+    if len(chosen) != 1:
+        raise UsageError("Command must include exactly one action: --alter, --delete, --describe or --list.")
+    if not options.has("bootstrap-server"):
+        raise UsageError("--bootstrap-server must be specified.")
+    if options.alter:
+        if options.has("name") == options.generate_name:
+            raise CommandError("One of --name or --generate-name must be specified with --alter.")
+        _check_interval(options.interval)
+    if options.delete and not options.has("name"):
+        raise CommandError("A client metrics resource name must be specified with --delete.")
+    return chosen[0]
+
+
+def _check_interval(text: str | None) -> None:
+    if not text:
+        return
+    try:
+        Kind.INTEGER.convert(text)
+    except ValueError:
+        raise CommandError("Invalid interval value. Enter an integer, or leave empty to reset.") from None
+
+
+async def _alter(options: ClientMetricsOptions, client: AdminClient, output: Output) -> None:
+    from kcli.runtime.rng import SystemRng
+    from kcli.runtime.uuids import uuid_to_text
+
+    name = options.name if options.name is not None else uuid_to_text(SystemRng().uuid())
+    wanted = (("interval.ms", options.interval), ("metrics", options.metrics), ("match", options.match))
+    changes = [
+        AlterConfig(name=key, value=value, op=AlterOp.SET if value else AlterOp.DELETE)
+        for key, value in wanted
+        if value is not None
+    ]
+    await _change(options, client, name, changes)
+    _changed(output, SubscriptionChange(name, "alter", options.dry_run))
+
+
+async def _delete(options: ClientMetricsOptions, client: AdminClient, output: Output) -> None:
+    assert options.name is not None
+    entries = await _entries(client, options.name)
+    changes = [AlterConfig(name=entry.name, value=None, op=AlterOp.DELETE) for entry in entries]
+    await _change(options, client, options.name, changes)
+    _changed(output, SubscriptionChange(options.name, "delete", options.dry_run))
+
+
+async def _change(
+    options: ClientMetricsOptions, client: AdminClient, name: str, changes: list[AlterConfig]
+) -> None:
+    resource = _resource(name)
+    results = await client.incremental_alter_configs({resource: changes}, validate_only=options.dry_run)
+    error = results[resource]
+    if error is not None:
+        raise error
+
+
+async def _describe(options: ClientMetricsOptions, client: AdminClient, output: Output) -> None:
+    names = await _names(client)
+    if options.name is not None:
+        if options.name not in names:
+            text = f"The client metric resource {options.name} doesn't exist and doesn't have dynamic config."
+            if output.is_text:
+                output.say(text)
+            else:
+                warn(text)
+            return
+        names = [options.name]
+    for name in names:
+        entries = await _entries(client, name)
+        row = Subscription(name, {entry.name: entry.value for entry in entries})
+        output.row(row, _described)
+
+
+async def _list(client: AdminClient, output: Output) -> None:
+    names = await _names(client)
+    output.say("\n".join(names))
+    if not output.is_text:
+        output.rows([SubscriptionName(name) for name in names], lambda row: row.name)
+
+
+async def _names(client: AdminClient) -> list[str]:
+    found = await client.list_config_resources([ResourceType.CLIENT_METRICS])
+    return sorted(resource.name for resource in found)
+
+
+async def _entries(client: AdminClient, name: str) -> list[ConfigEntry]:
+    """The settings of a subscription, by name."""
+    resource = _resource(name)
+    found = (await client.describe_configs([resource]))[resource]
+    if isinstance(found, KafkaError):
+        raise found
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _resource(name: str) -> ConfigResource:
+    return ConfigResource(ResourceType.CLIENT_METRICS, name)
+
+
+def _changed(output: Output, row: SubscriptionChange) -> None:
+    done = {"alter": ("Altered", "Would alter"), "delete": ("Deleted", "Would delete")}[row.action][
+        row.dry_run
+    ]
+    output.row(row, f"{done} client metrics config for {row.name}.")
+
+
+def _described(row: Subscription) -> str:
+    lines = [f"  {name}={'null' if value is None else value}" for name, value in row.configs.items()]
+    return "\n".join([f"Client metrics configs for {row.name} are:", *lines])
+
+
+command = Command(
+    name="client-metrics",
+    description="This tool helps to manipulate and describe client metrics configurations.",
+    options=ClientMetricsOptions,
+    run=run,
+)
