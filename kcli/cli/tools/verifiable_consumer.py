@@ -9,7 +9,7 @@ from kcli.cli import rdkafka
 from kcli.cli.options import Command, CommandError, CommonOptions, Family, Kind, flag, option
 from kcli.cli.output import Output, warn
 from kcli.cli.tools.console_consumer import JAVA_DEFAULTS
-from kcli.cli.tools.verifiable_events import finish_on_sigterm, write
+from kcli.cli.tools.verifiable_events import write
 
 NO_LIMIT = -1
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -44,7 +44,7 @@ class VerifiableConsumerOptions(CommonOptions):
 def run(options: VerifiableConsumerOptions, output: Output) -> int:
     """Read until there is enough; the last events are written however it ends."""
     run = _Run(options, output)
-    finish_on_sigterm()
+    rdkafka.finish_on_sigterm()
     try:
         run.read()
     finally:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
-from types import FrameType
 
-from kcli.cli.options import Terminated
 from kcli.cli.output import Output
 
 
@@ -17,12 +14,3 @@ def write(output: Output, name: str, **fields: object) -> None:
     row = {"timestamp": int(time.time() * 1000), "name": name, **fields}
     output.row(row, json.dumps(row, separators=(",", ":"), ensure_ascii=False))
     sys.stdout.flush()
-
-
-def finish_on_sigterm() -> None:
-    """SIGTERM ends the run as Ctrl-C does, with its last events."""
-    signal.signal(signal.SIGTERM, _terminate)
-
-
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    raise Terminated

@@ -11,7 +11,7 @@ from kcli.cli import rdkafka
 from kcli.cli.options import Command, CommonOptions, Family, Kind, option
 from kcli.cli.output import Output, java_name, warn
 from kcli.cli.tools.console_producer import JAVA_DEFAULTS
-from kcli.cli.tools.verifiable_events import finish_on_sigterm, write
+from kcli.cli.tools.verifiable_events import write
 
 NO_LIMIT = -1
 FULL_QUEUE_WAIT_S = 0.05
@@ -38,7 +38,7 @@ class VerifiableProducerOptions(CommonOptions):
 def run(options: VerifiableProducerOptions, output: Output) -> int:
     """Send until there are enough; the last events are written however it ends."""
     run = _Run(options, output)
-    finish_on_sigterm()
+    rdkafka.finish_on_sigterm()
     try:
         run.send()
     finally:
