@@ -133,6 +133,12 @@ TOOLS: dict[str, Tool] = {
             _CLUSTER,
         ),
         Tool(
+            "replica-verification",
+            "kafka-replica-verification.sh",
+            "Compare the replicas of partitions.",
+            _CLUSTER,
+        ),
+        Tool(
             "client-metrics",
             "kafka-client-metrics.sh",
             "Show and change subscriptions to the metrics of clients.",

@@ -1,0 +1,267 @@
+"""kafka-replica-verification: whether all replicas of partitions hold the same batches; runs until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kcli.cli.connect import ClusterOptions, admin_config
+from kcli.cli.options import Command, CommandError, CommonOptions, Kind, option, require
+from kcli.cli.output import Output, java_text, warn
+from kcli.cli.topic_filter import topic_filter
+from kcli.client.admin import AdminClient
+from kcli.client.client import raise_for
+from kcli.errors import ErrorCode, KafkaError
+from kcli.protocol.api import ApiKey
+from kcli.protocol.batch import iter_batches
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from kcli.protocol.messages.fetch import FetchRequest
+
+TopicPartition = tuple[str, int]
+DEPRECATED = "WARN This tool is deprecated and may be removed in a future major release."
+# KIP-392: from here on a follower answers a consumer.
+FOLLOWER_FETCH_VERSION = 11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaVerificationOptions(CommonOptions):
+    broker_list: str | None = option(
+        "Brokers to ask first, as host:port,host:port.", metavar="hostname:port,...,hostname:port"
+    )
+    command_config: str | None = option(
+        "A properties file with settings of the clients.", metavar="command config property file"
+    )
+    topics_include: str = option(
+        "The topics to verify, as a regular expression.", metavar="Java regex (String)", default=".*"
+    )
+    fetch_size: int = option(
+        "Bytes of a partition in one request.", Kind.INTEGER, metavar="bytes", default=1024 * 1024
+    )
+    max_wait_ms: int = option(
+        "How long a broker may wait for records.", Kind.INTEGER, metavar="ms", default=1000
+    )
+    report_interval_ms: int = option("How often to report.", Kind.LONG, metavar="ms", default=30_000)
+    time: int = option(
+        "Where to begin: a timestamp, -1 for the end, -2 for the beginning.",
+        Kind.LONG,
+        metavar="timestamp/-1(latest)/-2(earliest)",
+        default=-1,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaBatch:
+    """What two copies of a batch must have in common."""
+
+    last_offset: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class LagRow:
+    """The partition that is furthest from being verified."""
+
+    max_lag: int
+    topic: str
+    partition: int
+    offset: int
+    partitions: int
+
+
+@dataclass(slots=True)
+class Verified:
+    """A partition and how far it is verified."""
+
+    replicas: tuple[int, ...]
+    topic_id: UUID | None
+    offset: int
+    high_watermark: int = 0
+    copies: dict[int, list[ReplicaBatch]] = field(default_factory=dict)
+
+
+def compare(
+    name: str, offset: int, high_watermark: int, copies: Mapping[int, Sequence[ReplicaBatch]]
+) -> tuple[int, list[str], bool]:
+    """How far the copies go together, what is different, and whether it makes no sense to go on.
+
+    Compared is what every replica has and is committed.
+    """
+    problems: list[str] = []
+    brokers = sorted(copies)
+    for batches in zip(*(copies[broker] for broker in brokers), strict=False):
+        first = batches[0]
+        if first.last_offset >= high_watermark:
+            break
+        for broker, batch in zip(brokers[1:], batches[1:], strict=True):
+            if batch.last_offset != first.last_offset:
+                problems.append(
+                    f"partition {name}: replica {brokers[0]}'s offset {first.last_offset} doesn't match "
+                    f"replica {broker}'s offset {batch.last_offset}"
+                )
+                return offset, problems, True
+            if batch.checksum != first.checksum:
+                problems.append(
+                    f"partition {name} has unmatched checksum at offset {first.last_offset}; "
+                    f"replica {brokers[0]}'s checksum {first.checksum}; "
+                    f"replica {broker}'s checksum {batch.checksum}"
+                )
+        offset = first.last_offset + 1
+    return offset, problems, False
+
+
+async def run(options: ReplicaVerificationOptions, output: Output) -> None:
+    """Fetch and compare, again and again."""
+    require(options, "broker-list")
+    warn(DEPRECATED)
+    wanted = topic_filter(options.topics_include)
+    config = admin_config(
+        ClusterOptions(
+            bootstrap_server=options.broker_list,
+            command_config=options.command_config,
+            timeout=options.timeout,
+        )
+    )
+    async with AdminClient(config) as client:
+        names = [topic.name for topic in await client.list_topics(internal=True) if wanted(topic.name)]
+        partitions = await _partitions(client, names, options.time)
+        if not partitions:
+            raise CommandError(
+                f"No topics found. {options.topics_include} if specified, is either filtering out all topics or "
+                "there is no topic."
+            )
+        output.say(f"{_now()}: verification process is started")
+        reported = time.monotonic()
+        while True:
+            await _round(client, options, partitions, output)
+            if (time.monotonic() - reported) * 1000 >= options.report_interval_ms:
+                reported = time.monotonic()
+                _report(partitions, output)
+
+
+async def _partitions(client: AdminClient, names: list[str], start: int) -> dict[TopicPartition, Verified]:
+    found: dict[TopicPartition, Verified] = {}
+    for name, topic in (await client.describe_topics(names)).items():
+        if isinstance(topic, KafkaError):
+            raise topic
+        for each in topic.partitions:
+            found[name, each.partition] = Verified(each.replicas, topic.topic_id, 0)
+    for partition, at in (await client.list_offsets(dict.fromkeys(found, start))).items():
+        if isinstance(at, KafkaError):
+            raise at
+        found[partition].offset = at.offset
+    return found
+
+
+async def _round(
+    client: AdminClient,
+    options: ReplicaVerificationOptions,
+    partitions: dict[TopicPartition, Verified],
+    output: Output,
+) -> None:
+    brokers = sorted({broker for partition in partitions.values() for broker in partition.replicas})
+    for partition in partitions.values():
+        partition.copies = {}
+    await asyncio.gather(*(_fetch(client, options, partitions, broker) for broker in brokers))
+    for (topic, number), partition in partitions.items():
+        if len(partition.copies) < len(partition.replicas):
+            continue
+        offset, problems, is_over = compare(
+            f"{topic}-{number}", partition.offset, partition.high_watermark, partition.copies
+        )
+        partition.offset = offset
+        for problem in problems:
+            output.row({"problem": problem}, f"{_now()}: {problem}")
+        if is_over:
+            raise CommandError()
+
+
+async def _fetch(
+    client: AdminClient,
+    options: ReplicaVerificationOptions,
+    partitions: dict[TopicPartition, Verified],
+    broker: int,
+) -> None:
+    """One broker's copies of everything it replicates; what it cannot give now is asked again in the next round."""
+    mine = {key: partition for key, partition in partitions.items() if broker in partition.replicas}
+    try:
+        response = await client.send(
+            _request(options, mine), ApiKey.FETCH, to=broker, at_least=FOLLOWER_FETCH_VERSION
+        )
+        raise_for(response.error_code)
+    except KafkaError as error:
+        if not error.retriable:
+            raise
+        warn(f"WARN broker {broker}: {java_text(error)}")
+        await asyncio.sleep(options.max_wait_ms / 1000)
+        return
+    names = {partition.topic_id: topic for (topic, _), partition in mine.items()}
+    for topic in response.responses:
+        name = topic.topic or names[topic.topic_id]
+        for each in topic.partitions:
+            if each.error_code is not ErrorCode.NONE:
+                warn(f"WARN {name}-{each.partition_index} on broker {broker}: {each.error_code.name}")
+                continue
+            partition = mine[name, each.partition_index]
+            partition.high_watermark = max(partition.high_watermark, each.high_watermark)
+            partition.copies[broker] = [
+                ReplicaBatch(header.last_offset, header.crc)
+                for _, header in iter_batches(bytes(each.records or b""))
+                if header.last_offset >= partition.offset
+            ]
+
+
+def _request(options: ReplicaVerificationOptions, partitions: dict[TopicPartition, Verified]) -> FetchRequest:
+    from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    by_topic: dict[str, list[FetchPartition]] = {}
+    for (topic, number), partition in partitions.items():
+        by_topic.setdefault(topic, []).append(
+            FetchPartition(
+                partition=number, fetch_offset=partition.offset, partition_max_bytes=options.fetch_size
+            )
+        )
+    return FetchRequest(
+        max_wait_ms=options.max_wait_ms,
+        min_bytes=1,
+        session_epoch=-1,
+        topics=tuple(
+            FetchTopic(
+                topic=topic,
+                topic_id=partitions[topic, entries[0].partition].topic_id,
+                partitions=tuple(entries),
+            )
+            for topic, entries in by_topic.items()
+        ),
+    )
+
+
+def _report(partitions: dict[TopicPartition, Verified], output: Output) -> None:
+    (topic, number), worst = max(partitions.items(), key=lambda item: item[1].high_watermark - item[1].offset)
+    row = LagRow(max(worst.high_watermark - worst.offset, 0), topic, number, worst.offset, len(partitions))
+    output.row(
+        row,
+        f"{_now()}: max lag is {row.max_lag} for partition {topic}-{number} at offset {row.offset} "
+        f"among {row.partitions} partitions",
+    )
+    sys.stdout.flush()
+
+
+def _now() -> str:
+    """`yyyy-MM-dd HH:mm:ss,SSS`."""
+    now_s = time.time()
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now_s))},{int(now_s * 1000) % 1000:03d}"
+
+
+command = Command(
+    name="replica-verification",
+    description="Validate that all replicas for a set of topics have the same data.",
+    options=ReplicaVerificationOptions,
+    run=run,
+)
