@@ -1,0 +1,313 @@
+"""Transactions over real sockets with hand-made requests: both protocols, their errors, and what operators ask."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+
+from test_server_broker import connect, create, read, running, values
+
+from kcli.errors import ErrorCode
+from kcli.protocol.api import ApiKey
+from kcli.protocol.batch import Record, encode_batch, iter_batches, read_records
+from kcli.protocol.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_producers,
+    describe_transactions,
+    end_txn,
+    fetch,
+    find_coordinator,
+    init_producer_id,
+    list_transactions,
+    offset_fetch,
+    produce,
+    txn_offset_commit,
+    write_txn_markers,
+)
+from kcli.protocol.records.transaction_state import decode_key, decode_value
+
+ID = "tx"
+SETTINGS = {
+    "transaction_state_log_num_partitions": "1",
+    "transaction_state_log_replication_factor": "1",
+    "transaction_state_log_min_isr": "1",
+}
+
+
+class Session:
+    """A client, and what it knows of its producer."""
+
+    def __init__(self, broker, client):
+        self.broker = broker
+        self.client = client
+        self.producer_id = self.epoch = -1
+
+    async def init(self, version=5, timeout_ms=60_000):
+        for key, key_type in ((ID, 1), ("g", 0)):
+            request = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,))
+            found = await self.client.call(request, ApiKey.FIND_COORDINATOR, 4)
+            assert found.coordinators[0].error_code is ErrorCode.NONE
+        request = init_producer_id.InitProducerIdRequest(
+            transactional_id=ID, transaction_timeout_ms=timeout_ms
+        )
+        while True:
+            response = await self.client.call(request, ApiKey.INIT_PRODUCER_ID, version)
+            if response.error_code not in (
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                ErrorCode.NOT_COORDINATOR,
+                ErrorCode.CONCURRENT_TRANSACTIONS,
+            ):
+                break
+            await asyncio.sleep(0.01)
+        assert response.error_code is ErrorCode.NONE
+        self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+
+    async def add(self, *partitions, topic="t", version=3):
+        topics = (add_partitions_to_txn.AddPartitionsToTxnTopic(name=topic, partitions=partitions),)
+        request = add_partitions_to_txn.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=ID,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=topics,
+        )
+        response = await self.client.call(request, ApiKey.ADD_PARTITIONS_TO_TXN, version)
+        (result,) = response.results_by_topic_v3_and_below
+        return [each.partition_error_code for each in result.results_by_partition]
+
+    async def send(self, *texts, sequence=0, version=12, partition=0, epoch=None):
+        records = encode_batch(
+            [Record(-1, int(time.time() * 1000), None, text.encode()) for text in texts],
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch if epoch is None else epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        data = produce.PartitionProduceData(index=partition, records=records)
+        request = produce.ProduceRequest(
+            transactional_id=ID,
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=(produce.TopicProduceData(name="t", partition_data=(data,)),),
+        )
+        response = await self.client.call(request, ApiKey.PRODUCE, version)
+        return response.responses[0].partition_responses[0].error_code
+
+    async def end(self, committed, version=5):
+        request = end_txn.EndTxnRequest(
+            transactional_id=ID,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=committed,
+        )
+        response = await self.client.call(request, ApiKey.END_TXN, version)
+        if response.error_code is ErrorCode.NONE and version >= 5:
+            self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+        return response.error_code
+
+    async def committed(self):
+        wants = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
+        request = fetch.FetchRequest(
+            max_wait_ms=0, isolation_level=1, topics=(fetch.FetchTopic(topic="t", partitions=(wants,)),)
+        )
+        response = await self.client.call(request, ApiKey.FETCH, 12)
+        return response.responses[0].partitions[0]
+
+    async def commit_offset(self, offset, version=5):
+        partition = txn_offset_commit.TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset
+        )
+        request = txn_offset_commit.TxnOffsetCommitRequest(
+            transactional_id=ID,
+            group_id="g",
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            topics=(txn_offset_commit.TxnOffsetCommitRequestTopic(name="t", partitions=(partition,)),),
+        )
+        response = await self.client.call(request, ApiKey.TXN_OFFSET_COMMIT, version)
+        return response.topics[0].partitions[0].error_code
+
+    async def offset(self, require_stable=True):
+        topic = offset_fetch.OffsetFetchRequestTopics(name="t", partition_indexes=(0,))
+        group = offset_fetch.OffsetFetchRequestGroup(group_id="g", topics=(topic,))
+        request = offset_fetch.OffsetFetchRequest(groups=(group,), require_stable=require_stable)
+        response = await self.client.call(request, ApiKey.OFFSET_FETCH, 8)
+        found = response.groups[0].topics[0].partitions[0]
+        return found.error_code if found.error_code is not ErrorCode.NONE else found.committed_offset
+
+
+def with_a_broker(test=None, **settings):
+    """Runs a coroutine test with a session on a fresh broker that has a topic t."""
+    if test is None:
+        return functools.partial(with_a_broker, **settings)
+
+    def run(tmp_path):
+        async def main():
+            async with running(tmp_path, **(SETTINGS | settings)) as broker:
+                client = await connect(broker)
+                await create(client, "t", 2)
+                await test(Session(broker, client))
+
+        asyncio.run(main())
+
+    run.__name__ = test.__name__
+    return run
+
+
+def last_state(broker):
+    log = broker.replicas.get("__transaction_state", 0).log
+    raw = log.read(0, 1 << 20, end_offset=log.log_end_offset).read()
+    position, _ = list(iter_batches(raw))[-1]
+    (record,) = read_records(raw, position)
+    return decode_value(decode_key(record.key), record.value)[0]
+
+
+@with_a_broker
+async def test_the_second_protocol_adds_partitions_and_moves_the_epoch(session):
+    await session.init()
+    assert await session.send("a", "b") is ErrorCode.NONE
+    assert (await session.committed()).last_stable_offset == 0
+    assert await session.end(True) is ErrorCode.NONE
+    assert session.epoch == 1
+    await asyncio.sleep(0.01)
+    row = await session.committed()
+    assert (row.last_stable_offset, row.high_watermark) == (3, 3)
+    (_, data), (_, marker) = iter_batches(row.records)
+    assert (data.producer_epoch, marker.producer_epoch) == (0, 1)
+    assert await session.send("late", sequence=2, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await session.send("c", sequence=5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await session.send("c") is ErrorCode.NONE
+    assert await session.end(False) is ErrorCode.NONE
+    await asyncio.sleep(0.01)
+    row = await session.committed()
+    assert [(each.producer_id, each.first_offset) for each in row.aborted_transactions] == [
+        (session.producer_id, 3)
+    ]
+    state = last_state(session.broker)
+    assert (state.transaction_status, state.producer_epoch, state.client_transaction_version) == (5, 2, 2)
+
+
+@with_a_broker
+async def test_a_partition_that_was_not_added_is_refused(session):
+    await session.init()
+    assert await session.send("x", version=9) is ErrorCode.INVALID_TXN_STATE
+    assert await session.send("x", version=11) is ErrorCode.TRANSACTION_ABORTABLE
+    assert await session.add(0, 7) == [
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert await session.add(0, topic="__consumer_offsets") == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert await session.add(0) == [ErrorCode.NONE]
+    assert await session.send("x", version=9) is ErrorCode.NONE
+    assert await session.end(True, version=3) is ErrorCode.NONE
+    await asyncio.sleep(0.01)
+    assert values(await read(session.client, "t"))[0] == b"x"
+    assert (await session.committed()).last_stable_offset == 2
+
+
+@with_a_broker
+async def test_old_clients_hear_of_an_invalid_epoch_when_they_are_fenced(session):
+    await session.init(version=3)
+    session.epoch = 9
+    assert await session.add(0, version=1) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert await session.add(0, version=2) == [ErrorCode.PRODUCER_FENCED]
+    assert await session.end(True, version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await session.end(True, version=2) is ErrorCode.PRODUCER_FENCED
+    assert await session.send("x", version=9) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@with_a_broker
+async def test_offsets_are_unstable_until_the_end(session):
+    await session.init()
+    assert await session.commit_offset(5, version=3) is ErrorCode.INVALID_TXN_STATE
+    assert await session.commit_offset(5, version=4) is ErrorCode.TRANSACTION_ABORTABLE
+    assert await session.commit_offset(5) is ErrorCode.NONE
+    assert await session.offset() is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert await session.offset(require_stable=False) == -1
+    assert await session.end(True) is ErrorCode.NONE
+    await asyncio.sleep(0.01)
+    assert await session.offset() == 5
+    request = add_offsets_to_txn.AddOffsetsToTxnRequest(
+        transactional_id=ID, producer_id=session.producer_id, producer_epoch=session.epoch, group_id="g"
+    )
+    response = await session.client.call(request, ApiKey.ADD_OFFSETS_TO_TXN, 3)
+    assert response.error_code is ErrorCode.NONE
+    assert await session.commit_offset(6, version=3) is ErrorCode.NONE
+    assert await session.end(False) is ErrorCode.NONE
+    await asyncio.sleep(0.01)
+    assert await session.offset() == 5
+
+
+@with_a_broker(transaction_partition_verification_enable="false")
+async def test_a_hanging_transaction_is_found_and_ended(session):
+    await session.init()
+    assert await session.send("hangs", version=9) is ErrorCode.NONE  # without AddPartitionsToTxn
+    topic = describe_producers.TopicRequest(name="t", partition_indexes=(0, 5))
+    request = describe_producers.DescribeProducersRequest(topics=(topic,))
+    response = await session.client.call(request, ApiKey.DESCRIBE_PRODUCERS, 0)
+    here, missing = response.topics[0].partitions
+    assert missing.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    (producer,) = here.active_producers
+    assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (0, -1)
+    assert await session.end(True) is ErrorCode.INVALID_TXN_STATE
+    marker = write_txn_markers.WritableTxnMarker(
+        producer_id=session.producer_id,
+        producer_epoch=session.epoch,
+        transaction_result=False,
+        topics=(write_txn_markers.WritableTxnMarkerTopic(name="t", partition_indexes=(0, 5)),),
+    )
+    request = write_txn_markers.WriteTxnMarkersRequest(markers=(marker,))
+    response = await session.client.call(request, ApiKey.WRITE_TXN_MARKERS, 1)
+    codes = [each.error_code for each in response.markers[0].topics[0].partitions]
+    assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    row = await session.committed()
+    assert (row.last_stable_offset, len(row.aborted_transactions)) == (2, 1)
+
+
+@with_a_broker
+async def test_what_operators_ask(session):
+    await session.init()
+    await session.send("a")
+    request = describe_transactions.DescribeTransactionsRequest(transactional_ids=(ID, "nobody", ""))
+    response = await session.client.call(request, ApiKey.DESCRIBE_TRANSACTIONS, 0)
+    known, nobody, empty = response.transaction_states
+    assert (known.transaction_state, known.topics[0].topic) == ("Ongoing", "t")
+    assert nobody.error_code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert empty.error_code is ErrorCode.INVALID_REQUEST
+
+    async def listed(**filters):
+        request = list_transactions.ListTransactionsRequest(**filters)
+        return await session.client.call(request, ApiKey.LIST_TRANSACTIONS, 2)
+
+    assert [each.transactional_id for each in (await listed()).transaction_states] == [ID]
+    found = await listed(state_filters=("Empty", "Nonsense"))
+    assert (found.unknown_state_filters, found.transaction_states) == (("Nonsense",), ())
+    assert (await listed(transactional_id_pattern="t.")).transaction_states
+    assert not (await listed(transactional_id_pattern="t")).transaction_states
+    for pattern in ("[", "(x+)+y"):
+        found = await listed(transactional_id_pattern=pattern)
+        assert found.error_code is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_an_open_transaction_is_aborted_after_a_restart(tmp_path):
+    settings = SETTINGS | {"transaction_abort_timed_out_transaction_cleanup_interval_ms": "50"}
+
+    async def main():
+        async with running(tmp_path, clean=False, **settings) as broker:
+            session = Session(broker, await connect(broker))
+            await create(session.client, "t")
+            await session.init(timeout_ms=300)
+            await session.send("lost")
+        async with running(tmp_path, **settings) as broker:
+            again = Session(broker, await connect(broker))
+            again.producer_id, again.epoch = session.producer_id, session.epoch
+            for _ in range(200):
+                row = await again.committed()
+                if row.last_stable_offset == 2:
+                    break
+                await asyncio.sleep(0.02)
+            assert (row.last_stable_offset, len(row.aborted_transactions)) == (2, 1)
+            assert await again.send("zombie", sequence=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+    asyncio.run(main())
