@@ -58,6 +58,7 @@ _ASSIGNORS = {
 }
 
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
+_WRONG_SIZE = re.compile(r"Invalid response size (-?\d+)")
 _HOST_PORT = re.compile(r"^(?:[a-zA-Z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:\s,]+):(\d{1,5})$")
 
 # librdkafka tells every failed attempt to connect, some twenty a second; Java's back-off lets one a second through.
@@ -187,6 +188,7 @@ def logger() -> logging.Logger:
         handler = logging.StreamHandler(sys.stderr)
         formatter = logging.Formatter(_FORMAT, "%Y-%m-%d %H:%M:%S")
         handler.setFormatter(formatter)
+        handler.addFilter(_name_peer)
         handler.addFilter(Repeats())
         found.addHandler(handler)
         found.setLevel(logging.WARNING)
@@ -195,12 +197,32 @@ def logger() -> logging.Logger:
     return found
 
 
+def _name_peer(record: logging.LogRecord) -> bool:
+    """Says what a port speaks where librdkafka takes the first bytes of another protocol for a length."""
+    found = _WRONG_SIZE.search(record.getMessage())
+    if found is not None:
+        first = int(found[1]).to_bytes(4, "big", signed=True)
+        if first == b"HTTP":
+            record.msg, record.args = (
+                f"{record.getMessage()}: the port speaks HTTP, it is not a Kafka listener",
+                (),
+            )
+        elif first[:2] == b"\x15\x03":
+            record.msg, record.args = (
+                f"{record.getMessage()}: the port speaks TLS, set security.protocol=SSL",
+                (),
+            )
+    return True
+
+
 def kafka_error(error: object) -> KafkaError:
-    """librdkafka's error as ours; its local ones (a broker that is gone, a time-out) become TimeoutException."""
+    """librdkafka's error as ours, in Kafka's words where a broker gave it.
+
+    Its local ones (a broker that is gone, a time-out) become TimeoutException with librdkafka's words.
+    """
     code: int = error.code()  # type: ignore[attr-defined]
-    text: str = error.str()  # type: ignore[attr-defined]
     known = BY_CODE.get(ErrorCode(code)) if code > 0 and code in ErrorCode._value2member_map_ else None
-    return known(text) if known else TimeoutException(text)
+    return known() if known else TimeoutException(error.str())  # type: ignore[attr-defined]
 
 
 def is_local(error: object) -> bool:

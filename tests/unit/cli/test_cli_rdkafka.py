@@ -101,3 +101,22 @@ def test_the_same_failure_is_told_once_a_second() -> None:
     assert not repeats.filter(_record(refused.format(2), 100.9))
     assert repeats.filter(_record(refused.format(0), 101.1))
     assert not repeats.filter(_record(refused.format(0), 102.0))
+
+
+@pytest.mark.parametrize(
+    ("first", "words"), [(b"HTTP", "the port speaks HTTP"), (b"\x15\x03\x03\x00", "the port speaks TLS")]
+)
+def test_a_port_of_another_protocol_is_named(first: bytes, words: str) -> None:
+    size = int.from_bytes(first, "big")
+    record = logging.LogRecord(
+        "n", logging.ERROR, "f", 1, f"Receive failed: Invalid response size {size} (0..9)", (), None
+    )
+    assert rdkafka._name_peer(record)
+    assert words in record.getMessage()
+
+
+def test_what_a_broker_refuses_is_told_in_kafkas_words() -> None:
+    from confluent_kafka import KafkaError as Refused
+
+    assert "larger than the max message size" in rdkafka.kafka_error(Refused(10)).message
+    assert rdkafka.kafka_error(Refused(Refused._MSG_TIMED_OUT)).message == "Local: Message timed out"
