@@ -12,7 +12,12 @@ ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 class Network(Protocol):
     async def create_server(
-        self, protocol_factory: ProtocolFactory, host: str | None, port: int, *, tls: ssl.SSLContext | None = None
+        self,
+        protocol_factory: ProtocolFactory,
+        host: str | None,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
     ) -> asyncio.AbstractServer:
         """Listens on host (None: every interface) and port (0: any free one). Raises OSError."""
         ...
@@ -28,10 +33,17 @@ class SystemNetwork:
     """Real sockets on the running event loop."""
 
     async def create_server(
-        self, protocol_factory: ProtocolFactory, host: str | None, port: int, *, tls: ssl.SSLContext | None = None
+        self,
+        protocol_factory: ProtocolFactory,
+        host: str | None,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
     ) -> asyncio.AbstractServer:
         loop = asyncio.get_running_loop()
-        return await loop.create_server(protocol_factory, host, port, ssl=tls, reuse_address=True, backlog=1024)
+        return await loop.create_server(
+            protocol_factory, host, port, ssl=tls, reuse_address=True, backlog=1024
+        )
 
     async def create_connection(
         self, protocol_factory: ProtocolFactory, host: str, port: int, *, tls: ssl.SSLContext | None = None
