@@ -207,6 +207,7 @@ class Broker:
             await asyncio.gather(self._housekeeping, return_exceptions=True)
         await self.cleaning.stop()
         self.sockets.stop_accepting()
+        await self.transactions.stop_sending()
         if clean:
             await self.transactions.stop()
             await self.groups.stop()

@@ -102,10 +102,13 @@ class TransactionCoordinator:
         """Told of every change, after the replicas."""
         self.load(image)
 
-    async def stop(self) -> None:
+    async def stop_sending(self) -> None:
+        """Whoever coordinates next sends what is left of the markers."""
         for task in tuple(self._sending):
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
+
+    async def stop(self) -> None:
         await self.shards.stop()
 
     # What clients ask
