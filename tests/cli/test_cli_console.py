@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from kcli.testing.broker_process import BrokerProcess
 
 KCLI = [sys.executable, "-m", "kcli"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from clients import CLIENTS
+
 from kcli.testing.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.compat

@@ -10,6 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+
 from kcli.testing.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.compat
