@@ -1,5 +1,7 @@
-"""Transactions as clients live them: commit, abort, fencing, offsets with records, readers of both isolation levels, and
-a consume-transform-produce loop whose process, and whose broker, are killed again and again."""
+"""Transactions as clients live them: commit, abort, fencing, offsets with records, readers of both isolation levels.
+
+Also a consume-transform-produce loop whose process, and whose broker, are killed again and again.
+"""
 
 from __future__ import annotations
 
