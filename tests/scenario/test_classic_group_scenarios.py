@@ -12,6 +12,7 @@ Bytes are written as text, a subscription of the consumer protocol as `@topic+to
     beat group=g member= gen= [instance=]
     leave TOKEN group=g members=m,/instance,… [v=]
     commit TOKEN group=g [member= gen= instance= v= retention= meta=] topic-partition=offset …
+    txn-commit TOKEN producer=n group=g [member= gen= instance=] topic-partition=offset …   TxnOffsetCommit
     fetch group=g [stable=yes] [topic-partition …]
     delete-offsets TOKEN group=g topic-partition …
     delete TOKEN group …                     DeleteGroups
@@ -43,6 +44,7 @@ from kcli.coordinator.group.join import Caller
 from kcli.coordinator.group.records import GroupRecord, LogRecord, OffsetRecord, decode, encode
 from kcli.coordinator.group.shard import GroupReady, GroupShard
 from kcli.coordinator.group.subscription import subscribed_topics
+from kcli.coordinator.runtime import Producer
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -165,8 +167,18 @@ class World:
 
     def _do_commit(self, words: list[str]) -> None:
         token, given = words[0], _pairs(words[1:])
+        version = int(given.get("v", _NEWEST["commit"]))
+        self._take(self._shard.commit_offsets(self._commit_request(given), version, token, self._now_ms))
+
+    def _do_txn_commit(self, words: list[str]) -> None:
+        token, given = words[0], _pairs(words[1:])
+        producer = Producer(int(given["producer"]), 0)
+        request = self._commit_request(given)
+        self._take(self._shard.commit_offsets_in_transaction(request, producer, token, self._now_ms))
+
+    def _commit_request(self, given: dict[str, str]) -> OffsetCommitRequest:
         offsets = _offsets(given)
-        request = OffsetCommitRequest(
+        return OffsetCommitRequest(
             group_id=given["group"],
             generation_id_or_member_epoch=int(given.get("gen", "-1")),
             member_id=given.get("member", ""),
@@ -186,8 +198,6 @@ class World:
                 for (topic, partition), offset in offsets.items()
             ),
         )
-        version = int(given.get("v", _NEWEST["commit"]))
-        self._take(self._shard.commit_offsets(request, version, token, self._now_ms))
 
     def _do_fetch(self, words: list[str]) -> None:
         given = _pairs(words)
@@ -303,7 +313,7 @@ class World:
     def _committed(self, ready: GroupReady) -> None:
         for record in ready.records:
             self._out.append(f"log {show_record(record)}")
-            self._write(record, -1)
+            self._write(record, -1 if ready.producer is None else ready.producer.producer_id)
         if ready.on_written is not None:
             self._take(ready.on_written(ErrorCode.NONE, self._now_ms))
         self._out.extend(f"{token} <- {show(response)}" for token, response in ready.replies)
