@@ -336,6 +336,7 @@ def fetch_request(
     session_id: int = 0,
     epoch: int = -1,
     max_bytes: int = 1_000_000,
+    isolation_level: int = 0,
 ) -> f.FetchRequest:
     topics: dict[str, list[f.FetchPartition]] = {}
     for (topic, partition), position in positions.items():
@@ -345,6 +346,7 @@ def fetch_request(
         max_wait_ms=500,
         min_bytes=1,
         max_bytes=max_bytes,
+        isolation_level=isolation_level,
         session_id=session_id,
         session_epoch=epoch,
         topics=tuple(

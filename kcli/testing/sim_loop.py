@@ -32,12 +32,18 @@ REMEMBERED_NOTES = 60
 TASKS_BEFORE_TIDYING = 256
 # Two timers closer than this fire in one turn, as on a real clock.
 RESOLUTION_S = 1e-9
+# Far more than anything real does without waiting: reading 100 MB takes 1600 turns.
+TURNS_AT_ONCE_MAX = 20_000
 
 _process: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("sim_process", default=None)
 
 
 class Deadlock(AssertionError):
     """Every task waits and no timer is set."""
+
+
+class Livelock(AssertionError):
+    """Callbacks call each other for ever and no time passes."""
 
 
 class SimProcess:
@@ -90,6 +96,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.notes: deque[str] = deque(maxlen=REMEMBERED_NOTES)
         self.on_turn: list[Callable[[], None]] = []
         self.turns = 0
+        self._turns_at_once = 0
         self._now = 0.0
         self._trace = hashlib.blake2b(digest_size=16)
         self._selector = _NothingToSelect(self)
@@ -129,7 +136,11 @@ class SimLoop(asyncio.BaseEventLoop):
             check()
         if timeout is None:
             raise Deadlock(f"every task waits and no timer is set: {self._waiting()}")
+        self._turns_at_once += 1
+        if self._turns_at_once > TURNS_AT_ONCE_MAX:
+            raise Livelock(f"no time passes: {', '.join(str(handle) for handle in self._ready)}")  # type: ignore[attr-defined]
         if timeout > 0:
+            self._turns_at_once = 0
             self._now = max(self._now, min(self._scheduled[0]._when, self._now + timeout + RESOLUTION_S))  # type: ignore[attr-defined]
 
     def _waiting(self) -> str:

@@ -25,9 +25,12 @@ from kcli.testing.sim_disk import FaultKind
 from kcli.testing.sim_groups import Member
 from kcli.testing.sim_loop import SimLoop, simulate
 from kcli.testing.sim_network import Weather
+from kcli.testing.sim_transactions import TransactionalProducer, check_atomic
 
 TROUBLE_S = 10.0
 CALM_S = 120.0
+# Every story has an end; this is far behind it.
+STORY_S = 900.0
 GROUP = "group"
 # Operation and a part of the path. Not those that the ledger itself uses to look.
 DISK_FAULTS = (
@@ -61,6 +64,7 @@ class Settings:
     producers: int
     consumers: int
     members: int
+    transactional_producers: int
     big_batches: bool
 
     @classmethod
@@ -77,6 +81,8 @@ class Settings:
             "log.dirs": either("/data", "/data", "/data,/more"),
             "offsets.topic.num.partitions": either("1", "3"),
             "offsets.topic.compression.codec": either("0", "1", "3"),
+            "transaction.state.log.num.partitions": either("1", "3"),
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
             "group.initial.rebalance.delay.ms": either("0", "500"),
             "group.coordinator.append.linger.ms": either("-1", "0", "5"),
             "log.index.interval.bytes": either("100", "4096"),
@@ -113,6 +119,7 @@ class Settings:
             producers=rng.randint(1, 3),
             consumers=rng.randint(0, 2),
             members=rng.randint(0, 4),
+            transactional_producers=rng.choice((0, 0, 1, 2)),
             big_batches=segment_bytes > BIG_BATCH_BYTES and rng.random() < 0.3,
         )
 
@@ -167,6 +174,7 @@ class Story:
         self.ledger = Ledger(durable=self.settings.durable)
         self.world = World(self.cluster, self.ledger, self.rng)
         self.producers: list[Producer] = []
+        self.transactional_producers: list[TransactionalProducer] = []
         self.consumers: list[Consumer] = []
         self.members: list[Member] = []
 
@@ -177,8 +185,8 @@ class Story:
             await cluster.node.start()
             await self._make_topics()
             self._make_actors()
-            async with asyncio.TaskGroup() as group:
-                for actor in (*self.producers, *self.consumers):
+            async with asyncio.timeout(STORY_S), asyncio.TaskGroup() as group:
+                for actor in (*self.producers, *self.transactional_producers, *self.consumers):
                     group.create_task(actor.run(), name=actor.name)
                 group.create_task(self._trouble())
             await self._check_end()
@@ -210,6 +218,11 @@ class Story:
         for nth in range(settings.producers):
             own = rng.sample(partitions, rng.randint(1, len(partitions)))
             self.producers.append(Producer(world, f"producer-{nth}", own, big=settings.big_batches))
+        # Compaction by key would take what the reader of whole transactions looks for.
+        kept = [each for each in partitions if not each[0].startswith((COMPACTED, RETAINED))]
+        for nth in range(settings.transactional_producers if kept else 0):
+            producer = TransactionalProducer(world, f"transactional-{nth}", kept, new=rng.random() < 0.5)
+            self.transactional_producers.append(producer)
         for nth in range(settings.consumers):
             own = rng.sample(partitions, rng.randint(1, len(partitions)))
             self.consumers.append(Consumer(world, f"consumer-{nth}", own, sessions=rng.random() < 0.6))
@@ -311,12 +324,28 @@ class Story:
             member.asleep = False
             await member.stopped()
         await eventually(lambda: all(each.is_done for each in self.producers), CALM_S, "producers finish")
+        if self.transactional_producers:
+            await self._transactions_end()
         self.world.written = True
         await eventually(lambda: all(each.is_done for each in self.consumers), CALM_S, "consumers catch up")
         if self.members:
             await eventually(self._group_has_settled, CALM_S, "the group settles")
         for member in self.members:
             await member.stopped()
+
+    async def _transactions_end(self) -> None:
+        """Those that nobody ends any more time out. Where records were lost, their coordinator may not know of them."""
+        if self.ledger.losses:
+            return
+        names = [each for each in self.settings.topics if not each.startswith((COMPACTED, RETAINED))]
+        partitions = [(name, index) for name in names for index in range(self.settings.topics[name])]
+        histories = self.ledger.histories
+        await eventually(
+            lambda: not any(histories[each].open_transactions for each in partitions if each in histories),
+            CALM_S,
+            "transactions end",
+        )
+        await check_atomic(self.world, self.transactional_producers, partitions)
 
     def _group_has_settled(self) -> bool:
         for member in self.members:

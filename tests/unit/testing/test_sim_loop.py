@@ -8,7 +8,7 @@ import time
 import pytest
 
 from kcli.testing.sim_clock import BEGINNING_MS, SimClock
-from kcli.testing.sim_loop import Deadlock, SimExecutor, SimLoop, SimProcess, simulate
+from kcli.testing.sim_loop import Deadlock, Livelock, SimExecutor, SimLoop, SimProcess, simulate
 
 
 def test_a_day_takes_no_time() -> None:
@@ -38,6 +38,18 @@ def test_waiting_for_nothing_is_a_deadlock() -> None:
         await waiting
 
     with pytest.raises(Deadlock, match="waits for ever"):
+        simulate(1, main)
+
+
+def test_turning_without_end_is_a_livelock() -> None:
+    async def spins_for_ever() -> None:
+        while True:  # noqa: ASYNC110 -- this is the mistake
+            await asyncio.sleep(0)
+
+    async def main(loop: SimLoop) -> None:
+        await spins_for_ever()
+
+    with pytest.raises(Livelock, match="no time passes"):
         simulate(1, main)
 
 
