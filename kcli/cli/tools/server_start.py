@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
 import subprocess
 import sys
@@ -64,6 +66,7 @@ def _overrides(texts: Sequence[str]) -> dict[str, str]:
 
 def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:
     """Also for a background server: what is wrong with the file is said here, not in a log."""
+    _import_server()
     from kcli.config.definition import ConfigError
     from kcli.config.not_built import check_can_serve
     from kcli.server.main import configured
@@ -82,6 +85,15 @@ def _serve(config: BrokerConfig) -> int:
     from kcli.server.main import run as serve
 
     return serve(config)
+
+
+def _import_server() -> None:
+    """Without the garbage collector looking on: there is no garbage yet, and a tenth of the start to save."""
+    gc.disable()
+    try:
+        importlib.import_module(SERVER_MODULE)
+    finally:
+        gc.enable()
 
 
 def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
