@@ -1,0 +1,90 @@
+"""kafka-transactions on a real broker: what it lists, and transactions that it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from kcli.cli.main import run
+from kcli.testing.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.compat
+
+Tool = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def tool(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> Tool:
+    """Runs the tool; (exit code, stdout, stderr)."""
+
+    def call(words: str) -> tuple[int, str, str]:
+        code = run(["transactions", "--bootstrap-server", broker.bootstrap, *words.split()])
+        return (code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def left_open(broker: BrokerProcess) -> Iterator[Producer]:
+    """A producer in the middle of a transaction in tx-topic-0, with id `cli-tx`."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "cli-tx"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce("tx-topic", b"x", partition=0)
+    producer.flush(10)
+    yield producer
+
+
+def rows(out: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("\t")] for line in out.splitlines()][1:]
+
+
+def test_a_transaction_is_shown_and_force_terminated(tool: Tool, left_open: Producer) -> None:
+    code, out, _ = tool("list --transactional-id-pattern cli-.*")
+    assert code == 0
+    assert [(row[0], row[3]) for row in rows(out)] == [("cli-tx", "Ongoing")]
+    _, out, _ = tool("describe --transactional-id cli-tx")
+    (row,) = rows(out)
+    assert (row[1], row[4], row[8]) == ("cli-tx", "Ongoing", "tx-topic-0")
+    _, out, _ = tool("find-hanging --topic tx-topic --max-transaction-timeout 0")
+    assert rows(out) == []  # its coordinator knows of it
+    assert tool("forceTerminateTransaction --transactionalId cli-tx")[0] == 0
+    _, out, _ = tool("list")
+    assert ("cli-tx", "Empty") in [(row[0], row[3]) for row in rows(out)]
+
+
+def test_a_transaction_is_aborted_in_one_partition(tool: Tool, left_open: Producer) -> None:
+    _, out, _ = tool("describe-producers --topic tx-topic --partition 0")
+    (start,) = [row[5] for row in rows(out) if row[5] != "None"]
+    code, out, err = tool("abort --topic tx-topic --partition 0 --start-offset 12345")
+    assert (code, out) == (1, "")
+    assert err == "Could not find any open transactions starting at offset 12345 on partition tx-topic-0\n"
+    assert tool(f"abort --topic tx-topic --partition 0 --start-offset {start}")[0] == 0
+    _, out, _ = tool("describe-producers --topic tx-topic --partition 0")
+    assert {row[5] for row in rows(out)} == {"None"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("abort --topic t --partition 0", "The transaction to abort must be identified either with"),
+        ("abort --topic t --partition 0 --producer-id 1", "Missing required argument --producer-epoch\n"),
+        (
+            "abort --topic t --partition 0 --producer-id 1 --producer-epoch 1",
+            "Missing required argument --coordinator-epoch\n",
+        ),
+        ("find-hanging", "The `find-hanging` command requires either --topic or --broker-id"),
+        (
+            "find-hanging --broker-id 1 --partition 3",
+            "The --partition argument requires --topic to be provided",
+        ),
+        ("list --transactional-id-pattern [", "Failed to list transactions: ListTransactions request sent"),
+        ("describe --transactional-id nobody", "Failed to describe transaction state of transactional-id"),
+    ],
+)
+def test_mistakes_are_named(tool: Tool, left_open: Producer, words: str, message: str) -> None:
+    code, out, err = tool(words)
+    assert (code, out) == (1, "")
+    assert err.startswith(message)
