@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from clients import Confluent, Sent
+
 from kcli.testing.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.compat

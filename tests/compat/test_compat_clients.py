@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from clients import CLIENTS, CODECS, Client, Confluent, Sent, is_here
+
 from kcli.testing.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.compat
