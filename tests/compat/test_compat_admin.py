@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
+import subprocess
 
 import pytest
 from clients import Confluent, Sent
@@ -107,3 +110,17 @@ def test_aiokafka_admin(broker: BrokerProcess) -> None:
             await admin.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+def test_kcat_lists_what_there_is(broker: BrokerProcess) -> None:
+    Confluent().produce(broker.bootstrap, "kcat-admin", [Sent(None, b"x")], "none")
+    done = subprocess.run(
+        ["kcat", "-L", "-J", "-b", broker.bootstrap], capture_output=True, check=True, timeout=60
+    )
+    seen = json.loads(done.stdout)
+    assert [each["name"] for each in seen["brokers"]] == [broker.bootstrap]
+    (topic,) = [each for each in seen["topics"] if each["topic"] == "kcat-admin"]
+    assert topic["partitions"] == [
+        {"partition": 0, "leader": 1, "replicas": [{"id": 1}], "isrs": [{"id": 1}]}
+    ]
