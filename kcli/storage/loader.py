@@ -41,6 +41,7 @@ from kcli.storage.segment import Segment
 logger = logging.getLogger(__name__)
 
 RECOVERY_CHUNK_BYTES = 1 << 20
+MAX_OFFSET = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +120,16 @@ def load_log(
         random_below=settings.random_below,
     )
     had_snapshots = any(file.endswith(SNAPSHOT_SUFFIX) for file in files)
+    durable_end = MAX_OFFSET if state.clean else state.recovery_point
     if state.clean and not damaged and (end := _whole_end(segments[-1])) is not None:
         log.log_end_offset = end
     else:
         unsure = segments[-1].base_offset if state.clean else state.recovery_point
-        log.log_end_offset = Recovery(log, settings).run(min([unsure, *damaged]))
+        recovery = Recovery(log, settings)
+        log.log_end_offset = recovery.run(min([unsure, *damaged]))
+        durable_end = min(durable_end, recovery.first_offset)
         had_snapshots = True
-    _settle(log, state, settings, trust_empty=state.clean and not had_snapshots)
+    _settle(log, state, settings, durable_end, trust_empty=state.clean and not had_snapshots)
     return log
 
 
@@ -143,8 +147,10 @@ def _whole_end(segment: Segment) -> int | None:
     return offset if end == segment.size_bytes else None
 
 
-def _settle(log: PartitionLog, state: LoadState, settings: LogSettings, *, trust_empty: bool) -> None:
-    """Bounds, epochs and producers of a log whose segments are in order."""
+def _settle(
+    log: PartitionLog, state: LoadState, settings: LogSettings, durable_end: int, *, trust_empty: bool
+) -> None:
+    """Bounds, epochs and producers of a log whose segments are in order, on the device up to `durable_end`."""
     if log.log_end_offset < state.log_start_offset:
         logger.warning(
             "%s ends at offset %d, before its log start offset %d; it starts again, empty, there",
@@ -154,7 +160,7 @@ def _settle(log: PartitionLog, state: LoadState, settings: LogSettings, *, trust
         )
         log.leader_epochs.clear()
         log.truncate_fully_and_start_at(state.log_start_offset)
-    log.recovery_point = log.log_end_offset if state.clean else min(state.recovery_point, log.log_end_offset)
+    log.recovery_point = min(durable_end, log.log_end_offset)
     log.leader_epochs.truncate_end(log.log_end_offset)
     log.leader_epochs.truncate_start(log.log_start_offset)
     _remove_stray_snapshots(log)
@@ -302,6 +308,7 @@ class Recovery:
     def __init__(self, log: PartitionLog, settings: LogSettings) -> None:
         self._log = log
         self._now_ms = settings.now_ms()
+        self.first_offset = log.log_start_offset
 
     def run(self, first_unsure_offset: int) -> int:
         """Recovers the segments from the one that holds `first_unsure_offset`; returns the log end offset."""
@@ -311,6 +318,8 @@ class Recovery:
             for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
             if following is None or following.base_offset > first_unsure_offset
         ]
+        # What recovery writes anew, indexes above all, is not on the device: the next flush begins here.
+        self.first_offset = unsure[0].base_offset
         self._rewind_producers(unsure[0])
         end = unsure[0].base_offset
         for nth, segment in enumerate(unsure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 from dataclasses import dataclass
@@ -27,13 +28,15 @@ class AbortedTransaction:
 class TransactionIndex:
     """Append-only; read whole, for aborts are rare and a fetch that asks has data of them in view."""
 
-    __slots__ = ("_disk", "_entries", "_guard", "handle")
+    __slots__ = ("_disk", "_entries", "_guard", "_has_durable_name", "handle")
 
     def __init__(self, disk: Disk, handle: Handle, *, exists: bool) -> None:
         self._disk = disk
         self.handle = handle
         self._entries: list[AbortedTransaction] | None = None if exists else []
         self._guard = threading.Lock()
+        # The file comes with the first aborted transaction, when the segment's other names are long on the device.
+        self._has_durable_name = False
 
     def entries(self) -> list[AbortedTransaction]:
         with self._guard:
@@ -70,6 +73,9 @@ class TransactionIndex:
     def sync(self) -> None:
         if self.entries():
             self.handle.create().sync()
+            if not self._has_durable_name:
+                self._disk.sync_dir(os.path.dirname(self.handle.path))
+                self._has_durable_name = True
 
     def exists(self) -> bool:
         return self._disk.exists(self.handle.path)

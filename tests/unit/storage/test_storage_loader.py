@@ -7,10 +7,11 @@ import uuid
 import pytest
 
 from kcli.config.topic import LogConfig
+from kcli.runtime.disk import read_file
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, read_partition_metadata
 from kcli.storage.loader import create_log
 from kcli.storage.log import AppendOrigin, PartitionLog
-from kcli.testing.logs import START_MS, LogRig, batch_of, contents, numbered
+from kcli.testing.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
 from kcli.testing.sim_disk import SimDisk
 
 BATCH = len(batch_of([b"00"]))
@@ -202,7 +203,27 @@ class TestUnclean:
         put(made, "00000000000000000005.log", bytes(broken))
         log = made.load(clean=False, recovery_point=12)
         assert log.log_end_offset == 23
-        assert log.recovery_point == 12
+        assert log.recovery_point == 10, "the segment that was read again has new indexes, not flushed yet"
+
+    def test_what_recovery_wrote_is_flushed_with_the_next_append(self) -> None:
+        """The index of aborted transactions above all: without it a read_committed consumer sees them."""
+        disk = SimDisk()
+        made = LogRig(disk, config=LogConfig(flush_messages=1))
+        disk.sync_dir("/")
+        log = made.create()
+        producer = {"producer_id": 7, "producer_epoch": 0}
+        origin = AppendOrigin.CLIENT
+        aborted = batch_of([b"x"], sequence=0, transactional=True, **producer)  # type: ignore[arg-type]
+        log.append(aborted, leader_epoch=0, origin=origin, now_ms=START_MS)
+        marker = marker_of(commit=False, **producer)
+        log.append(marker, leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=START_MS)
+        assert index_of_aborted(disk.crash_clone(1)), "its file is new, so is its name"
+        log.close(clean=False)
+        log = made.load(clean=False, recovery_point=2)
+        log.roll()
+        log.append(batch_of([b"y"]), leader_epoch=0, origin=origin, now_ms=START_MS)
+        for seed in range(20):
+            assert index_of_aborted(disk.crash_clone(seed)), f"crash {seed} lost the rewritten index"
 
     def test_indexes_padded_with_zeros_are_rebuilt(self) -> None:
         made = rig()
@@ -379,3 +400,7 @@ def test_many_batches_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = contents(log)
     log.close(clean=False)
     assert contents(made.load(clean=False)) == whole
+
+
+def index_of_aborted(disk: SimDisk) -> bytes:
+    return read_file(disk, "/data/t-0/00000000000000000000.txnindex")
