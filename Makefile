@@ -24,7 +24,7 @@ test:
 # Stories of a whole broker under crashes. One again: make sim SEEDS="--sim-seed 48".
 SEEDS ?= --sim-seeds 200
 sim:
-	$(PY) -m pytest tests/sim/test_sim_cluster.py $(SEEDS)
+	$(PY) -m pytest -n 2 tests/sim/test_sim_cluster.py $(SEEDS)
 
 # Files that are written by code and checked in; a test fails when one is stale.
 generate:

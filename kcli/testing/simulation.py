@@ -262,6 +262,8 @@ class Story:
                 case "power":
                     node.lose_power()
                     self.ledger.power_lost()
+                    # Coordinators that have lost what partitions still know complain of it, rightly.
+                    self.cluster.ear.tolerates = self.ledger.losses > 0
                 case "skew":
                     node.clock.skew_ms += rng.choice((rng.randint(-500, 2000), rng.randint(-30_000, 30_000)))
                 case "disk" if node.is_up:
@@ -292,7 +294,7 @@ class Story:
         await asyncio.sleep(rng.random() * 2)
         node.disk.heal()
         node.kill()
-        self.cluster.ear.tolerates = False
+        self.cluster.ear.tolerates = self.ledger.losses > 0
 
     async def _trouble_for_members(self, end: float) -> None:
         rng = self.rng
