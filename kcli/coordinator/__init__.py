@@ -1,1 +1,1 @@
-"""kcli"""
+"""What coordinators decide, as state machines: requests in; records, replies and deadlines out. Pure."""

@@ -1,1 +1,1 @@
-"""kcli"""
+"""Consumer groups of the classic protocol, and everyone's committed offsets."""

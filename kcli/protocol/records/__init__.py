@@ -1,1 +1,1 @@
-"""kcli"""
+"""The records that Kafka keeps in its internal topics, every version of each."""

@@ -1,1 +1,1 @@
-"""kcli"""
+"""One module per API: `handle(context, request)` returns the response, or an awaitable of it. No state of its own."""
