@@ -36,15 +36,17 @@ def missing() -> str | None:
     return None
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """One worker of a parallel run takes all of them, so that there is one session."""
+    item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = missing()
     here = str(Path(__file__).parent)
     for item in items:
         if str(item.path).startswith(here):
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))
             if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
