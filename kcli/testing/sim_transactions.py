@@ -111,7 +111,9 @@ class TransactionalProducer(Actor):
         if code is ErrorCode.NONE:
             return True
         assert code in FENCED or code in NOT_NOW, f"{self.name}: {what} failed with {code!r}"
-        if code in FENCED:
+        # A coordinator that has lost its newest records is behind its partitions, and cannot end what it finds there.
+        stuck = self.world.ending and self.world.ledger.losses
+        if code in FENCED or stuck:
             raise Refused
         return False
 
