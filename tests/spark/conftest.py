@@ -36,11 +36,6 @@ def missing() -> str | None:
     return None
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """One worker of a parallel run takes all of them, so that there is one session."""
-    item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = missing()
     here = str(Path(__file__).parent)
