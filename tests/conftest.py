@@ -25,7 +25,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker for tests that only need some broker; each uses topics and groups of its own."""
     from kcli.testing.broker_process import BrokerProcess
 
-    overrides = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
+    overrides = {
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "5",
+        # Tests write records with timestamps of years ago; retention would take them half a minute after the start.
+        "log.initial.task.delay.ms": "86400000",
+        "log.retention.check.interval.ms": "86400000",
+    }
     with BrokerProcess(tmp_path_factory.mktemp("broker"), overrides=overrides) as process:
         yield process
 
