@@ -72,9 +72,11 @@ def generate(spec: ApiSpec) -> str:
         for struct in structs.values()
     )
     imports = "import uuid\n" if "uuid.UUID" in body else ""
-    imports += "from dataclasses import dataclass\n"
+    if imports:
+        imports += "\n"
     if "ErrorCode" in body:
-        imports += "\nfrom kcli.errors import ErrorCode\n"
+        imports += "from kcli.errors import ErrorCode\n"
+    imports += "from kcli.protocol.wire_struct import wire_struct\n"
     head = f'"""{spec.name} (API key {spec.key.value}), the union of its versions. {GENERATED}"""'
     return f"{head}\n\nfrom __future__ import annotations\n\n{imports}{body}"
 
@@ -126,7 +128,7 @@ def _default(field: schema.Field, item: str) -> str:
 
 def _write_struct(struct: Struct, rename: dict[str, str]) -> str:
     name = rename.get(struct.name, struct.name)
-    lines = [f"\n\n@dataclass(frozen=True, slots=True, kw_only=True)\nclass {name}:\n"]
+    lines = [f"\n\n@wire_struct\nclass {name}:\n"]
     for attribute in struct.attributes.values():
         item = rename.get(attribute.item, attribute.item)
         hint = f"tuple[{item}, ...]" if attribute.is_array else item

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AddOffsetsToTxnRequest:
     transactional_id: str = ""
     producer_id: int = 0
@@ -15,7 +14,7 @@ class AddOffsetsToTxnRequest:
     group_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AddOffsetsToTxnResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

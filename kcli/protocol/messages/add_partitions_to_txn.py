@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AddPartitionsToTxnTopic:
     name: str = ""
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AddPartitionsToTxnTransaction:
     transactional_id: str = ""
     producer_id: int = 0
@@ -22,7 +21,7 @@ class AddPartitionsToTxnTransaction:
     topics: tuple[AddPartitionsToTxnTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AddPartitionsToTxnRequest:
     transactions: tuple[AddPartitionsToTxnTransaction, ...] = ()
     v3_and_below_transactional_id: str = ""
@@ -31,25 +30,25 @@ class AddPartitionsToTxnRequest:
     v3_and_below_topics: tuple[AddPartitionsToTxnTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AddPartitionsToTxnPartitionResult:
     partition_index: int = 0
     partition_error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AddPartitionsToTxnTopicResult:
     name: str = ""
     results_by_partition: tuple[AddPartitionsToTxnPartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AddPartitionsToTxnResult:
     transactional_id: str = ""
     topic_results: tuple[AddPartitionsToTxnTopicResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AddPartitionsToTxnResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

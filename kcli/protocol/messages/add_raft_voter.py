@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Listener:
     name: str = ""
     host: str = ""
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AddRaftVoterRequest:
     cluster_id: str | None = ""
     timeout_ms: int = 0
@@ -24,7 +24,7 @@ class AddRaftVoterRequest:
     listeners: tuple[Listener, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AddRaftVoterResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

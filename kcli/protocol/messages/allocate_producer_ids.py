@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AllocateProducerIdsRequest:
     broker_id: int = 0
     broker_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AllocateProducerIdsResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestEntityData:
     entity_type: str = ""
     entity_name: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OpData:
     key: str = ""
     value: float = 0.0
     remove: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestEntryData:
     entity: tuple[RequestEntityData, ...] = ()
     ops: tuple[OpData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterClientQuotasRequest:
     entries: tuple[RequestEntryData, ...] = ()
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseEntityData:
     entity_type: str = ""
     entity_name: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseEntryData:
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = ""
     entity: tuple[ResponseEntityData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterClientQuotasResponse:
     throttle_time_ms: int = 0
     entries: tuple[ResponseEntryData, ...] = ()

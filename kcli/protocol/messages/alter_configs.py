@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterableConfig:
     name: str = ""
     value: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterConfigsResource:
     resource_type: int = 0
     resource_name: str = ""
     configs: tuple[AlterableConfig, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterConfigsRequest:
     resources: tuple[AlterConfigsResource, ...] = ()
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterConfigsResourceResponse:
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = ""
@@ -34,7 +33,7 @@ class AlterConfigsResourceResponse:
     resource_name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterConfigsResponse:
     throttle_time_ms: int = 0
     responses: tuple[AlterConfigsResourceResponse, ...] = ()

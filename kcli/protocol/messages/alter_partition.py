@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class BrokerState:
     broker_id: int = 0
     broker_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestPartitionData:
     partition_index: int = 0
     leader_epoch: int = 0
@@ -24,20 +24,20 @@ class RequestPartitionData:
     new_isr: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestTopicData:
     topic_id: uuid.UUID | None = None
     partitions: tuple[RequestPartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterPartitionRequest:
     broker_id: int = 0
     broker_epoch: int = -1
     topics: tuple[RequestTopicData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponsePartitionData:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -48,13 +48,13 @@ class ResponsePartitionData:
     partition_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseTopicData:
     topic_id: uuid.UUID | None = None
     partitions: tuple[ResponsePartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterPartitionResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

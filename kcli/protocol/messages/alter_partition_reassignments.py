@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReassignablePartition:
     partition_index: int = 0
     replicas: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReassignableTopic:
     name: str = ""
     partitions: tuple[ReassignablePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterPartitionReassignmentsRequest:
     timeout_ms: int = 60000
     allow_replication_factor_change: bool = True
     topics: tuple[ReassignableTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReassignablePartitionResponse:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReassignableTopicResponse:
     name: str = ""
     partitions: tuple[ReassignablePartitionResponse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterPartitionReassignmentsResponse:
     throttle_time_ms: int = 0
     allow_replication_factor_change: bool = True

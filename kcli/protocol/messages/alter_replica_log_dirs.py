@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterReplicaLogDirTopic:
     name: str = ""
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterReplicaLogDir:
     path: str = ""
     topics: tuple[AlterReplicaLogDirTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterReplicaLogDirsRequest:
     dirs: tuple[AlterReplicaLogDir, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterReplicaLogDirPartitionResult:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterReplicaLogDirTopicResult:
     topic_name: str = ""
     partitions: tuple[AlterReplicaLogDirPartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterReplicaLogDirsResponse:
     throttle_time_ms: int = 0
     results: tuple[AlterReplicaLogDirTopicResult, ...] = ()

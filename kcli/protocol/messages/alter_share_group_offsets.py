@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterShareGroupOffsetsRequestPartition:
     partition_index: int = 0
     start_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterShareGroupOffsetsRequestTopic:
     topic_name: str = ""
     partitions: tuple[AlterShareGroupOffsetsRequestPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterShareGroupOffsetsRequest:
     group_id: str = ""
     topics: tuple[AlterShareGroupOffsetsRequestTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterShareGroupOffsetsResponsePartition:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterShareGroupOffsetsResponseTopic:
     topic_name: str = ""
     topic_id: uuid.UUID | None = None
     partitions: tuple[AlterShareGroupOffsetsResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterShareGroupOffsetsResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

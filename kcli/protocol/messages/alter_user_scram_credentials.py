@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ScramCredentialDeletion:
     name: str = ""
     mechanism: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ScramCredentialUpsertion:
     name: str = ""
     mechanism: int = 0
@@ -22,20 +21,20 @@ class ScramCredentialUpsertion:
     salted_password: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterUserScramCredentialsRequest:
     deletions: tuple[ScramCredentialDeletion, ...] = ()
     upsertions: tuple[ScramCredentialUpsertion, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterUserScramCredentialsResult:
     user: str = ""
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AlterUserScramCredentialsResponse:
     throttle_time_ms: int = 0
     results: tuple[AlterUserScramCredentialsResult, ...] = ()

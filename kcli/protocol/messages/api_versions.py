@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ApiVersionsRequest:
     client_software_name: str = ""
     client_software_version: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ApiVersion:
     api_key: int = 0
     min_version: int = 0
     max_version: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class SupportedFeatureKey:
     name: str = ""
     min_version: int = 0
     max_version: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FinalizedFeatureKey:
     name: str = ""
     max_version_level: int = 0
     min_version_level: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ApiVersionsResponse:
     error_code: ErrorCode = ErrorCode.NONE
     api_keys: tuple[ApiVersion, ...] = ()

@@ -3,54 +3,54 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestPartitionData:
     partition_index: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestTopicData:
     topic_id: uuid.UUID | None = None
     partitions: tuple[RequestPartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestDirectoryData:
     id_: uuid.UUID | None = None
     topics: tuple[RequestTopicData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AssignReplicasToDirsRequest:
     broker_id: int = 0
     broker_epoch: int = -1
     directories: tuple[RequestDirectoryData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponsePartitionData:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseTopicData:
     topic_id: uuid.UUID | None = None
     partitions: tuple[ResponsePartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseDirectoryData:
     id_: uuid.UUID | None = None
     topics: tuple[ResponseTopicData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AssignReplicasToDirsResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

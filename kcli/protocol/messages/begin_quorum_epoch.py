@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestPartitionData:
     partition_index: int = 0
     voter_directory_id: uuid.UUID | None = None
@@ -16,20 +16,20 @@ class RequestPartitionData:
     leader_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestTopicData:
     topic_name: str = ""
     partitions: tuple[RequestPartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class LeaderEndpoint:
     name: str = ""
     host: str = ""
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class BeginQuorumEpochRequest:
     cluster_id: str | None = None
     voter_id: int = -1
@@ -37,7 +37,7 @@ class BeginQuorumEpochRequest:
     leader_endpoints: tuple[LeaderEndpoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponsePartitionData:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -45,20 +45,20 @@ class ResponsePartitionData:
     leader_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseTopicData:
     topic_name: str = ""
     partitions: tuple[ResponsePartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class NodeEndpoint:
     node_id: int = 0
     host: str = ""
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class BeginQuorumEpochResponse:
     error_code: ErrorCode = ErrorCode.NONE
     topics: tuple[ResponseTopicData, ...] = ()

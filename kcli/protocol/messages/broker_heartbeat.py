@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class BrokerHeartbeatRequest:
     broker_id: int = 0
     broker_epoch: int = -1
@@ -18,7 +18,7 @@ class BrokerHeartbeatRequest:
     offline_log_dirs: tuple[uuid.UUID | None, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class BrokerHeartbeatResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

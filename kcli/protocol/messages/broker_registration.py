@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Listener:
     name: str = ""
     host: str = ""
@@ -16,14 +16,14 @@ class Listener:
     security_protocol: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Feature:
     name: str = ""
     min_supported_version: int = 0
     max_supported_version: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class BrokerRegistrationRequest:
     broker_id: int = 0
     cluster_id: str = ""
@@ -36,7 +36,7 @@ class BrokerRegistrationRequest:
     previous_broker_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class BrokerRegistrationResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ConsumerGroupDescribeRequest:
     group_ids: tuple[str, ...] = ()
     include_authorized_operations: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TopicPartitions:
     topic_id: uuid.UUID | None = None
     topic_name: str = ""
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Assignment:
     topic_partitions: tuple[TopicPartitions, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Member:
     member_id: str = ""
     instance_id: str | None = None
@@ -41,7 +41,7 @@ class Member:
     member_type: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribedGroup:
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -54,7 +54,7 @@ class DescribedGroup:
     authorized_operations: int = -2147483648
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ConsumerGroupDescribeResponse:
     throttle_time_ms: int = 0
     groups: tuple[DescribedGroup, ...] = ()

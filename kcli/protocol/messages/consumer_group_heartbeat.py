@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestTopicPartitions:
     topic_id: uuid.UUID | None = None
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ConsumerGroupHeartbeatRequest:
     group_id: str = ""
     member_id: str = ""
@@ -28,18 +28,18 @@ class ConsumerGroupHeartbeatRequest:
     topic_partitions: tuple[RequestTopicPartitions, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseTopicPartitions:
     topic_id: uuid.UUID | None = None
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Assignment:
     topic_partitions: tuple[ResponseTopicPartitions, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ConsumerGroupHeartbeatResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AclCreation:
     resource_type: int = 0
     resource_name: str = ""
@@ -18,18 +17,18 @@ class AclCreation:
     permission_type: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreateAclsRequest:
     creations: tuple[AclCreation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AclCreationResult:
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreateAclsResponse:
     throttle_time_ms: int = 0
     results: tuple[AclCreationResult, ...] = ()

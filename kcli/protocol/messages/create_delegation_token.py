@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreatableRenewers:
     principal_type: str = ""
     principal_name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreateDelegationTokenRequest:
     owner_principal_type: str | None = ""
     owner_principal_name: str | None = ""
@@ -21,7 +20,7 @@ class CreateDelegationTokenRequest:
     max_lifetime_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreateDelegationTokenResponse:
     error_code: ErrorCode = ErrorCode.NONE
     principal_type: str = ""

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreatePartitionsAssignment:
     broker_ids: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreatePartitionsTopic:
     name: str = ""
     count: int = 0
     assignments: tuple[CreatePartitionsAssignment, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreatePartitionsRequest:
     topics: tuple[CreatePartitionsTopic, ...] = ()
     timeout_ms: int = 0
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreatePartitionsTopicResult:
     name: str = ""
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreatePartitionsResponse:
     throttle_time_ms: int = 0
     results: tuple[CreatePartitionsTopicResult, ...] = ()

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreatableReplicaAssignment:
     partition_index: int = 0
     broker_ids: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreatableTopicConfig:
     name: str = ""
     value: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreatableTopic:
     name: str = ""
     num_partitions: int = 0
@@ -29,14 +29,14 @@ class CreatableTopic:
     configs: tuple[CreatableTopicConfig, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreateTopicsRequest:
     topics: tuple[CreatableTopic, ...] = ()
     timeout_ms: int = 60000
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreatableTopicConfigs:
     name: str = ""
     value: str | None = ""
@@ -45,7 +45,7 @@ class CreatableTopicConfigs:
     is_sensitive: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreatableTopicResult:
     name: str = ""
     topic_id: uuid.UUID | None = None
@@ -57,7 +57,7 @@ class CreatableTopicResult:
     configs: tuple[CreatableTopicConfigs, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CreateTopicsResponse:
     throttle_time_ms: int = 0
     topics: tuple[CreatableTopicResult, ...] = ()

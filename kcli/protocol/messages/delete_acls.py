@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteAclsFilter:
     resource_type_filter: int = 0
     resource_name_filter: str | None = ""
@@ -18,12 +17,12 @@ class DeleteAclsFilter:
     permission_type: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteAclsRequest:
     filters: tuple[DeleteAclsFilter, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteAclsMatchingAcl:
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = ""
@@ -36,14 +35,14 @@ class DeleteAclsMatchingAcl:
     permission_type: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteAclsFilterResult:
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = ""
     matching_acls: tuple[DeleteAclsMatchingAcl, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteAclsResponse:
     throttle_time_ms: int = 0
     filter_results: tuple[DeleteAclsFilterResult, ...] = ()

@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteRecordsPartition:
     partition_index: int = 0
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteRecordsTopic:
     name: str = ""
     partitions: tuple[DeleteRecordsPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteRecordsRequest:
     topics: tuple[DeleteRecordsTopic, ...] = ()
     timeout_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteRecordsPartitionResult:
     partition_index: int = 0
     low_watermark: int = 0
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteRecordsTopicResult:
     name: str = ""
     partitions: tuple[DeleteRecordsPartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteRecordsResponse:
     throttle_time_ms: int = 0
     topics: tuple[DeleteRecordsTopicResult, ...] = ()

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteShareGroupOffsetsRequestTopic:
     topic_name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteShareGroupOffsetsRequest:
     group_id: str = ""
     topics: tuple[DeleteShareGroupOffsetsRequestTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteShareGroupOffsetsResponseTopic:
     topic_name: str = ""
     topic_id: uuid.UUID | None = None
@@ -27,7 +27,7 @@ class DeleteShareGroupOffsetsResponseTopic:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteShareGroupOffsetsResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionData:
     partition: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteStateData:
     topic_id: uuid.UUID | None = None
     partitions: tuple[PartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteShareGroupStateRequest:
     group_id: str = ""
     topics: tuple[DeleteStateData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionResult:
     partition: int = 0
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteStateResult:
     topic_id: uuid.UUID | None = None
     partitions: tuple[PartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteShareGroupStateResponse:
     results: tuple[DeleteStateResult, ...] = ()

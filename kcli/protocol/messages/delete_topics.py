@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteTopicState:
     name: str | None = None
     topic_id: uuid.UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteTopicsRequest:
     topics: tuple[DeleteTopicState, ...] = ()
     timeout_ms: int = 0
     topic_names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeletableTopicResult:
     name: str | None = ""
     topic_id: uuid.UUID | None = None
@@ -29,7 +29,7 @@ class DeletableTopicResult:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DeleteTopicsResponse:
     throttle_time_ms: int = 0
     responses: tuple[DeletableTopicResult, ...] = ()

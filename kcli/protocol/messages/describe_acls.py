@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeAclsRequest:
     resource_type_filter: int = 0
     resource_name_filter: str | None = ""
@@ -18,7 +17,7 @@ class DescribeAclsRequest:
     permission_type: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AclDescription:
     principal: str = ""
     host: str = ""
@@ -26,7 +25,7 @@ class AclDescription:
     permission_type: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeAclsResource:
     resource_type: int = 0
     resource_name: str = ""
@@ -34,7 +33,7 @@ class DescribeAclsResource:
     acls: tuple[AclDescription, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeAclsResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

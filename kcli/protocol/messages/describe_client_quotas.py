@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ComponentData:
     entity_type: str = ""
     match_type: int = 0
     match: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeClientQuotasRequest:
     components: tuple[ComponentData, ...] = ()
     strict: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class EntityData:
     entity_type: str = ""
     entity_name: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ValueData:
     key: str = ""
     value: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class EntryData:
     entity: tuple[EntityData, ...] = ()
     values: tuple[ValueData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeClientQuotasResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeConfigsResource:
     resource_type: int = 0
     resource_name: str = ""
     configuration_keys: tuple[str, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeConfigsRequest:
     resources: tuple[DescribeConfigsResource, ...] = ()
     include_synonyms: bool = False
     include_documentation: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeConfigsSynonym:
     name: str = ""
     value: str | None = ""
     source: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeConfigsResourceResult:
     name: str = ""
     value: str | None = ""
@@ -40,7 +39,7 @@ class DescribeConfigsResourceResult:
     documentation: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeConfigsResult:
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = ""
@@ -49,7 +48,7 @@ class DescribeConfigsResult:
     configs: tuple[DescribeConfigsResourceResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeConfigsResponse:
     throttle_time_ms: int = 0
     results: tuple[DescribeConfigsResult, ...] = ()

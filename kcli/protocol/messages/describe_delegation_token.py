@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeDelegationTokenOwner:
     principal_type: str = ""
     principal_name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeDelegationTokenRequest:
     owners: tuple[DescribeDelegationTokenOwner, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribedDelegationTokenRenewer:
     principal_type: str = ""
     principal_name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribedDelegationToken:
     principal_type: str = ""
     principal_name: str = ""
@@ -38,7 +37,7 @@ class DescribedDelegationToken:
     renewers: tuple[DescribedDelegationTokenRenewer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeDelegationTokenResponse:
     error_code: ErrorCode = ErrorCode.NONE
     tokens: tuple[DescribedDelegationToken, ...] = ()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeGroupsRequest:
     groups: tuple[str, ...] = ()
     include_authorized_operations: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribedGroupMember:
     member_id: str = ""
     group_instance_id: str | None = None
@@ -23,7 +22,7 @@ class DescribedGroupMember:
     member_assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribedGroup:
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -35,7 +34,7 @@ class DescribedGroup:
     authorized_operations: int = -2147483648
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeGroupsResponse:
     throttle_time_ms: int = 0
     groups: tuple[DescribedGroup, ...] = ()

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribableLogDirTopic:
     topic: str = ""
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeLogDirsRequest:
     topics: tuple[DescribableLogDirTopic, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeLogDirsPartition:
     partition_index: int = 0
     partition_size: int = 0
@@ -26,13 +25,13 @@ class DescribeLogDirsPartition:
     is_future_key: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeLogDirsTopic:
     name: str = ""
     partitions: tuple[DescribeLogDirsPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeLogDirsResult:
     error_code: ErrorCode = ErrorCode.NONE
     log_dir: str = ""
@@ -41,7 +40,7 @@ class DescribeLogDirsResult:
     usable_bytes: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeLogDirsResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

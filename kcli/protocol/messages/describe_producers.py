@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TopicRequest:
     name: str = ""
     partition_indexes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeProducersRequest:
     topics: tuple[TopicRequest, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ProducerState:
     producer_id: int = 0
     producer_epoch: int = 0
@@ -28,7 +27,7 @@ class ProducerState:
     current_txn_start_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionResponse:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -36,13 +35,13 @@ class PartitionResponse:
     active_producers: tuple[ProducerState, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TopicResponse:
     name: str = ""
     partitions: tuple[PartitionResponse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeProducersResponse:
     throttle_time_ms: int = 0
     topics: tuple[TopicResponse, ...] = ()

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestPartitionData:
     partition_index: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestTopicData:
     topic_name: str = ""
     partitions: tuple[RequestPartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeQuorumRequest:
     topics: tuple[RequestTopicData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReplicaState:
     replica_id: int = 0
     replica_directory_id: uuid.UUID | None = None
@@ -33,7 +33,7 @@ class ReplicaState:
     last_caught_up_timestamp: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponsePartitionData:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -45,26 +45,26 @@ class ResponsePartitionData:
     observers: tuple[ReplicaState, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseTopicData:
     topic_name: str = ""
     partitions: tuple[ResponsePartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Listener:
     name: str = ""
     host: str = ""
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Node:
     node_id: int = 0
     listeners: tuple[Listener, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeQuorumResponse:
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = ""

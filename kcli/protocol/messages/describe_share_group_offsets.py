@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeShareGroupOffsetsRequestTopic:
     topic_name: str = ""
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeShareGroupOffsetsRequestGroup:
     group_id: str = ""
     topics: tuple[DescribeShareGroupOffsetsRequestTopic, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeShareGroupOffsetsRequest:
     groups: tuple[DescribeShareGroupOffsetsRequestGroup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeShareGroupOffsetsResponsePartition:
     partition_index: int = 0
     start_offset: int = 0
@@ -34,14 +34,14 @@ class DescribeShareGroupOffsetsResponsePartition:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeShareGroupOffsetsResponseTopic:
     topic_name: str = ""
     topic_id: uuid.UUID | None = None
     partitions: tuple[DescribeShareGroupOffsetsResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeShareGroupOffsetsResponseGroup:
     group_id: str = ""
     topics: tuple[DescribeShareGroupOffsetsResponseTopic, ...] = ()
@@ -49,7 +49,7 @@ class DescribeShareGroupOffsetsResponseGroup:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeShareGroupOffsetsResponse:
     throttle_time_ms: int = 0
     groups: tuple[DescribeShareGroupOffsetsResponseGroup, ...] = ()

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TopicRequest:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestCursor:
     topic_name: str = ""
     partition_index: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeTopicPartitionsRequest:
     topics: tuple[TopicRequest, ...] = ()
     response_partition_limit: int = 2000
     cursor: RequestCursor | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeTopicPartitionsResponsePartition:
     error_code: ErrorCode = ErrorCode.NONE
     partition_index: int = 0
@@ -39,7 +39,7 @@ class DescribeTopicPartitionsResponsePartition:
     offline_replicas: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeTopicPartitionsResponseTopic:
     error_code: ErrorCode = ErrorCode.NONE
     name: str | None = ""
@@ -49,13 +49,13 @@ class DescribeTopicPartitionsResponseTopic:
     topic_authorized_operations: int = -2147483648
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseCursor:
     topic_name: str = ""
     partition_index: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeTopicPartitionsResponse:
     throttle_time_ms: int = 0
     topics: tuple[DescribeTopicPartitionsResponseTopic, ...] = ()

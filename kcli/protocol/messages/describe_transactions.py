@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeTransactionsRequest:
     transactional_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TopicData:
     topic: str = ""
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TransactionState:
     error_code: ErrorCode = ErrorCode.NONE
     transactional_id: str = ""
@@ -30,7 +29,7 @@ class TransactionState:
     topics: tuple[TopicData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeTransactionsResponse:
     throttle_time_ms: int = 0
     transaction_states: tuple[TransactionState, ...] = ()

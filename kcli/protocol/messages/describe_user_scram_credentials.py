@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class UserName:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeUserScramCredentialsRequest:
     users: tuple[UserName, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CredentialInfo:
     mechanism: int = 0
     iterations: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeUserScramCredentialsResult:
     user: str = ""
     error_code: ErrorCode = ErrorCode.NONE
@@ -31,7 +30,7 @@ class DescribeUserScramCredentialsResult:
     credential_infos: tuple[CredentialInfo, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribeUserScramCredentialsResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TopicPartitions:
     topic: str = ""
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ElectLeadersRequest:
     election_type: int = 0
     topic_partitions: tuple[TopicPartitions, ...] | None = ()
     timeout_ms: int = 60000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionResult:
     partition_id: int = 0
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReplicaElectionResult:
     topic: str = ""
     partition_result: tuple[PartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ElectLeadersResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

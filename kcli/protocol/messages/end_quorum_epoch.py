@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReplicaInfo:
     candidate_id: int = 0
     candidate_directory_id: uuid.UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestPartitionData:
     partition_index: int = 0
     leader_id: int = 0
@@ -23,27 +23,27 @@ class RequestPartitionData:
     preferred_successors: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestTopicData:
     topic_name: str = ""
     partitions: tuple[RequestPartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class LeaderEndpoint:
     name: str = ""
     host: str = ""
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class EndQuorumEpochRequest:
     cluster_id: str | None = None
     topics: tuple[RequestTopicData, ...] = ()
     leader_endpoints: tuple[LeaderEndpoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponsePartitionData:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -51,20 +51,20 @@ class ResponsePartitionData:
     leader_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseTopicData:
     topic_name: str = ""
     partitions: tuple[ResponsePartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class NodeEndpoint:
     node_id: int = 0
     host: str = ""
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class EndQuorumEpochResponse:
     error_code: ErrorCode = ErrorCode.NONE
     topics: tuple[ResponseTopicData, ...] = ()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class EndTxnRequest:
     transactional_id: str = ""
     producer_id: int = 0
@@ -15,7 +14,7 @@ class EndTxnRequest:
     committed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class EndTxnResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

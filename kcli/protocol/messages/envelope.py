@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class EnvelopeRequest:
     request_data: bytes = b""
     request_principal: bytes | None = b""
     client_host_address: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class EnvelopeResponse:
     response_data: bytes | None = None
     error_code: ErrorCode = ErrorCode.NONE

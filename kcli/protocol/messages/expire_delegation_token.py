@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ExpireDelegationTokenRequest:
     hmac: bytes = b""
     expiry_time_period_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ExpireDelegationTokenResponse:
     error_code: ErrorCode = ErrorCode.NONE
     expiry_timestamp_ms: int = 0

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReplicaState:
     replica_id: int = -1
     replica_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FetchPartition:
     partition: int = 0
     current_leader_epoch: int = -1
@@ -26,21 +26,21 @@ class FetchPartition:
     high_watermark: int = 9223372036854775807
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FetchTopic:
     topic_id: uuid.UUID | None = None
     partitions: tuple[FetchPartition, ...] = ()
     topic: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ForgottenTopic:
     topic_id: uuid.UUID | None = None
     partitions: tuple[int, ...] = ()
     topic: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FetchRequest:
     cluster_id: str | None = None
     replica_state: ReplicaState = ReplicaState()
@@ -56,31 +56,31 @@ class FetchRequest:
     replica_id: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class EpochEndOffset:
     epoch: int = -1
     end_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class LeaderIdAndEpoch:
     leader_id: int = -1
     leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class SnapshotId:
     end_offset: int = -1
     epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AbortedTransaction:
     producer_id: int = 0
     first_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionData:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -95,14 +95,14 @@ class PartitionData:
     records: bytes | None = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FetchableTopicResponse:
     topic_id: uuid.UUID | None = None
     partitions: tuple[PartitionData, ...] = ()
     topic: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class NodeEndpoint:
     node_id: int = 0
     host: str = ""
@@ -110,7 +110,7 @@ class NodeEndpoint:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FetchResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestSnapshotId:
     end_offset: int = 0
     epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestPartitionSnapshot:
     partition: int = 0
     current_leader_epoch: int = 0
@@ -23,13 +23,13 @@ class RequestPartitionSnapshot:
     replica_directory_id: uuid.UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestTopicSnapshot:
     name: str = ""
     partitions: tuple[RequestPartitionSnapshot, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FetchSnapshotRequest:
     cluster_id: str | None = None
     replica_id: int = -1
@@ -37,19 +37,19 @@ class FetchSnapshotRequest:
     topics: tuple[RequestTopicSnapshot, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseSnapshotId:
     end_offset: int = 0
     epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class LeaderIdAndEpoch:
     leader_id: int = 0
     leader_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponsePartitionSnapshot:
     index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -60,20 +60,20 @@ class ResponsePartitionSnapshot:
     unaligned_records: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseTopicSnapshot:
     name: str = ""
     partitions: tuple[ResponsePartitionSnapshot, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class NodeEndpoint:
     node_id: int = 0
     host: str = ""
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FetchSnapshotResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

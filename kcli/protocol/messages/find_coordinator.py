@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FindCoordinatorRequest:
     key_type: int = 0
     coordinator_keys: tuple[str, ...] = ()
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Coordinator:
     key: str = ""
     node_id: int = 0
@@ -24,7 +23,7 @@ class Coordinator:
     error_message: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FindCoordinatorResponse:
     throttle_time_ms: int = 0
     coordinators: tuple[Coordinator, ...] = ()

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class GetTelemetrySubscriptionsRequest:
     client_instance_id: uuid.UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class GetTelemetrySubscriptionsResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

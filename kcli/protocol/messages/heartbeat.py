@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class HeartbeatRequest:
     group_id: str = ""
     generation_id: int = 0
@@ -15,7 +14,7 @@ class HeartbeatRequest:
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class HeartbeatResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

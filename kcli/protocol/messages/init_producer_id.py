@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class InitProducerIdRequest:
     transactional_id: str | None = ""
     transaction_timeout_ms: int = 0
@@ -15,7 +14,7 @@ class InitProducerIdRequest:
     producer_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class InitProducerIdResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

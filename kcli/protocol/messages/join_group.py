@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class JoinGroupRequestProtocol:
     name: str = ""
     metadata: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class JoinGroupRequest:
     group_id: str = ""
     session_timeout_ms: int = 0
@@ -25,14 +24,14 @@ class JoinGroupRequest:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class JoinGroupResponseMember:
     member_id: str = ""
     group_instance_id: str | None = None
     metadata: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class JoinGroupResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class MemberIdentity:
     member_id: str = ""
     group_instance_id: str | None = None
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class LeaveGroupRequest:
     group_id: str = ""
     members: tuple[MemberIdentity, ...] = ()
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class MemberResponse:
     member_id: str = ""
     group_instance_id: str | None = ""
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class LeaveGroupResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListConfigResourcesRequest:
     resource_types: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ConfigResource:
     resource_name: str = ""
     resource_type: int = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListConfigResourcesResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListOffsetsPartition:
     partition_index: int = 0
     current_leader_epoch: int = -1
     timestamp: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListOffsetsTopic:
     name: str = ""
     partitions: tuple[ListOffsetsPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListOffsetsRequest:
     replica_id: int = 0
     isolation_level: int = 0
@@ -28,7 +27,7 @@ class ListOffsetsRequest:
     timeout_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListOffsetsPartitionResponse:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -37,13 +36,13 @@ class ListOffsetsPartitionResponse:
     leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListOffsetsTopicResponse:
     name: str = ""
     partitions: tuple[ListOffsetsPartitionResponse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListOffsetsResponse:
     throttle_time_ms: int = 0
     topics: tuple[ListOffsetsTopicResponse, ...] = ()

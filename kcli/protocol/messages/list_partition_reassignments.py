@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListPartitionReassignmentsTopics:
     name: str = ""
     partition_indexes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListPartitionReassignmentsRequest:
     timeout_ms: int = 60000
     topics: tuple[ListPartitionReassignmentsTopics, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OngoingPartitionReassignment:
     partition_index: int = 0
     replicas: tuple[int, ...] = ()
@@ -27,13 +26,13 @@ class OngoingPartitionReassignment:
     removing_replicas: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OngoingTopicReassignment:
     name: str = ""
     partitions: tuple[OngoingPartitionReassignment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListPartitionReassignmentsResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListTransactionsRequest:
     state_filters: tuple[str, ...] = ()
     producer_id_filters: tuple[int, ...] = ()
@@ -15,14 +14,14 @@ class ListTransactionsRequest:
     transactional_id_pattern: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TransactionState:
     transactional_id: str = ""
     producer_id: int = 0
     transaction_state: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ListTransactionsResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

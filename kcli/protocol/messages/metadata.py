@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class MetadataRequestTopic:
     topic_id: uuid.UUID | None = None
     name: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class MetadataRequest:
     topics: tuple[MetadataRequestTopic, ...] | None = ()
     allow_auto_topic_creation: bool = True
@@ -22,7 +22,7 @@ class MetadataRequest:
     include_cluster_authorized_operations: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class MetadataResponseBroker:
     node_id: int = 0
     host: str = ""
@@ -30,7 +30,7 @@ class MetadataResponseBroker:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class MetadataResponsePartition:
     error_code: ErrorCode = ErrorCode.NONE
     partition_index: int = 0
@@ -41,7 +41,7 @@ class MetadataResponsePartition:
     offline_replicas: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class MetadataResponseTopic:
     error_code: ErrorCode = ErrorCode.NONE
     name: str | None = ""
@@ -51,7 +51,7 @@ class MetadataResponseTopic:
     topic_authorized_operations: int = -2147483648
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class MetadataResponse:
     throttle_time_ms: int = 0
     brokers: tuple[MetadataResponseBroker, ...] = ()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetCommitRequestPartition:
     partition_index: int = 0
     committed_offset: int = 0
@@ -15,13 +14,13 @@ class OffsetCommitRequestPartition:
     committed_metadata: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetCommitRequestTopic:
     name: str = ""
     partitions: tuple[OffsetCommitRequestPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetCommitRequest:
     group_id: str = ""
     generation_id_or_member_epoch: int = -1
@@ -31,19 +30,19 @@ class OffsetCommitRequest:
     retention_time_ms: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetCommitResponsePartition:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetCommitResponseTopic:
     name: str = ""
     partitions: tuple[OffsetCommitResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetCommitResponse:
     throttle_time_ms: int = 0
     topics: tuple[OffsetCommitResponseTopic, ...] = ()

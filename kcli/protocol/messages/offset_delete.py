@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetDeleteRequestPartition:
     partition_index: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetDeleteRequestTopic:
     name: str = ""
     partitions: tuple[OffsetDeleteRequestPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetDeleteRequest:
     group_id: str = ""
     topics: tuple[OffsetDeleteRequestTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetDeleteResponsePartition:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetDeleteResponseTopic:
     name: str = ""
     partitions: tuple[OffsetDeleteResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetDeleteResponse:
     error_code: ErrorCode = ErrorCode.NONE
     throttle_time_ms: int = 0

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetFetchRequestTopics:
     name: str = ""
     partition_indexes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetFetchRequestGroup:
     group_id: str = ""
     member_id: str | None = None
@@ -21,7 +20,7 @@ class OffsetFetchRequestGroup:
     topics: tuple[OffsetFetchRequestTopics, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetFetchRequest:
     groups: tuple[OffsetFetchRequestGroup, ...] = ()
     require_stable: bool = False
@@ -29,13 +28,13 @@ class OffsetFetchRequest:
     topics: tuple[OffsetFetchRequestTopic, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetFetchRequestTopic:
     name: str = ""
     partition_indexes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetFetchResponsePartitions:
     partition_index: int = 0
     committed_offset: int = 0
@@ -44,20 +43,20 @@ class OffsetFetchResponsePartitions:
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetFetchResponseTopics:
     name: str = ""
     partitions: tuple[OffsetFetchResponsePartitions, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetFetchResponseGroup:
     group_id: str = ""
     topics: tuple[OffsetFetchResponseTopics, ...] = ()
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetFetchResponse:
     throttle_time_ms: int = 0
     groups: tuple[OffsetFetchResponseGroup, ...] = ()
@@ -65,7 +64,7 @@ class OffsetFetchResponse:
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetFetchResponsePartition:
     partition_index: int = 0
     committed_offset: int = 0
@@ -74,7 +73,7 @@ class OffsetFetchResponsePartition:
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetFetchResponseTopic:
     name: str = ""
     partitions: tuple[OffsetFetchResponsePartition, ...] = ()

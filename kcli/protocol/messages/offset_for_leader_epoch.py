@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetForLeaderPartition:
     partition: int = 0
     current_leader_epoch: int = -1
     leader_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetForLeaderTopic:
     topic: str = ""
     partitions: tuple[OffsetForLeaderPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetForLeaderEpochRequest:
     replica_id: int = -2
     topics: tuple[OffsetForLeaderTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class EpochEndOffset:
     error_code: ErrorCode = ErrorCode.NONE
     partition: int = 0
@@ -34,13 +33,13 @@ class EpochEndOffset:
     end_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetForLeaderTopicResult:
     topic: str = ""
     partitions: tuple[EpochEndOffset, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class OffsetForLeaderEpochResponse:
     throttle_time_ms: int = 0
     topics: tuple[OffsetForLeaderTopicResult, ...] = ()

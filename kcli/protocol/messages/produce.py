@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionProduceData:
     index: int = 0
     records: bytes | None = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TopicProduceData:
     topic_id: uuid.UUID | None = None
     partition_data: tuple[PartitionProduceData, ...] = ()
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ProduceRequest:
     transactional_id: str | None = None
     acks: int = 0
@@ -29,19 +29,19 @@ class ProduceRequest:
     topic_data: tuple[TopicProduceData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class BatchIndexAndErrorMessage:
     batch_index: int = 0
     batch_index_error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class LeaderIdAndEpoch:
     leader_id: int = -1
     leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionProduceResponse:
     index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -53,14 +53,14 @@ class PartitionProduceResponse:
     current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TopicProduceResponse:
     topic_id: uuid.UUID | None = None
     partition_responses: tuple[PartitionProduceResponse, ...] = ()
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class NodeEndpoint:
     node_id: int = 0
     host: str = ""
@@ -68,7 +68,7 @@ class NodeEndpoint:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ProduceResponse:
     responses: tuple[TopicProduceResponse, ...] = ()
     throttle_time_ms: int = 0

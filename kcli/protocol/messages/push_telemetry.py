@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PushTelemetryRequest:
     client_instance_id: uuid.UUID | None = None
     subscription_id: int = 0
@@ -17,7 +17,7 @@ class PushTelemetryRequest:
     metrics: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PushTelemetryResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

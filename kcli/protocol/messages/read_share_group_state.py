@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionData:
     partition: int = 0
     leader_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReadStateData:
     topic_id: uuid.UUID | None = None
     partitions: tuple[PartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReadShareGroupStateRequest:
     group_id: str = ""
     topics: tuple[ReadStateData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class StateBatch:
     first_offset: int = 0
     last_offset: int = 0
@@ -34,7 +34,7 @@ class StateBatch:
     delivery_count: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionResult:
     partition: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -44,12 +44,12 @@ class PartitionResult:
     state_batches: tuple[StateBatch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReadStateResult:
     topic_id: uuid.UUID | None = None
     partitions: tuple[PartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReadShareGroupStateResponse:
     results: tuple[ReadStateResult, ...] = ()

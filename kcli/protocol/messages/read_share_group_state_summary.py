@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionData:
     partition: int = 0
     leader_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReadStateSummaryData:
     topic_id: uuid.UUID | None = None
     partitions: tuple[PartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReadShareGroupStateSummaryRequest:
     group_id: str = ""
     topics: tuple[ReadStateSummaryData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionResult:
     partition: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -36,12 +36,12 @@ class PartitionResult:
     start_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReadStateSummaryResult:
     topic_id: uuid.UUID | None = None
     partitions: tuple[PartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ReadShareGroupStateSummaryResponse:
     results: tuple[ReadStateSummaryResult, ...] = ()

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RemoveRaftVoterRequest:
     cluster_id: str | None = ""
     voter_id: int = 0
     voter_directory_id: uuid.UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RemoveRaftVoterResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RenewDelegationTokenRequest:
     hmac: bytes = b""
     renew_period_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RenewDelegationTokenResponse:
     error_code: ErrorCode = ErrorCode.NONE
     expiry_timestamp_ms: int = 0

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class SaslAuthenticateRequest:
     auth_bytes: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class SaslAuthenticateResponse:
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = ""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class SaslHandshakeRequest:
     mechanism: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class SaslHandshakeResponse:
     error_code: ErrorCode = ErrorCode.NONE
     mechanisms: tuple[str, ...] = ()

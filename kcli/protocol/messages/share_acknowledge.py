@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AcknowledgementBatch:
     first_offset: int = 0
     last_offset: int = 0
     acknowledge_types: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AcknowledgePartition:
     partition_index: int = 0
     acknowledgement_batches: tuple[AcknowledgementBatch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AcknowledgeTopic:
     topic_id: uuid.UUID | None = None
     partitions: tuple[AcknowledgePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ShareAcknowledgeRequest:
     group_id: str | None = None
     member_id: str | None = ""
@@ -35,13 +35,13 @@ class ShareAcknowledgeRequest:
     topics: tuple[AcknowledgeTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class LeaderIdAndEpoch:
     leader_id: int = 0
     leader_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionData:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -49,13 +49,13 @@ class PartitionData:
     current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ShareAcknowledgeTopicResponse:
     topic_id: uuid.UUID | None = None
     partitions: tuple[PartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class NodeEndpoint:
     node_id: int = 0
     host: str = ""
@@ -63,7 +63,7 @@ class NodeEndpoint:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ShareAcknowledgeResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

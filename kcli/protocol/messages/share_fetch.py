@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AcknowledgementBatch:
     first_offset: int = 0
     last_offset: int = 0
     acknowledge_types: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FetchPartition:
     partition_index: int = 0
     acknowledgement_batches: tuple[AcknowledgementBatch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FetchTopic:
     topic_id: uuid.UUID | None = None
     partitions: tuple[FetchPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ForgottenTopic:
     topic_id: uuid.UUID | None = None
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ShareFetchRequest:
     group_id: str | None = None
     member_id: str | None = ""
@@ -47,20 +47,20 @@ class ShareFetchRequest:
     forgotten_topics_data: tuple[ForgottenTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class LeaderIdAndEpoch:
     leader_id: int = 0
     leader_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class AcquiredRecords:
     first_offset: int = 0
     last_offset: int = 0
     delivery_count: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionData:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -72,13 +72,13 @@ class PartitionData:
     acquired_records: tuple[AcquiredRecords, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ShareFetchableTopicResponse:
     topic_id: uuid.UUID | None = None
     partitions: tuple[PartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class NodeEndpoint:
     node_id: int = 0
     host: str = ""
@@ -86,7 +86,7 @@ class NodeEndpoint:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ShareFetchResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ShareGroupHeartbeatRequest:
     group_id: str = ""
     member_id: str = ""
@@ -17,18 +17,18 @@ class ShareGroupHeartbeatRequest:
     subscribed_topic_names: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TopicPartitions:
     topic_id: uuid.UUID | None = None
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Assignment:
     topic_partitions: tuple[TopicPartitions, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ShareGroupHeartbeatResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class StreamsGroupDescribeRequest:
     group_ids: tuple[str, ...] = ()
     include_authorized_operations: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class KeyValue:
     key: str = ""
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TopicInfo:
     name: str = ""
     partitions: int = 0
@@ -27,7 +26,7 @@ class TopicInfo:
     topic_configs: tuple[KeyValue, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Subtopology:
     subtopology_id: str = ""
     source_topics: tuple[str, ...] = ()
@@ -36,39 +35,39 @@ class Subtopology:
     repartition_source_topics: tuple[TopicInfo, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Topology:
     epoch: int = 0
     subtopologies: tuple[Subtopology, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Endpoint:
     host: str = ""
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TaskOffset:
     subtopology_id: str = ""
     partition: int = 0
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TaskIds:
     subtopology_id: str = ""
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Assignment:
     active_tasks: tuple[TaskIds, ...] = ()
     standby_tasks: tuple[TaskIds, ...] = ()
     warmup_tasks: tuple[TaskIds, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Member:
     member_id: str = ""
     member_epoch: int = 0
@@ -87,7 +86,7 @@ class Member:
     is_classic: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class DescribedGroup:
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -100,7 +99,7 @@ class DescribedGroup:
     authorized_operations: int = -2147483648
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class StreamsGroupDescribeResponse:
     throttle_time_ms: int = 0
     groups: tuple[DescribedGroup, ...] = ()

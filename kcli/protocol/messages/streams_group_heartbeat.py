@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class KeyValue:
     key: str = ""
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TopicInfo:
     name: str = ""
     partitions: int = 0
@@ -21,14 +20,14 @@ class TopicInfo:
     topic_configs: tuple[KeyValue, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CopartitionGroup:
     source_topics: tuple[int, ...] = ()
     source_topic_regex: tuple[int, ...] = ()
     repartition_source_topics: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Subtopology:
     subtopology_id: str = ""
     source_topics: tuple[str, ...] = ()
@@ -39,32 +38,32 @@ class Subtopology:
     copartition_groups: tuple[CopartitionGroup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Topology:
     epoch: int = 0
     subtopologies: tuple[Subtopology, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestTaskIds:
     subtopology_id: str = ""
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class RequestEndpoint:
     host: str = ""
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TaskOffset:
     subtopology_id: str = ""
     partition: int = 0
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class StreamsGroupHeartbeatRequest:
     group_id: str = ""
     member_id: str = ""
@@ -85,38 +84,38 @@ class StreamsGroupHeartbeatRequest:
     shutdown_application: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Status:
     status_code: int = 0
     status_detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseTaskIds:
     subtopology_id: str = ""
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class ResponseEndpoint:
     host: str = ""
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TopicPartition:
     topic: str = ""
     partitions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class EndpointToPartitions:
     user_endpoint: ResponseEndpoint = ResponseEndpoint()
     active_partitions: tuple[TopicPartition, ...] = ()
     standby_partitions: tuple[TopicPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class StreamsGroupHeartbeatResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class SyncGroupRequestAssignment:
     member_id: str = ""
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class SyncGroupRequest:
     group_id: str = ""
     generation_id: int = 0
@@ -24,7 +23,7 @@ class SyncGroupRequest:
     assignments: tuple[SyncGroupRequestAssignment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class SyncGroupResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

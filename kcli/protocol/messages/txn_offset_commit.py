@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TxnOffsetCommitRequestPartition:
     partition_index: int = 0
     committed_offset: int = 0
@@ -15,13 +14,13 @@ class TxnOffsetCommitRequestPartition:
     committed_metadata: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TxnOffsetCommitRequestTopic:
     name: str = ""
     partitions: tuple[TxnOffsetCommitRequestPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TxnOffsetCommitRequest:
     transactional_id: str = ""
     group_id: str = ""
@@ -33,19 +32,19 @@ class TxnOffsetCommitRequest:
     topics: tuple[TxnOffsetCommitRequestTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TxnOffsetCommitResponsePartition:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TxnOffsetCommitResponseTopic:
     name: str = ""
     partitions: tuple[TxnOffsetCommitResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class TxnOffsetCommitResponse:
     throttle_time_ms: int = 0
     topics: tuple[TxnOffsetCommitResponseTopic, ...] = ()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class FeatureUpdateKey:
     feature: str = ""
     max_version_level: int = 0
@@ -15,14 +14,14 @@ class FeatureUpdateKey:
     allow_downgrade: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class UpdateFeaturesRequest:
     timeout_ms: int = 60000
     feature_updates: tuple[FeatureUpdateKey, ...] = ()
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class UpdateFeaturesResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE
@@ -30,7 +29,7 @@ class UpdateFeaturesResponse:
     results: tuple[UpdatableFeatureResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class UpdatableFeatureResult:
     feature: str = ""
     error_code: ErrorCode = ErrorCode.NONE

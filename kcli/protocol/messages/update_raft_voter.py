@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class Listener:
     name: str = ""
     host: str = ""
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class KRaftVersionFeature:
     min_supported_version: int = 0
     max_supported_version: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class UpdateRaftVoterRequest:
     cluster_id: str | None = ""
     current_leader_epoch: int = 0
@@ -31,7 +31,7 @@ class UpdateRaftVoterRequest:
     k_raft_version_feature: KRaftVersionFeature = KRaftVersionFeature()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class CurrentLeader:
     leader_id: int = -1
     leader_epoch: int = -1
@@ -39,7 +39,7 @@ class CurrentLeader:
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class UpdateRaftVoterResponse:
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.NONE

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class StateBatch:
     first_offset: int = 0
     last_offset: int = 0
@@ -16,7 +16,7 @@ class StateBatch:
     delivery_count: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionData:
     partition: int = 0
     state_epoch: int = 0
@@ -25,31 +25,31 @@ class PartitionData:
     state_batches: tuple[StateBatch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class WriteStateData:
     topic_id: uuid.UUID | None = None
     partitions: tuple[PartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class WriteShareGroupStateRequest:
     group_id: str = ""
     topics: tuple[WriteStateData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class PartitionResult:
     partition: int = 0
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class WriteStateResult:
     topic_id: uuid.UUID | None = None
     partitions: tuple[PartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class WriteShareGroupStateResponse:
     results: tuple[WriteStateResult, ...] = ()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kcli.errors import ErrorCode
+from kcli.protocol.wire_struct import wire_struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class WritableTxnMarkerTopic:
     name: str = ""
     partition_indexes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class WritableTxnMarker:
     producer_id: int = 0
     producer_epoch: int = 0
@@ -22,29 +21,29 @@ class WritableTxnMarker:
     coordinator_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class WriteTxnMarkersRequest:
     markers: tuple[WritableTxnMarker, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class WritableTxnMarkerPartitionResult:
     partition_index: int = 0
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class WritableTxnMarkerTopicResult:
     name: str = ""
     partitions: tuple[WritableTxnMarkerPartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class WritableTxnMarkerResult:
     producer_id: int = 0
     topics: tuple[WritableTxnMarkerTopicResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@wire_struct
 class WriteTxnMarkersResponse:
     markers: tuple[WritableTxnMarkerResult, ...] = ()

@@ -22,6 +22,7 @@ from uuid import UUID
 
 from kcli.errors import CorruptRecordError, UnsupportedVersionException
 from kcli.protocol.varint import VarintError, encode_uvarint, read_uvarint
+from kcli.protocol.wire_struct import wire_struct
 
 ZERO_UUID = UUID(int=0)
 
@@ -91,10 +92,10 @@ MAX_VERSION = NEVER_FLEXIBLE - 1
 def record(
     key: int = -1, *, versions: tuple[int, int] = (0, MAX_VERSION), flexible_since: int = 0
 ) -> Callable[[type[T]], type[T]]:
-    """A frozen keyword-only dataclass with a schema. A nested struct takes versions and flexibility of its record."""
+    """A struct with a schema. A nested struct takes versions and flexibility of its record."""
 
     def declare(cls: type[T]) -> type[T]:
-        made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        made = wire_struct(cls)
         _SCHEMAS[made] = Schema(key, *versions, flexible_since)
         return made
 

@@ -1,0 +1,117 @@
+"""`@wire_struct`: a frozen keyword-only slots dataclass that is made when it is first used.
+
+The wire has hundreds of structs and a process uses a few of them. `dataclasses.dataclass` compiles six methods for
+each, which with the rest of its work was a third of what starting a broker cost. Here the class exists at once, its
+constructor is compiled at the first call, and what `dataclasses.fields` reads is made at the first question.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+# What a class body leaves on a class and a class with slots cannot have.
+_NOT_COPIED = ("__dict__", "__weakref__")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def wire_struct(cls: type[T]) -> type[T]:
+    """The class with the attributes annotated in its body: values may be defaults, nothing is inherited.
+
+    Behaves as `@dataclass(frozen=True, slots=True, kw_only=True)`, `replace`, `fields` and `is_dataclass` included.
+    """
+    names = tuple(cls.__annotations__)
+    body = {name: value for name, value in vars(cls).items() if name not in _NOT_COPIED}
+    defaults = {name: body.pop(name) for name in names if name in body}
+    body |= _METHODS
+    body["__slots__"] = names
+    body["__init__"] = _first_call(names, defaults)
+    body["__dataclass_fields__"] = _Fields(defaults)
+    made: type[T] = type(cls.__name__, cls.__bases__, body)
+    return made
+
+
+def _first_call(names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., None]:
+    def __init__(self: Any, **values: Any) -> None:
+        cls = type(self)
+        cls.__init__ = _constructor(cls, names, defaults)
+        cls.__init__(self, **values)
+
+    return __init__
+
+
+def _constructor(cls: type, names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., None]:
+    """Sets each slot through its own descriptor, which `__setattr__` does not stand in the way of."""
+    scope: dict[str, Any] = {"__name__": cls.__module__}
+    parameters = []
+    for name in names:
+        scope[f"_set_{name}"] = cls.__dict__[name].__set__
+        if name in defaults:
+            scope[f"_default_{name}"] = defaults[name]
+        parameters.append(f"{name}=_default_{name}" if name in defaults else name)
+    head = f"def __init__(self, *, {', '.join(parameters)}):" if names else "def __init__(self):"
+    exec("\n ".join([head, *(f"_set_{name}(self, {name})" for name in names), "pass"]), scope)
+    constructor: Callable[..., None] = scope["__init__"]
+    constructor.__qualname__ = f"{cls.__qualname__}.__init__"
+    return constructor
+
+
+class _Fields:
+    """`cls.__dataclass_fields__`, asked of a plain dataclass of the same attributes the first time."""
+
+    def __init__(self, defaults: dict[str, Any]) -> None:
+        self._defaults = defaults
+
+    def __get__(self, instance: object, owner: type) -> dict[str, dataclasses.Field[Any]]:
+        body = {"__annotations__": owner.__annotations__, "__module__": owner.__module__, **self._defaults}
+        plain: Any = type(owner.__name__, (), body)
+        dataclasses.dataclass(kw_only=True, init=False, repr=False, eq=False)(plain)
+        fields: dict[str, dataclasses.Field[Any]] = plain.__dataclass_fields__
+        owner.__dataclass_fields__ = fields  # type: ignore[attr-defined]
+        return fields
+
+
+def _values(self: Any) -> tuple[Any, ...]:
+    return tuple([getattr(self, name) for name in self.__slots__])
+
+
+def _repr(self: Any) -> str:
+    return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+
+def _eq(self: Any, other: object) -> Any:
+    return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
+
+
+def _hash(self: Any) -> int:
+    return hash(_values(self))
+
+
+def _refuse_set(self: Any, name: str, value: object) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_delete(self: Any, name: str) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _reduce(self: Any) -> tuple[Any, ...]:
+    return _rebuilt, (type(self), dict(zip(self.__slots__, _values(self), strict=True)))
+
+
+def _rebuilt(cls: type[T], values: dict[str, Any]) -> T:
+    return cls(**values)
+
+
+_METHODS = {
+    "__repr__": _repr,
+    "__eq__": _eq,
+    "__hash__": _hash,
+    "__setattr__": _refuse_set,
+    "__delattr__": _refuse_delete,
+    "__reduce__": _reduce,
+    "__match_args__": (),
+}

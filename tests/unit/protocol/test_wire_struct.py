@@ -1,0 +1,87 @@
+"""A wire struct behaves as the frozen keyword-only slots dataclass of the same body."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from kcli.protocol.wire_struct import wire_struct
+
+
+class Body:
+    """A topic."""
+
+    topic: str
+    partitions: tuple[int, ...] = ()
+    error_code: int = -1
+
+    @property
+    def size(self) -> int:
+        return len(self.partitions)
+
+
+def _copy() -> type:
+    return type("Body", (), dict(vars(Body), __annotations__=dict(Body.__annotations__)))
+
+
+Struct: Any = wire_struct(_copy())
+Peer: Any = dataclass(frozen=True, slots=True, kw_only=True)(_copy())
+
+
+@wire_struct
+class Named:
+    topic: str = ""
+    partition: int = 0
+
+
+@wire_struct
+class Empty:
+    pass
+
+
+@pytest.mark.parametrize("values", [{"topic": "a"}, {"topic": "b", "partitions": (1, 2), "error_code": 3}])
+def test_equal_to_a_dataclass(values: dict[str, Any]) -> None:
+    one, peer = Struct(**values), Peer(**values)
+    assert repr(one) == repr(peer) == repr(Struct(**values))
+    assert dataclasses.asdict(one) == dataclasses.asdict(peer)
+    assert one == Struct(**values) and one != Struct(topic="z") and one != peer
+    assert hash(one) == hash(Struct(**values))
+    assert one.size == peer.size
+    assert dataclasses.replace(one, topic="c") == Struct(**{**values, "topic": "c"})
+    assert Struct.__doc__ == Peer.__doc__
+
+
+def test_fields_are_those_of_a_dataclass() -> None:
+    assert dataclasses.is_dataclass(Struct)
+    assert [(f.name, f.type, f.default, f.kw_only) for f in dataclasses.fields(Struct)] == [
+        (f.name, f.type, f.default, f.kw_only) for f in dataclasses.fields(Peer)
+    ]
+
+
+def test_wrong_arguments_are_refused() -> None:
+    for arguments, names in [(("a",), {}), ((), {}), ((), {"topic": "a", "odd": 1})]:
+        with pytest.raises(TypeError):
+            Struct(*arguments, **names)
+
+
+def test_nothing_changes() -> None:
+    one = Struct(topic="a")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.topic = "b"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del one.topic
+    with pytest.raises((AttributeError, TypeError)):
+        one.other = 1
+    assert not hasattr(one, "__dict__")
+
+
+def test_pickles() -> None:
+    assert pickle.loads(pickle.dumps(Named(topic="a", partition=2))) == Named(topic="a", partition=2)
+
+
+def test_no_fields() -> None:
+    assert Empty() == Empty() and repr(Empty()) == "Empty()" and dataclasses.fields(Empty) == ()
