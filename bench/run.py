@@ -278,6 +278,7 @@ def main() -> None:
     parser.add_argument("--only", default="start,memory,list,data,requests,latency")
     parser.add_argument("--records", type=int, default=2_000_000)
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its bytecode
     parts = options.only.split(",")
     figures: list[Figure] = []
     print(f"{'figure':<44}{'value':>14} {'unit':<16}goal")
