@@ -56,6 +56,8 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeade
 
     Key and version are returned as they came, known or not: what to do with an unknown one is the caller's rule.
     """
+    if len(frame) < _HEADER.size:
+        raise ProtocolError(f"request of {len(frame)} bytes is shorter than the smallest header, {_HEADER.size} bytes")
     try:
         api_key, api_version, correlation_id, length = _HEADER.unpack_from(frame, 0)
         offset = _HEADER.size
@@ -69,7 +71,7 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeade
         spec = API.get(api_key)
         if spec is not None and spec.is_flexible(api_version):
             offset = _skip_tags(frame, offset)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"request header is malformed: {error}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id, offset)
 
