@@ -7,34 +7,19 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
-import secrets
-from dataclasses import dataclass
 
 from kcli.protocol.records.metadata import UserScramCredentialRecord
+from kcli.security.scram import (
+    DEFAULT_ITERATIONS,
+    MAX_ITERATIONS,
+    MECHANISMS,
+    MIN_ITERATIONS,
+    Mechanism,
+    new_salt,
+    salted_password,
+    server_keys,
+)
 from kcli.server.format import FormatError
-
-MIN_ITERATIONS, MAX_ITERATIONS, DEFAULT_ITERATIONS = 4096, 16384, 4096
-# Kafka's own salts have the size of a UUID with a random part before it: 130 bits in base 36.
-SALT_BYTES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Mechanism:
-    name: str
-    number: int
-    hash_name: str
-
-    def __str__(self) -> str:
-        return self.name.replace("-", "_")
-
-
-MECHANISMS = {
-    mechanism.name: mechanism
-    for mechanism in (Mechanism("SCRAM-SHA-256", 1, "sha256"), Mechanism("SCRAM-SHA-512", 2, "sha512"))
-}
-
 
 def parse_scram_argument(argument: str) -> UserScramCredentialRecord:
     """The credential record of one argument. Raises FormatError with Kafka's words; never names the password."""
@@ -77,23 +62,23 @@ def _credential(mechanism: Mechanism, parts: dict[str, str]) -> UserScramCredent
         raise FormatError(f"Unknown SCRAM configurations: {', '.join(sorted(parts))}")
     if iterations < MIN_ITERATIONS:
         raise FormatError(
-            f"The 'iterations' value must be >= {MIN_ITERATIONS} for add-scram using {mechanism}"
+            f"The 'iterations' value must be >= {MIN_ITERATIONS} for add-scram using {mechanism.java_name}"
         )
     if iterations > MAX_ITERATIONS:
         raise FormatError(
-            f"The 'iterations' value must be <= {MAX_ITERATIONS} for add-scram using {mechanism}"
+            f"The 'iterations' value must be <= {MAX_ITERATIONS} for add-scram using {mechanism.java_name}"
         )
-    salt = secrets.token_bytes(SALT_BYTES) if salt is None else salt
+    salt = new_salt() if salt is None else salt
     if given is None:
         assert password is not None
-        given = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
-    client_key = hmac.digest(given, b"Client Key", mechanism.hash_name)
+        given = salted_password(mechanism, password.encode(), salt, iterations)
+    keys = server_keys(mechanism, given)
     return UserScramCredentialRecord(
         name=user,
         mechanism=mechanism.number,
         salt=salt,
-        stored_key=hashlib.new(mechanism.hash_name, client_key).digest(),
-        server_key=hmac.digest(given, b"Server Key", mechanism.hash_name),
+        stored_key=keys.stored_key,
+        server_key=keys.server_key,
         iterations=iterations,
     )
 
