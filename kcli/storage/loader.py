@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kcli.config.topic import LogConfig
-from kcli.errors import CorruptRecordError, KafkaError
-from kcli.protocol.batch import BatchHeader, crc_is_valid, iter_batches, read_header
+from kcli.errors import CorruptRecordError
+from kcli.protocol.batch import HEADER_SIZE, PREFIX_SIZE, read_header
 from kcli.runtime.disk import DirectoryEntry, Disk
 from kcli.storage.checkpoint import (
     LEADER_EPOCH_FILE,
@@ -35,23 +35,25 @@ from kcli.storage.files import (
 )
 from kcli.storage.leader_epochs import LeaderEpochCache
 from kcli.storage.log import PartitionLog
-from kcli.storage.producer_state import ProducerState, read_marker
+from kcli.storage.producer_state import ProducerState
+from kcli.storage.recovery import OffsetOverflow, Recovery
 from kcli.storage.segment import Segment
+from kcli.storage.split import write_split
 
 logger = logging.getLogger(__name__)
 
-RECOVERY_CHUNK_BYTES = 1 << 20
 MAX_OFFSET = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class LoadState:
-    """What the directory's checkpoints say of one log."""
+    """What the directory's checkpoints say of one log. `must_keep`: it is refused when it lacks what they know of."""
 
     clean: bool
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
+    must_keep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +127,22 @@ def load_log(
         log.log_end_offset = end
     else:
         unsure = segments[-1].base_offset if state.clean else state.recovery_point
-        recovery = Recovery(log, settings)
-        log.log_end_offset = recovery.run(min([unsure, *damaged]))
+        recovery = Recovery(
+            log, settings.now_ms(), flushed_offset=state.recovery_point, must_keep=state.must_keep
+        )
+        try:
+            log.log_end_offset = recovery.run(min([unsure, *damaged]))
+        except OffsetOverflow as overflow:
+            write_split(overflow.segment, overflow.pieces)
+            log.close(clean=False)
+            return load_log(directory, name, topic, partition, config, settings, state)
         durable_end = min(durable_end, recovery.first_offset)
         had_snapshots = True
+    if state.must_keep and log.log_end_offset < state.recovery_point:
+        raise CorruptRecordError(
+            f"{path} ends at offset {log.log_end_offset}, but everything before offset {state.recovery_point} was on "
+            f"the device: put its files back from a copy, or remove the directory to begin without it"
+        )
     _settle(log, state, settings, durable_end, trust_empty=state.clean and not had_snapshots)
     return log
 
@@ -222,17 +236,13 @@ def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[int, int]:
         try:
             content_end = file.size()
             position = 0
-            while content_end - position > HEADER_PREFIX_BYTES:
-                header = read_header(file.read_at(position, HEADER_READ_BYTES))
+            while content_end - position > PREFIX_SIZE:
+                header = read_header(file.read_at(position, HEADER_SIZE))
                 end = max(end, header.next_offset)
                 position += header.size_bytes
         finally:
             file.close()
     return min(_offset(name) for name in logs), end
-
-
-HEADER_PREFIX_BYTES = 17
-HEADER_READ_BYTES = 61
 
 
 def _open_segments(
@@ -300,120 +310,3 @@ def _remove_stray_snapshots(log: PartitionLog) -> None:
         newest = offset == offsets[-1] and offset > log.segments[-1].base_offset
         if offset not in bases and not newest:
             log.snapshots.remove(offset)
-
-
-class Recovery:
-    """Reads the end of a log again, batch by batch, and keeps what is whole."""
-
-    def __init__(self, log: PartitionLog, settings: LogSettings) -> None:
-        self._log = log
-        self._now_ms = settings.now_ms()
-        self.first_offset = log.log_start_offset
-
-    def run(self, first_unsure_offset: int) -> int:
-        """Recovers the segments from the one that holds `first_unsure_offset`; returns the log end offset."""
-        log = self._log
-        unsure = [
-            segment
-            for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
-            if following is None or following.base_offset > first_unsure_offset
-        ]
-        # What recovery writes anew, indexes above all, is not on the device: the next flush begins here.
-        self.first_offset = unsure[0].base_offset
-        self._rewind_producers(unsure[0])
-        end = unsure[0].base_offset
-        for nth, segment in enumerate(unsure):
-            log.producers.end_offset = max(log.producers.end_offset, segment.base_offset)
-            log.snapshots.take(log.producers)
-            end, cut = self._recover(segment)
-            log.producers.end_offset = end
-            log.snapshots.take(log.producers)
-            if cut:
-                later = unsure[nth + 1 :]
-                logger.warning(
-                    "%s: %d bytes after offset %d were torn and are cut; %d later segments are removed",
-                    segment.log.path,
-                    cut,
-                    end,
-                    len(later),
-                )
-                log.drop_segments(later)
-                break
-        return end
-
-    def _rewind_producers(self, first: Segment) -> None:
-        """Producers as they were where recovery begins; snapshots of what is read again are not believed."""
-        log = self._log
-        for offset in log.snapshots.offsets():
-            if offset > first.base_offset:
-                log.snapshots.remove(offset)
-        log.log_end_offset = first.base_offset
-        log.rebuild_producers(self._now_ms)
-
-    def _recover(self, segment: Segment) -> tuple[int, int]:
-        """(offset after the last whole batch, bytes cut). Indexes, epochs and producers are built on the way."""
-        segment.reset_indexes()
-        file = segment.log.file()
-        file_size = file.size()
-        valid, next_offset = 0, segment.base_offset
-        while valid < file_size:
-            chunk = file.read_at(valid, self._chunk_size(segment, valid, file_size))
-            taken, next_offset = self._recover_chunk(segment, chunk, valid, next_offset)
-            if not taken:
-                break
-            valid += taken
-        cut = file_size - valid
-        if cut:
-            file.truncate(valid)
-        segment.size_bytes = valid
-        segment.finish_recovery()
-        return next_offset, cut
-
-    def _chunk_size(self, segment: Segment, position: int, end: int) -> int:
-        """A chunk, or the one batch that is larger than a chunk."""
-        size = RECOVERY_CHUNK_BYTES
-        try:
-            header = read_header(segment.log.file().read_at(position, HEADER_READ_BYTES))
-            size = max(size, header.size_bytes)
-        except CorruptRecordError:
-            pass  # found again, and cut, when the chunk is read
-        return min(size, end - position)
-
-    def _recover_chunk(self, segment: Segment, chunk: bytes, start: int, next_offset: int) -> tuple[int, int]:
-        """(bytes of whole and valid batches at the head of the chunk, the offset after them)."""
-        taken = 0
-        try:
-            for position, header in iter_batches(chunk):
-                if header.last_offset < next_offset or not segment.fits(header.last_offset):
-                    break
-                if not crc_is_valid(chunk, position, header):
-                    break
-                self._take(segment, chunk, position, start + position, header)
-                next_offset = header.next_offset
-                taken = position + header.size_bytes
-        except (CorruptRecordError, KafkaError) as error:
-            logger.warning("%s at byte %d: %s", segment.log.path, start + taken, error)
-        return taken, next_offset
-
-    def _take(self, segment: Segment, chunk: bytes, at: int, position: int, header: BatchHeader) -> None:
-        log = self._log
-        segment.note(
-            position,
-            header.last_offset,
-            header.max_timestamp_ms,
-            header.size_bytes,
-            log.config.index_interval_bytes,
-        )
-        epochs = log.leader_epochs
-        if header.magic == 2 and header.partition_leader_epoch > epochs.latest_epoch:
-            epochs.assign(header.partition_leader_epoch, header.base_offset)
-        if header.producer_id < 0:
-            return
-        if not header.is_control:
-            log.producers.update(header, header.base_offset)
-            return
-        marker = read_marker(chunk[at : at + header.size_bytes])
-        if marker is not None:
-            aborted = log.producers.update_marker(header, header.base_offset, marker)
-            if aborted is not None:
-                segment.txn_index.append(aborted)

@@ -112,6 +112,7 @@ class LogStore:
         self._locks: dict[str, FileLock] = {}
         self._written: dict[str, Mapping[TopicPartition, int]] = {}
         self._metadata_directory = ""
+        self._kept_offset = 0  # what the metadata log must never lack
 
     @classmethod
     def open(
@@ -154,7 +155,8 @@ class LogStore:
             raise
         if all(directory.error is not None for directory in store.directories):
             store._release_locks()
-            raise StorageError(f"None of the log directories works: {', '.join(log_dirs)}")
+            reasons = "; ".join(str(directory.error) for directory in store.directories)
+            raise StorageError(f"None of the log directories works: {reasons}")
         return store
 
     # --- opening
@@ -238,9 +240,18 @@ class LogStore:
         def load(name: str) -> None:
             topic, partition, suffix = _parsed(name)
             key = (topic, partition)
+            recovery_point = recovery_points.get(key, 0)
+            # The metadata log's own entry is what was committed, and nobody else has it.
+            is_metadata = topic == CLUSTER_METADATA_TOPIC
             state = LoadState(
-                clean, recovery_points.get(key, 0), log_start_offsets.get(key, 0), high_watermarks.get(key, 0)
+                clean,
+                recovery_point,
+                log_start_offsets.get(key, 0),
+                recovery_point if is_metadata else high_watermarks.get(key, 0),
+                must_keep=is_metadata,
             )
+            if is_metadata:
+                self._kept_offset = recovery_point
             if directory.error is not None:
                 return
             try:
@@ -409,7 +420,7 @@ class LogStore:
             del self.logs[(log.topic, log.partition)]
         # A new log of the same name must not inherit where this one was cut.
         self._checkpoint(directory, LOG_START_OFFSET_FILE, _log_start_to_note)
-        self._checkpoint(directory, RECOVERY_POINT_FILE, _recovery_point)
+        self._checkpoint(directory, RECOVERY_POINT_FILE, self._recovery_point)
         self._forget_cleaned(directory, (log.topic, log.partition))
         return path
 
@@ -471,7 +482,9 @@ class LogStore:
                 total_bytes, usable_bytes = self.disk.space(directory.path)
             except OSError as error:
                 directory.failed(error)
-            partitions = tuple(self._size_of(log) for log in self._served(directory))
+            partitions = tuple(
+                self._size_of(log) for log in self._logs_in(directory) if log.topic != CLUSTER_METADATA_TOPIC
+            )
         return LogDirDescription(
             directory.path, directory.id, total_bytes, usable_bytes, partitions, directory.error
         )
@@ -484,22 +497,29 @@ class LogStore:
         lag = 0 if current is None else max(current.log_end_offset - log.log_end_offset, 0)
         return PartitionSize(*key, log.size_bytes, lag, is_future=True)
 
-    def _served(self, directory: LogDirectory) -> Iterable[PartitionLog]:
-        """The directory's logs but for the metadata log, which checkpoints do not list."""
+    def _logs_in(self, directory: LogDirectory) -> Iterable[PartitionLog]:
         for log in [*self.logs.values(), *self.futures.logs.values()]:
-            if log.directory.path == directory.path and log.topic != CLUSTER_METADATA_TOPIC:
+            if log.directory.path == directory.path:
                 yield log
 
     # --- checkpoints
 
     def checkpoint_recovery_points(self) -> None:
-        self._checkpoint_all(RECOVERY_POINT_FILE, _recovery_point)
+        self._checkpoint_all(RECOVERY_POINT_FILE, self._recovery_point)
 
     def checkpoint_high_watermarks(self) -> None:
-        self._checkpoint_all(HIGH_WATERMARK_FILE, lambda log: log.high_watermark)
+        self._checkpoint_all(HIGH_WATERMARK_FILE, _high_watermark)
 
     def checkpoint_log_start_offsets(self) -> None:
         self._checkpoint_all(LOG_START_OFFSET_FILE, _log_start_to_note)
+
+    def _recovery_point(self, log: PartitionLog) -> int | None:
+        """Kafka notes none for the metadata log. Here it tells the next start what of that log was on the device and
+        committed, so that damage to it is not taken for the torn tail of a crash."""
+        if log.topic != CLUSTER_METADATA_TOPIC:
+            return log.recovery_point
+        self._kept_offset = max(self._kept_offset, min(log.recovery_point, log.high_watermark))
+        return self._kept_offset or None
 
     def _checkpoint_all(self, name: str, offset_of_log: Callable[[PartitionLog], int | None]) -> None:
         for directory in self.directories:
@@ -507,9 +527,9 @@ class LogStore:
                 self._checkpoint(directory, name, offset_of_log)
 
     def checkpoint_directory(self, directory: LogDirectory) -> None:
-        self._checkpoint(directory, RECOVERY_POINT_FILE, _recovery_point)
+        self._checkpoint(directory, RECOVERY_POINT_FILE, self._recovery_point)
         self._checkpoint(directory, LOG_START_OFFSET_FILE, _log_start_to_note)
-        self._checkpoint(directory, HIGH_WATERMARK_FILE, lambda log: log.high_watermark)
+        self._checkpoint(directory, HIGH_WATERMARK_FILE, _high_watermark)
 
     def _checkpoint(
         self, directory: LogDirectory, name: str, offset_of_log: Callable[[PartitionLog], int | None]
@@ -517,7 +537,7 @@ class LogStore:
         path = f"{directory.path}/{name}"
         with directory.checkpointing:
             offsets: dict[TopicPartition, int] = {}
-            for log in self._served(directory):
+            for log in self._logs_in(directory):
                 offset = offset_of_log(log)
                 if offset is not None:
                     offsets[(log.topic, log.partition)] = offset
@@ -585,10 +605,12 @@ def _parsed(name: str) -> tuple[str, int, str]:
     return parsed
 
 
-def _recovery_point(log: PartitionLog) -> int | None:
-    return log.recovery_point
+def _high_watermark(log: PartitionLog) -> int | None:
+    return None if log.topic == CLUSTER_METADATA_TOPIC else log.high_watermark
 
 
 def _log_start_to_note(log: PartitionLog) -> int | None:
-    """Only where it cannot be seen from the first segment's name."""
+    """Only where it cannot be seen from the first segment's name. That of the metadata log is in its snapshots."""
+    if log.topic == CLUSTER_METADATA_TOPIC:
+        return None
     return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None

@@ -389,7 +389,7 @@ def test_a_new_log_has_its_topic_id() -> None:
 
 
 def test_many_batches_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kcli.storage.loader.RECOVERY_CHUNK_BYTES", 150)
+    monkeypatch.setattr("kcli.storage.recovery.RECOVERY_CHUNK_BYTES", 150)
     made = rig(internal_segment_bytes=1 << 20)
     log = made.create()
     sizes = (1, 40, 3, 200, 7)
