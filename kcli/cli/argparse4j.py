@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.cli.options import (
+    COMMON,
     Argument,
     Command,
     CommonOptions,
@@ -22,6 +23,7 @@ from kcli.cli.options import (
     did_you_mean,
     options_of,
 )
+from kcli.cli.profiles import Profile, chosen_profile
 
 WIDTH_COLUMNS = 80
 HELP_COLUMN = 25
@@ -63,8 +65,17 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
             break
         else:
             raise ParseError(f"unrecognized arguments: '{word}'")
+    known = _own_options(command, chosen) if chosen is not None else []
     if chosen is not None:
-        _parse_subcommand(command, chosen, words, values, given)
+        _parse_subcommand(chosen, known, words, values, given)
+    profile = chosen_profile([*top, *known], values.get("profile"))
+    if profile is not None:
+        _take_profile(profile, command, top, command.exclusive, values, given, argv)
+        _take_profile(profile, command, known, chosen.exclusive if chosen else (), values, given, argv)
+        values["client_properties"] = profile.properties
+    if chosen is not None:
+        _check_required(known, given)
+        _check_groups(chosen.exclusive, known, given)
     _check_required(top, given)
     if command.subcommands and chosen is None:
         raise ParseError("too few arguments")
@@ -145,22 +156,34 @@ def _subcommand(command: Command, word: str) -> Subcommand:
 
 def _own_options(command: Command, sub: Subcommand) -> list[Option]:
     """What a sub-command takes: its own options and the common ones, not those that come before it."""
-    common = {option.name for option in options_of(CommonOptions)}
-    before = {option.name for option in options_of(command.options)} - common
+    before = {option.name for option in options_of(command.options)} - COMMON
     return [option for option in options_of(sub.options) if option.name not in before]
 
 
 def _parse_subcommand(
-    command: Command, sub: Subcommand, words: _Words, values: dict[str, Any], given: list[str]
+    sub: Subcommand, known: list[Option], words: _Words, values: dict[str, Any], given: list[str]
 ) -> None:
-    known = _own_options(command, sub)
     while words.more():
         word = words.take()
         if not _is_flag(word):
             raise ParseError(f"unrecognized arguments: '{word}'")
         _take_option(word, words, known, values, given, sub.exclusive)
-    _check_required(known, given)
-    _check_groups(sub.exclusive, known, given)
+
+
+def _take_profile(
+    profile: Profile,
+    command: Command,
+    known: list[Option],
+    groups: tuple[Exclusive, ...],
+    values: dict[str, Any],
+    given: list[str],
+    argv: list[str],
+) -> None:
+    """What the profile says, where the command line says neither that nor what excludes it."""
+    excluded = {name for group in groups if set(group.names) & set(given) for name in group.names}
+    for name, text in profile.words(command, known, {*given, *excluded}, argv):
+        word = f"--{name}" if text is None else f"--{name}={text}"
+        _take_option(word, _Words([]), known, values, given, groups)
 
 
 def _take_option(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcli.cli.options import CommandError, CommonOptions, option
+from kcli.cli.options import CallingOptions, CommandError, option
 from kcli.client.admin import AdminClient
 from kcli.client.config import ClientConfig, ClientConfigError, client_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterOptions(CommonOptions):
-    """The options of every tool that talks to brokers."""
+class ClusterOptions(CallingOptions):
+    """The options of nearly every tool that talks to brokers."""
 
     bootstrap_server: str | None = option(
         "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
@@ -29,7 +30,7 @@ def admin_config(
 
     try:
         return client_config(
-            load_properties(options.command_config),
+            load_properties(options.command_config, options.client_properties),
             bootstrap_servers=options.bootstrap_server,
             bootstrap_controllers=bootstrap_controller,
             client_id=client_id,
@@ -39,14 +40,14 @@ def admin_config(
         raise CommandError(str(error)) from error
 
 
-def load_properties(path: str | None) -> dict[str, str]:
-    """The properties of a file, none without one. A missing file is told by its path alone, as Java does."""
+def load_properties(path: str | None, profile: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The properties of a file over those of the profile. A missing file is told by its path alone, as Java does."""
     from kcli.config.properties import load
 
     if path is None:
-        return {}
+        return dict(profile or {})
     try:
-        return dict(load(path))
+        return {**(profile or {}), **load(path)}
     except FileNotFoundError as error:
         raise CommandError(path) from error
     except OSError as error:

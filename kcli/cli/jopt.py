@@ -21,6 +21,7 @@ from kcli.cli.options import (
     did_you_mean,
     options_of,
 )
+from kcli.cli.profiles import chosen_profile
 
 WIDTH_COLUMNS = 80
 
@@ -36,8 +37,13 @@ def parse(command: Command, argv: list[str]) -> CommonOptions:
         raise HelpRequested
     if "version" in given:
         raise VersionRequested
-    _refuse_missing([declared.name for declared in known.values() if declared.required], given)
     values: dict[str, Any] = {}
+    profile = chosen_profile(list(known.values()), dict(words).get("profile"))
+    if profile is not None:
+        words += profile.words(command, list(known.values()), given, argv)
+        given = frozenset(name for name, _ in words)
+        values["client_properties"] = profile.properties
+    _refuse_missing([declared.name for declared in known.values() if declared.required], given)
     for name in given:
         texts = [text for word, text in words if word == name]
         values[known[name].field] = _value(known[name], texts)

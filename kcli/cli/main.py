@@ -98,6 +98,9 @@ def run_command(command: Command, argv: list[str]) -> int:
         return 0
     except ParseError as error:
         return _parse_failed(command, error)
+    except CommandError as error:
+        warn(str(error))
+        return error.exit_code
     try:
         done = runner(options, Output(options.output))
         code = _awaited(done) if isinstance(done, Coroutine) else done

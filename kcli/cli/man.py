@@ -38,6 +38,7 @@ def _root_page(tools: list[Tool]) -> str:
     lines += [".TP", r".B \-\-version", "Print the version and exit."]
     lines += [".TP", r".B \-\-install\-completion", "Install completion for the current shell."]
     lines += [".TP", r".B \-\-help", "Show the commands and exit."]
+    lines += _profiles()
     lines += _exit_status()
     lines += [".SH SEE ALSO"]
     lines += [f".BR kcli\\-{_escape(tool.name)} (1)" for tool in tools]
@@ -66,6 +67,46 @@ def _tool_page(tool: Tool) -> str:
     lines += _exit_status()
     lines += [".SH SEE ALSO", ".BR kcli (1)"]
     return "\n".join(lines) + "\n"
+
+
+def _profiles() -> list[str]:
+    """What the file of profiles holds."""
+    lines = [".SH PROFILES"]
+    lines += _text(
+        "A profile gives a name to a cluster: its servers, settings of the clients, defaults of the commands. Every "
+        "command that connects takes --profile NAME; without it the environment variable KCLI_PROFILE names one. "
+        "Profiles are tables of ~/.config/kcli/profiles.toml ($XDG_CONFIG_HOME/kcli/profiles.toml where that is set):"
+    )
+    lines += [".PP", ".nf", *(f"    {_escape(line)}" for line in _PROFILE_EXAMPLE.splitlines()), ".fi", ".PP"]
+    lines += _text(
+        "bootstrap-server is the option of that name. command-config is a properties file with client settings, a path "
+        "beside profiles.toml; properties holds such settings themselves and goes before it. A table with the name of "
+        "a command holds options of that command as if they had been typed: true for an option without argument, a "
+        "list for one that may be given more than once. What the command line says goes before the profile: an option "
+        "before the same option, a file or a property before the profile's client settings."
+    )
+    lines += [
+        ".SH ENVIRONMENT",
+        ".TP",
+        r".B KCLI_PROFILE",
+        r"The profile to use where \-\-profile is not given.",
+    ]
+    lines += [".TP", ".B XDG_CONFIG_HOME", "Where the directory kcli with profiles.toml is; else ~/.config."]
+    return lines
+
+
+_PROFILE_EXAMPLE = """\
+[prod]
+bootstrap-server = "kafka1:9092,kafka2:9092"
+command-config = "prod.properties"
+
+[prod.properties]
+request.timeout.ms = 10000
+
+[prod.console-consumer]
+from-beginning = true
+property = ["print.key=true", "print.timestamp=true"]
+"""
 
 
 def _head(name: str, summary: str) -> list[str]:

@@ -14,7 +14,7 @@ The field `replica_assignment` is the option `--replica-assignment`. What the pa
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -146,21 +146,43 @@ class CommonOptions:
     """The words that belong to no option (jopt lets them pass)."""
     argv: tuple[str, ...] = ()
     """All words as they came, for messages that repeat them."""
+    client_properties: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    """The client settings of the profile (passwords may be among them): what the command line names goes before."""
     output: str = option(
         "How results are written: Kafka's text, one JSON object a line, or tab-separated with a header.",
         metavar="format",
         default="text",
         choices=("text", "json", "tsv"),
     )
+
+    def has(self, name: str) -> bool:
+        """Whether `--name` was on the command line."""
+        return name in self.given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectingOptions(CommonOptions):
+    """The options of every tool that connects to a cluster."""
+
+    profile: str | None = option(
+        "Take servers, client settings and defaults from this profile of profiles.toml: see PROFILES in kcli(1).",
+        metavar="name",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallingOptions(ConnectingOptions):
+    """The options of every tool that makes admin calls."""
+
     timeout: int | None = option(
         "How long, in milliseconds, a call to the cluster may take in all (default.api.timeout.ms).",
         Kind.INTEGER,
         metavar="ms",
     )
 
-    def has(self, name: str) -> bool:
-        """Whether `--name` was on the command line."""
-        return name in self.given
+
+# Our own options: after Kafka's in every help, and on either side of a sub-command.
+COMMON = frozenset({"output", "profile", "timeout"})
 
 
 def options_of(declaration: type[CommonOptions]) -> list[Option]:
@@ -171,14 +193,13 @@ def options_of(declaration: type[CommonOptions]) -> list[Option]:
 def _declared(declaration: type[CommonOptions]) -> Iterator[Option]:
     common: list[Option] = []
     taken: set[str] = set()
-    shared = {field.name for field in dataclasses.fields(CommonOptions)}
     for field in dataclasses.fields(declaration):
         declared = field.metadata.get("option")
         if declared is None:
             continue
         name = declared.name or field.name.rstrip("_").replace("_", "-")
         named = dataclasses.replace(declared, field=field.name, name=name)
-        if field.name in shared:
+        if field.name in COMMON:
             common.append(named)
         else:
             taken.add(name)

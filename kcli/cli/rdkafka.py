@@ -76,9 +76,12 @@ def check_bootstrap(servers: str | None) -> None:
         raise UsageError("Please provide valid host:port like host1:9091,host2:9092\n")
 
 
-def client_properties(config_file: str | None, assignments: Iterable[str]) -> dict[str, str]:
-    """Properties of a file, then `key=value` words over it. Raises CommandError naming what is wrong."""
-    properties: dict[str, str] = {}
+def client_properties(
+    config_file: str | None, assignments: Iterable[str], profile: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Properties of a file, `key=value` words over it, the profile's below both. Raises CommandError naming what is
+    wrong."""
+    properties: dict[str, str] = dict(profile or {})
     if config_file is not None:
         from kcli.config.properties import load
 

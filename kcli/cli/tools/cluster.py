@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import load_properties
 from kcli.cli.options import (
+    CallingOptions,
     Command,
     CommandError,
-    CommonOptions,
     Exclusive,
     Family,
     Kind,
@@ -27,7 +27,7 @@ _ONE_CLUSTER = (Exclusive(names=("bootstrap-server", "bootstrap-controller"), re
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterIdOptions(CommonOptions):
+class ClusterIdOptions(CallingOptions):
     bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.", short="b")
     bootstrap_controller: str | None = option("Controllers to ask first, as host:port,host:port.", short="C")
     config: str | None = option("A properties file with settings of the admin client.", short="c")
@@ -76,7 +76,7 @@ def _admin(options: ClusterIdOptions) -> AdminClient:
     try:
         return AdminClient(
             client_config(
-                load_properties(options.command_config or options.config),
+                load_properties(options.command_config or options.config, options.client_properties),
                 bootstrap_servers=options.bootstrap_server,
                 bootstrap_controllers=options.bootstrap_controller,
                 api_timeout_ms=options.timeout,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.cli import formatters, rdkafka
-from kcli.cli.options import Command, CommandError, CommonOptions, Kind, UsageError, flag, option
+from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.output import Output, warn
 from kcli.errors import ErrorCode
 
@@ -37,7 +37,7 @@ JAVA_DEFAULTS: dict[str, object] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleConsumerOptions(CommonOptions):
+class ConsoleConsumerOptions(ConnectingOptions):
     topic: str | None = option("The topic to read.", metavar="topic")
     include: str | None = option(
         "Read every topic whose whole name matches this regular expression.", metavar="Java regex (String)"
@@ -120,7 +120,9 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
 def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     """The librdkafka configuration. Raises UsageError when group ids disagree."""
     words = rdkafka.key_values((*options.consumer_property, *options.command_property))
-    from_file = rdkafka.client_properties(options.consumer_config or options.command_config, ())
+    from_file = rdkafka.client_properties(
+        options.consumer_config or options.command_config, (), options.client_properties
+    )
     properties = {**from_file, **words}
     _choose_group(options, properties, [options.group, words.get("group.id"), from_file.get("group.id")])
     asked = properties.get("auto.offset.reset")

@@ -11,7 +11,7 @@ from typing import Any
 
 from kcli.cli import rdkafka
 from kcli.cli.line_reader import LineParser, read_lines
-from kcli.cli.options import Command, CommandError, CommonOptions, Kind, UsageError, flag, option, require
+from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option, require
 from kcli.cli.output import Output, java_text, warn
 
 PARTITION_UA = -1  # librdkafka's "choose one"
@@ -39,7 +39,7 @@ MAX_FAILURES_TOLD = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleProducerOptions(CommonOptions):
+class ConsoleProducerOptions(ConnectingOptions):
     topic: str | None = option("The topic to send to.", metavar="topic")
     bootstrap_server: str | None = option(
         "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
@@ -149,6 +149,7 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
     properties = rdkafka.client_properties(
         options.producer_config or options.command_config,
         (*options.producer_property, *options.command_property),
+        options.client_properties,
     )
     mapped: dict[str, tuple[str, object]] = {
         "linger.ms": ("timeout", options.timeout),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.cli import rdkafka
-from kcli.cli.options import Command, CommandError, CommonOptions, Kind, UsageError, flag, option
+from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.output import Output, warn
 from kcli.cli.tools.console_consumer import JAVA_DEFAULTS
 from kcli.cli.tools.producer_perf_test import MEGABYTE, print_metrics
@@ -29,7 +29,7 @@ _DATE_LETTERS = (("yyyy", "%Y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerPerfOptions(CommonOptions):
+class ConsumerPerfOptions(ConnectingOptions):
     bootstrap_server: str | None = option(
         "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
     )
@@ -103,7 +103,7 @@ def _check(options: ConsumerPerfOptions) -> str:
 def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
     """librdkafka's configuration."""
     properties = rdkafka.client_properties(
-        options.consumer_config or options.command_config, options.command_property
+        options.consumer_config or options.command_config, options.command_property, options.client_properties
     )
     if options.bootstrap_server:
         properties["bootstrap.servers"] = options.bootstrap_server

@@ -9,7 +9,7 @@ from typing import Any
 
 from kcli.cli import rdkafka
 from kcli.cli.connect import load_properties
-from kcli.cli.options import Command, CommandError, CommonOptions, Kind, option
+from kcli.cli.options import CallingOptions, Command, CommandError, Kind, option
 from kcli.cli.output import Output, warn
 from kcli.cli.tools import console_consumer, console_producer
 from kcli.client.admin import AdminClient
@@ -31,7 +31,7 @@ LETTER_A, LETTERS = 65, 26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class E2eLatencyOptions(CommonOptions):
+class E2eLatencyOptions(CallingOptions):
     bootstrap_server: str | None = option(
         "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
     )
@@ -75,7 +75,7 @@ class LatencyRow:
 async def run(options: E2eLatencyOptions, output: Output) -> None:
     """Make the topic where it is missing, then send and read."""
     plan = planned(options)
-    properties = load_properties(plan.config_file)
+    properties = load_properties(plan.config_file, options.client_properties)
     async with AdminClient(
         client_config(properties, bootstrap_servers=plan.servers, api_timeout_ms=options.timeout)
     ) as client:

@@ -16,7 +16,7 @@ from kcli.cli import rdkafka
 from kcli.cli.options import (
     Command,
     CommandError,
-    CommonOptions,
+    ConnectingOptions,
     Exclusive,
     Family,
     Kind,
@@ -37,7 +37,7 @@ LEAST_SLEEP_S = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerPerfOptions(CommonOptions):
+class ProducerPerfOptions(ConnectingOptions):
     topic: str = option("The topic to send to.", required=True)
     num_records: int = option("How many records to send.", Kind.LONG, required=True)
     throughput: float = option("Most records a second; -1 for no limit.", Kind.DOUBLE, required=True)
@@ -76,6 +76,7 @@ def configuration(options: ProducerPerfOptions) -> dict[str, object]:
     properties = rdkafka.client_properties(
         options.producer_config or options.command_config,
         (*options.producer_props, *options.command_property),
+        options.client_properties,
     )
     if options.bootstrap_server:
         properties["bootstrap.servers"] = options.bootstrap_server

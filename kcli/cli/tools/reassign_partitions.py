@@ -208,7 +208,7 @@ def _admin(options: ReassignOptions) -> AdminClient:
     try:
         return AdminClient(
             client_config(
-                load_properties(options.command_config),
+                load_properties(options.command_config, options.client_properties),
                 bootstrap_servers=options.bootstrap_server,
                 bootstrap_controllers=options.bootstrap_controller,
                 client_id="reassign-partitions-tool",

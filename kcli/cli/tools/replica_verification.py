@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin_config
-from kcli.cli.options import Command, CommandError, CommonOptions, Kind, option, require
+from kcli.cli.options import CallingOptions, Command, CommandError, Kind, option, require
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.admin import AdminClient
@@ -31,7 +31,7 @@ FOLLOWER_FETCH_VERSION = 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaVerificationOptions(CommonOptions):
+class ReplicaVerificationOptions(CallingOptions):
     broker_list: str | None = option(
         "Brokers to ask first, as host:port,host:port.", metavar="hostname:port,...,hostname:port"
     )
@@ -126,6 +126,7 @@ async def run(options: ReplicaVerificationOptions, output: Output) -> None:
             bootstrap_server=options.broker_list,
             command_config=options.command_config,
             timeout=options.timeout,
+            client_properties=options.client_properties,
         )
     )
     async with AdminClient(config) as client:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.cli import rdkafka
-from kcli.cli.options import Command, CommandError, CommonOptions, Family, Kind, flag, option
+from kcli.cli.options import Command, CommandError, ConnectingOptions, Family, Kind, flag, option
 from kcli.cli.output import Output, warn
 from kcli.cli.tools.console_consumer import JAVA_DEFAULTS
 from kcli.cli.tools.verifiable_events import write
@@ -21,7 +21,7 @@ POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiableConsumerOptions(CommonOptions):
+class VerifiableConsumerOptions(ConnectingOptions):
     bootstrap_server: str = option("Brokers to ask first, as host:port,host:port.", required=True)
     topic: str = option("The topic to read.", required=True)
     group_protocol: str = option("The group protocol.", default=CLASSIC, choices=(CLASSIC, CONSUMER))
@@ -55,7 +55,9 @@ def run(options: VerifiableConsumerOptions, output: Output) -> int:
 
 def configuration(options: VerifiableConsumerOptions) -> dict[str, object]:
     """librdkafka's configuration from file and options."""
-    properties = rdkafka.client_properties(options.consumer_config or options.command_config, ())
+    properties = rdkafka.client_properties(
+        options.consumer_config or options.command_config, (), options.client_properties
+    )
     properties |= {
         "bootstrap.servers": options.bootstrap_server,
         "group.protocol": options.group_protocol,

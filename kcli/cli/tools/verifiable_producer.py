@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.cli import rdkafka
-from kcli.cli.options import Command, CommonOptions, Family, Kind, option
+from kcli.cli.options import Command, ConnectingOptions, Family, Kind, option
 from kcli.cli.output import Output, java_name, warn
 from kcli.cli.tools.console_producer import JAVA_DEFAULTS
 from kcli.cli.tools.verifiable_events import write
@@ -18,7 +18,7 @@ FULL_QUEUE_WAIT_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiableProducerOptions(CommonOptions):
+class VerifiableProducerOptions(ConnectingOptions):
     topic: str = option("The topic to send to.", required=True)
     bootstrap_server: str = option("Brokers to ask first, as host:port,host:port.", required=True)
     max_messages: int = option("How many records to send; -1 for no end.", Kind.INTEGER, default=NO_LIMIT)
@@ -48,7 +48,9 @@ def run(options: VerifiableProducerOptions, output: Output) -> int:
 
 def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
     """librdkafka's configuration: no retries, every failure is told."""
-    properties = rdkafka.client_properties(options.producer_config or options.command_config, ())
+    properties = rdkafka.client_properties(
+        options.producer_config or options.command_config, (), options.client_properties
+    )
     properties["bootstrap.servers"] = options.bootstrap_server
     properties["acks"] = str(options.acks)
     properties["retries"] = "0"

@@ -125,4 +125,4 @@ def test_required_options_are_marked() -> None:
     assert "Option (* = required)" in jopt.usage(command)
     assert "* --server" in jopt.usage(command)
     with pytest.raises(ParseError, match=r"Missing required option\(s\) \[server\]"):
-        jopt.parse(command, ["--timeout", "5"])
+        jopt.parse(command, ["--output", "json"])
