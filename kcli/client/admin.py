@@ -15,6 +15,7 @@ from kcli.client import (
     groups,
     offsets,
     quorum,
+    quotas,
     reassignments,
     topics,
     transactions,
@@ -39,6 +40,11 @@ class AdminClient(Client):
     describe_configs = configs.describe_configs
     incremental_alter_configs = configs.incremental_alter_configs
     list_config_resources = configs.list_config_resources
+
+    describe_client_quotas = quotas.describe_client_quotas
+    alter_client_quotas = quotas.alter_client_quotas
+    describe_user_scram_credentials = quotas.describe_user_scram_credentials
+    alter_user_scram_credentials = quotas.alter_user_scram_credentials
 
     list_offsets = offsets.list_offsets
     delete_records = offsets.delete_records

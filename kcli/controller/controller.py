@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kcli.controller import (
     brokers,
+    client_quotas,
     configs,
     features,
     leadership,
     producer_ids,
     reassignments,
     replicas,
+    scram,
     topics,
 )
 from kcli.controller.brokers import BrokerContext
@@ -33,6 +35,9 @@ from kcli.protocol.messages import (
     allocate_producer_ids as ap,
 )
 from kcli.protocol.messages import (
+    alter_client_quotas as aq,
+)
+from kcli.protocol.messages import (
     alter_configs as ac,
 )
 from kcli.protocol.messages import (
@@ -40,6 +45,9 @@ from kcli.protocol.messages import (
 )
 from kcli.protocol.messages import (
     alter_partition_reassignments as ar,
+)
+from kcli.protocol.messages import (
+    alter_user_scram_credentials as au,
 )
 from kcli.protocol.messages import (
     assign_replicas_to_dirs as ad,
@@ -178,6 +186,18 @@ class Controller:
             )
         )
         return decide([] if request.validate_only else records, response)
+
+    # Quotas and credentials.
+
+    def alter_client_quotas(
+        self, request: aq.AlterClientQuotasRequest, resolvable: Callable[[str], bool]
+    ) -> Decision[aq.AlterClientQuotasResponse]:
+        return client_quotas.alter_client_quotas(self.image, request, resolvable=resolvable)
+
+    def alter_user_scram_credentials(
+        self, request: au.AlterUserScramCredentialsRequest
+    ) -> Decision[au.AlterUserScramCredentialsResponse]:
+        return scram.alter_user_scram_credentials(self.image, request)
 
     # Brokers and their replicas.
 

@@ -21,6 +21,7 @@ from kcli.security.scram import (
 )
 from kcli.server.format import FormatError
 
+
 def parse_scram_argument(argument: str) -> UserScramCredentialRecord:
     """The credential record of one argument. Raises FormatError with Kafka's words; never names the password."""
     name, equals, config = argument.strip().partition("=")

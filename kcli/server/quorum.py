@@ -36,9 +36,11 @@ from kcli.errors import (
 )
 from kcli.protocol.control import RaftControl
 from kcli.protocol.messages import allocate_producer_ids as ap
+from kcli.protocol.messages import alter_client_quotas as aq
 from kcli.protocol.messages import alter_configs as ac
 from kcli.protocol.messages import alter_partition as al
 from kcli.protocol.messages import alter_partition_reassignments as ar
+from kcli.protocol.messages import alter_user_scram_credentials as au
 from kcli.protocol.messages import assign_replicas_to_dirs as ad
 from kcli.protocol.messages import broker_heartbeat as hb
 from kcli.protocol.messages import broker_registration as br
@@ -438,6 +440,16 @@ class Quorum:
         self, request: ac.AlterConfigsRequest, _context: RequestContext | None = None
     ) -> ac.AlterConfigsResponse:
         return await self._decided(lambda controller: controller.alter_configs(request))
+
+    async def alter_client_quotas(
+        self, request: aq.AlterClientQuotasRequest, resolvable: Callable[[str], bool]
+    ) -> aq.AlterClientQuotasResponse:
+        return await self._decided(lambda controller: controller.alter_client_quotas(request, resolvable))
+
+    async def alter_user_scram_credentials(
+        self, request: au.AlterUserScramCredentialsRequest
+    ) -> au.AlterUserScramCredentialsResponse:
+        return await self._decided(lambda controller: controller.alter_user_scram_credentials(request))
 
     async def update_features(
         self, request: uf.UpdateFeaturesRequest, _context: RequestContext | None = None

@@ -21,6 +21,7 @@ pytestmark = [
 STORIES = (
     "topics-basic",
     "configs-topics-brokers",
+    "configs-users-quotas",
     "console-roundtrip",
     "groups-classic",
     "groups-reset-offsets",

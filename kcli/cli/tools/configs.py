@@ -89,16 +89,21 @@ _DEFAULTS = (
 async def run(options: ConfigsOptions, output: Output) -> None:
     """Check as Kafka does, then describe or alter."""
     entity = _checked(options)
-    if entity.type in (USERS, CLIENTS, IPS):
-        raise CommandError(f"Quotas and credentials of {' and '.join(entity.types)} are not supported yet")
-    from kcli.cli.tools.configs_resources import act
-
     try:
-        await act(options, entity, output)
+        if entity.type in (USERS, CLIENTS, IPS):
+            from kcli.cli.tools import configs_quotas
+
+            await configs_quotas.act(options, entity, output)
+        else:
+            from kcli.cli.tools import configs_resources
+
+            await configs_resources.act(options, entity, output)
     except ValueError as error:
         raise CommandError(str(error)) from error
     except (KafkaError, OSError) as error:
-        warn(f"Error while executing config command with args '{' '.join(options.argv)}'")
+        from kcli.cli.tools.configs_quotas import without_secrets
+
+        warn(f"Error while executing config command with args '{without_secrets(options.argv)}'")
         if isinstance(error, KafkaError):
             raise CommandError(java_text(error)) from error
         if isinstance(error, FileNotFoundError):

@@ -1,0 +1,231 @@
+"""Quotas of users, clients and addresses: what may be set, and which ones a filter finds (KIP-546, KIP-612).
+
+An entity is a user, a client id, both, or an address; a null name stands for the default of its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from kcli.config.definition import ConfigDef, ConfigType
+from kcli.config.java_order import hash_order
+from kcli.config.quota import CLIENTS, IPS, USERS
+from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
+from kcli.controller.image import MetadataImage, QuotaEntity
+from kcli.errors import InvalidRequestException, KafkaError, UnsupportedVersionException
+from kcli.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    OpData,
+    RequestEntryData,
+    ResponseEntityData,
+    ResponseEntryData,
+)
+from kcli.protocol.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from kcli.protocol.records.metadata import ClientQuotaRecord, MetadataRecord
+from kcli.protocol.records.metadata import QuotaEntity as RecordEntity
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+ENTITY_TYPES = (USER, CLIENT_ID, IP)
+
+# Whole numbers may come with as much noise as arithmetic on doubles leaves.
+_FRACTION_MAX = 1e-6
+_INTEGER_MAX = {ConfigType.INT: ("INT", 2.0**31 - 1), ConfigType.LONG: ("LONG", 2.0**63)}
+
+# How a component of a filter matches: one name, the default, any name.
+EXACT, DEFAULT, ANY = 0, 1, 2
+_NAMELESS = {DEFAULT: "MATCH_TYPE_DEFAULT", ANY: "MATCH_TYPE_SPECIFIED"}
+
+
+class _Named(Protocol):
+    @property
+    def entity_type(self) -> str: ...
+    @property
+    def entity_name(self) -> str | None: ...
+
+
+def entity_of(parts: Sequence[_Named]) -> QuotaEntity:
+    return tuple(sorted(((part.entity_type, part.entity_name) for part in parts), key=lambda part: part[0]))
+
+
+def alter_client_quotas(
+    image: MetadataImage, request: AlterClientQuotasRequest, *, resolvable: Callable[[str], bool]
+) -> Decision[AlterClientQuotasResponse]:
+    """`resolvable` tells whether an address, or the name of a host, is one."""
+    records: list[MetadataRecord] = []
+    errors: dict[QuotaEntity, ApiError] = {}
+    for entry in request.entries:
+        entity = entity_of(entry.entity)
+        try:
+            if entity in errors:
+                raise InvalidRequestException(f"Ignoring duplicate entity {_java_text(entity)}")
+            records += _alter(image, entry, entity, resolvable)
+            errors[entity] = NO_ERROR
+        except KafkaError as error:
+            errors[entity] = ApiError.of(error)
+    response = AlterClientQuotasResponse(
+        entries=tuple(
+            ResponseEntryData(
+                error_code=error.code,
+                error_message=error.message,
+                entity=tuple(ResponseEntityData(entity_type=kind, entity_name=name) for kind, name in entity),
+            )
+            for entity, error in errors.items()
+        )
+    )
+    return decide([] if request.validate_only else records, response)
+
+
+def _alter(
+    image: MetadataImage, entry: RequestEntryData, entity: QuotaEntity, resolvable: Callable[[str], bool]
+) -> list[MetadataRecord]:
+    ops: dict[str, OpData] = {}
+    for op in entry.ops:
+        if op.key in ops:
+            raise InvalidRequestException(
+                f"Duplicate quota key {op.key} not updated for this entity: {_java_text(entity)}"
+            )
+        ops[op.key] = op
+    keys = _keys_of(entity, resolvable)
+    present: Mapping[str, float] = image.client_quotas.get(entity, {})
+    names = dict(entity)
+    parts = tuple(RecordEntity(entity_type=kind, entity_name=names[kind]) for kind in hash_order(names))
+    records: list[MetadataRecord] = []
+    for key in hash_order(ops):
+        op = ops[key]
+        if op.remove:
+            if key in present:
+                records.append(ClientQuotaRecord(entity=parts, key=key, value=0.0, remove=True))
+            continue
+        _check_value(keys, key, op.value)
+        if present.get(key) != op.value:
+            records.append(ClientQuotaRecord(entity=parts, key=key, value=op.value, remove=False))
+    return records
+
+
+def _keys_of(entity: QuotaEntity, resolvable: Callable[[str], bool]) -> ConfigDef:
+    """The keys that an entity may have. Raises InvalidRequestException when there can be no such entity."""
+    if not entity:
+        raise InvalidRequestException("Invalid empty client quota entity")
+    names: dict[str, str | None] = {}
+    for kind, name in entity:
+        if kind in names:
+            raise InvalidRequestException(f"Invalid client quota entity, duplicate entity entry for {kind}")
+        if kind not in ENTITY_TYPES:
+            raise InvalidRequestException(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise InvalidRequestException(f"Empty {kind} not supported")
+        names[kind] = name
+    if IP not in names:
+        return USERS if CLIENT_ID not in names else CLIENTS
+    if len(names) > 1:
+        raise InvalidRequestException(
+            "Invalid quota entity combination, IP entity should not be used with User or ClientId"
+        )
+    address = names[IP]
+    if address is not None and not resolvable(address):
+        raise InvalidRequestException(f"{address} is not a valid IP or resolvable host.")
+    return IPS
+
+
+def _check_value(keys: ConfigDef, key: str, value: float) -> None:
+    definition = keys.get(key)
+    if definition is None or definition.type is ConfigType.STRING:
+        raise InvalidRequestException(f"Invalid configuration key {key}")
+    if not value > 0:
+        raise InvalidRequestException(f"Quota {key} must be greater than 0")
+    if definition.type is ConfigType.DOUBLE:
+        return
+    name, largest = _INTEGER_MAX[definition.type]
+    if value > largest:
+        raise InvalidRequestException(f"Proposed value for {key} is too large for {_article(name)}.")
+    if value % 1.0 > _FRACTION_MAX:
+        raise InvalidRequestException(f"{key} cannot be a fractional value.")
+
+
+def _article(type_name: str) -> str:
+    return f"an {type_name}" if type_name == "INT" else f"a {type_name}"
+
+
+def _java_text(entity: QuotaEntity) -> str:
+    """As Kafka's ClientQuotaEntity prints itself."""
+    names = dict(entity)
+    parts = (f"{kind}={'null' if names[kind] is None else names[kind]}" for kind in hash_order(names))
+    return f"ClientQuotaEntity(entries={{{', '.join(parts)}}})"
+
+
+def describe_client_quotas(
+    image: MetadataImage, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    """The quotas of the entities that have every component of the filter, and, where it is strict, no other.
+
+    Raises KafkaError when there can be no such entity.
+    """
+    wanted = _filter(request.components)
+    return DescribeClientQuotasResponse(
+        error_message=None,
+        entries=tuple(
+            _entry(entity, image.client_quotas[entity])
+            for entity in image.client_quotas
+            if _matches(dict(entity), wanted, strict=request.strict)
+        ),
+    )
+
+
+def _filter(components: Sequence[ComponentData]) -> dict[str, ComponentData]:
+    wanted: dict[str, ComponentData] = {}
+    for component in components:
+        kind = component.entity_type
+        if not kind:
+            raise InvalidRequestException("Invalid empty entity type.")
+        if kind in wanted:
+            raise InvalidRequestException(f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in ENTITY_TYPES:
+            raise UnsupportedVersionException(f"Unsupported entity type {kind}")
+        _check_match(component)
+        wanted[kind] = component
+    if IP in wanted and len(wanted) > 1:
+        raise InvalidRequestException(
+            "Invalid entity filter component combination: IP filter component should not be used with "
+            "user or clientId filter component."
+        )
+    return wanted
+
+
+def _check_match(component: ComponentData) -> None:
+    given = component.match is not None
+    if component.match_type == EXACT:
+        if not given:
+            raise InvalidRequestException("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+    elif component.match_type in _NAMELESS:
+        if given:
+            raise InvalidRequestException(
+                f"Request specified {_NAMELESS[component.match_type]}, but also specified a match string."
+            )
+    else:
+        raise InvalidRequestException(f"Unknown match type {component.match_type}")
+
+
+def _matches(names: Mapping[str, str | None], wanted: Mapping[str, ComponentData], *, strict: bool) -> bool:
+    if strict and len(names) != len(wanted):
+        return False
+    return all(
+        kind in names and (component.match_type == ANY or names[kind] == component.match)
+        for kind, component in wanted.items()
+    )
+
+
+def _entry(entity: QuotaEntity, quotas: Mapping[str, float]) -> EntryData:
+    names = dict(entity)
+    return EntryData(
+        entity=tuple(EntityData(entity_type=kind, entity_name=names[kind]) for kind in hash_order(names)),
+        values=tuple(ValueData(key=key, value=quotas[key]) for key in hash_order(quotas)),
+    )

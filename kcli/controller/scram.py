@@ -1,0 +1,136 @@
+"""SCRAM credentials of users: what may be stored, and what may be told of it (KIP-554, KIP-900).
+
+Requests bring salted passwords; the log gets only the keys derived from them. Nothing here puts a secret in a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kcli.config.features import SCRAM_SUPPORTED_FROM
+from kcli.config.java_order import hash_order
+from kcli.controller.decision import ApiError, Decision, decide
+from kcli.controller.image import MetadataImage, ScramKey
+from kcli.errors import (
+    DuplicateResourceException,
+    KafkaError,
+    ResourceNotFoundException,
+    UnacceptableCredentialException,
+    UnsupportedSaslMechanismException,
+    UnsupportedVersionException,
+)
+from kcli.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from kcli.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from kcli.protocol.records.metadata import (
+    MetadataRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from kcli.security.scram import BY_NUMBER, MAX_ITERATIONS, MIN_ITERATIONS, server_keys
+
+Change = ScramCredentialDeletion | ScramCredentialUpsertion
+
+
+def alter_user_scram_credentials(
+    image: MetadataImage, request: AlterUserScramCredentialsRequest
+) -> Decision[AlterUserScramCredentialsResponse]:
+    """One change a user: a second one refuses both, whatever their mechanisms."""
+    changes: dict[str, MetadataRecord] = {}
+    refused: dict[str, KafkaError] = {}
+    asked: list[Change] = [*request.deletions, *request.upsertions]
+    for change in asked:
+        user = change.name
+        if user in refused:
+            continue
+        if changes.pop(user, None) is not None:
+            refused[user] = DuplicateResourceException(
+                "A user credential cannot be altered twice in the same request"
+            )
+            continue
+        try:
+            changes[user] = _record(image, change)
+        except KafkaError as error:
+            refused[user] = error
+    results = [
+        *(AlterUserScramCredentialsResult(user=user, error_message=None) for user in changes),
+        *(
+            AlterUserScramCredentialsResult(
+                user=user, error_code=error.code, error_message=ApiError.of(error).message
+            )
+            for user, error in refused.items()
+        ),
+    ]
+    return decide(list(changes.values()), AlterUserScramCredentialsResponse(results=tuple(results)))
+
+
+def _record(image: MetadataImage, change: Change) -> MetadataRecord:
+    if image.metadata_version < SCRAM_SUPPORTED_FROM.level:
+        raise UnsupportedVersionException("The current metadata version does not support SCRAM")
+    if not change.name:
+        raise UnacceptableCredentialException("Username must not be empty")
+    mechanism = BY_NUMBER.get(change.mechanism)
+    if mechanism is None:
+        raise UnsupportedSaslMechanismException("Unknown SCRAM mechanism")
+    if isinstance(change, ScramCredentialDeletion):
+        if ScramKey(change.name, change.mechanism) not in image.scram:
+            raise ResourceNotFoundException("Attempt to delete a user credential that does not exist")
+        return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
+    if change.iterations < MIN_ITERATIONS:
+        raise UnacceptableCredentialException("Too few iterations")
+    if change.iterations > MAX_ITERATIONS:
+        raise UnacceptableCredentialException("Too many iterations")
+    keys = server_keys(mechanism, change.salted_password)
+    return UserScramCredentialRecord(
+        name=change.name,
+        mechanism=change.mechanism,
+        salt=change.salt,
+        stored_key=keys.stored_key,
+        server_key=keys.server_key,
+        iterations=change.iterations,
+    )
+
+
+def describe_user_scram_credentials(
+    image: MetadataImage, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Mechanisms and iterations of the users named, or of all; never a key."""
+    asked = [user.name for user in request.users or ()]
+    by_user: dict[str, list[CredentialInfo]] = {}
+    for key, credential in sorted(image.scram.items(), key=lambda item: item[0].mechanism):
+        info = CredentialInfo(mechanism=key.mechanism, iterations=credential.iterations)
+        by_user.setdefault(key.user, []).append(info)
+    return DescribeUserScramCredentialsResponse(
+        error_message=None,
+        results=tuple(
+            _described(user, by_user.get(user, ()), asked.count(user))
+            for user in hash_order(asked or by_user)
+        ),
+    )
+
+
+def _described(user: str, infos: Iterable[CredentialInfo], asked: int) -> DescribeUserScramCredentialsResult:
+    error: KafkaError | None = None
+    if asked > 1:
+        error = DuplicateResourceException(
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        )
+    elif not infos:
+        error = ResourceNotFoundException(
+            f"Attempt to describe a user credential that does not exist: {user}"
+        )
+    if error is not None:
+        return DescribeUserScramCredentialsResult(
+            user=user, error_code=error.code, error_message=error.message
+        )
+    return DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=tuple(infos))

@@ -1,0 +1,60 @@
+"""AlterClientQuotas (key 49, versions 0-1): asks the controller (KIP-546), whose rules are in client_quotas.py.
+
+Whether a name is an address takes asking the resolver, which blocks: in a thread, before the controller decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from kcli.controller.client_quotas import IP, entity_of
+from kcli.errors import KafkaError
+from kcli.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    ResponseEntityData,
+    ResponseEntryData,
+)
+from kcli.server.context import RequestContext
+
+
+async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    addresses = {
+        part.entity_name
+        for entry in request.entries
+        for part in entry.entity
+        if part.entity_type == IP and part.entity_name
+    }
+    resolved = await asyncio.to_thread(_resolved, sorted(addresses)) if addresses else ()
+    return await context.broker.quorum.alter_client_quotas(request, lambda address: address in resolved)
+
+
+def error_response(
+    _context: RequestContext, request: AlterClientQuotasRequest, error: KafkaError
+) -> AlterClientQuotasResponse:
+    return AlterClientQuotasResponse(
+        entries=tuple(
+            ResponseEntryData(
+                error_code=error.code,
+                error_message=error.message,
+                entity=tuple(
+                    ResponseEntityData(entity_type=kind, entity_name=name)
+                    for kind, name in entity_of(entry.entity)
+                ),
+            )
+            for entry in request.entries
+        )
+    )
+
+
+def _resolved(addresses: list[str]) -> frozenset[str]:
+    return frozenset(address for address in addresses if _is_resolvable(address))
+
+
+def _is_resolvable(address: str) -> bool:
+    try:
+        socket.getaddrinfo(address, None)
+    except (OSError, UnicodeError):
+        return False
+    return True

@@ -1,0 +1,23 @@
+"""DescribeClientQuotas (key 48, versions 0-1): quotas that a filter finds (KIP-546); the rules are in
+controller/client_quotas.py.
+"""
+
+from __future__ import annotations
+
+from kcli.controller.client_quotas import describe_client_quotas
+from kcli.errors import KafkaError
+from kcli.protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from kcli.server.context import RequestContext
+
+
+def handle(context: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    return describe_client_quotas(context.broker.metadata, request)
+
+
+def error_response(
+    _context: RequestContext, _request: DescribeClientQuotasRequest, error: KafkaError
+) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)

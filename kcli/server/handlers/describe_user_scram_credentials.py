@@ -1,0 +1,18 @@
+"""DescribeUserScramCredentials (key 50, version 0): mechanisms and iterations, never a key (KIP-554); the rules are in
+controller/scram.py.
+"""
+
+from __future__ import annotations
+
+from kcli.controller.scram import describe_user_scram_credentials
+from kcli.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from kcli.server.context import RequestContext
+
+
+def handle(
+    context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    return describe_user_scram_credentials(context.broker.metadata, request)
