@@ -33,6 +33,7 @@ __all__ = [
     "advance_sequence",
     "assign",
     "crc_is_valid",
+    "decode_records",
     "encode_batch",
     "iter_batches",
     "read_header",
@@ -272,10 +273,11 @@ def read_records(
         )
     with memoryview(buffer) as view:
         payload = decompress(header.codec, view[position + HEADER_SIZE : end], limit)
-    return _decode_records(header, payload)
+    return decode_records(header, payload)
 
 
-def _decode_records(header: BatchHeader, payload: bytes) -> Iterator[Record]:
+def decode_records(header: BatchHeader, payload: bytes) -> Iterator[Record]:
+    """The records of a batch of magic 2 whose records area, decompressed, is `payload`. As strict as `read_records`."""
     position = 0
     for index in range(header.records_count):
         try:

@@ -36,6 +36,7 @@ from kcli.storage.files import (
 from kcli.storage.leader_epochs import LeaderEpochCache
 from kcli.storage.log import PartitionLog
 from kcli.storage.producer_state import ProducerState
+from kcli.storage.record_validation import Validation
 from kcli.storage.recovery import OffsetOverflow, Recovery
 from kcli.storage.segment import Segment
 from kcli.storage.split import write_split
@@ -63,6 +64,7 @@ class LogSettings:
     now_ms: Callable[[], int]
     random_below: Callable[[int], int]
     producer_expiration_ms: int
+    validation: Validation = Validation.ALL
 
 
 def create_log(
@@ -120,6 +122,7 @@ def load_log(
         file_names=files,
         now_ms=settings.now_ms,
         random_below=settings.random_below,
+        validation=settings.validation,
     )
     had_snapshots = any(file.endswith(SNAPSHOT_SUFFIX) for file in files)
     durable_end = MAX_OFFSET if state.clean else state.recovery_point

@@ -30,13 +30,14 @@ from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.index import TimestampOffset
 from kcli.storage.leader_epochs import NO_EPOCH, LeaderEpochCache
 from kcli.storage.producer_state import ProducerEntry, ProducerState, Verification, read_marker
+from kcli.storage.record_validation import LOG_APPEND_TIME, Validation
 from kcli.storage.replay import replay
 from kcli.storage.retention import deletable_count
 from kcli.storage.segment import Segment
 from kcli.storage.slice import LogSlice
 from kcli.storage.snapshots import ProducerSnapshots
 from kcli.storage.transaction_index import AbortedTransaction
-from kcli.storage.validation import LOG_APPEND_TIME, PlacedBatch, check_client_batch, place, split_batches
+from kcli.storage.validation import PlacedBatch, check_client_batch, place, split_batches
 
 __all__ = ["AppendOrigin", "AppendResult", "LogSlice", "PartitionLog"]
 
@@ -83,6 +84,7 @@ class PartitionLog:
         file_names: Iterable[str],
         now_ms: Callable[[], int],
         random_below: Callable[[int], int],
+        validation: Validation = Validation.ALL,
     ) -> None:
         self.directory = directory
         self.path = path
@@ -90,6 +92,7 @@ class PartitionLog:
         self.partition = partition
         self.topic_id = topic_id
         self.config = config
+        self.validation = validation
         self.segments = segments
         self.leader_epochs = leader_epochs
         self.producers = producers
@@ -177,7 +180,9 @@ class PartitionLog:
     def _append_client(
         self, records: Buffer, leader_epoch: int, now_ms: int, verification: Verification | None
     ) -> AppendResult:
-        header = check_client_batch(records, self.config, now_ms, self._topic_partition)
+        header, found = check_client_batch(
+            records, self.config, now_ms, self._topic_partition, self.validation
+        )
         if header.producer_id >= 0:
             written = self.producers.duplicate_of(header)
             if written is not None:
@@ -194,7 +199,7 @@ class PartitionLog:
             if verification is not None and header.is_transactional:
                 self.producers.check_verified(header, verification)
             self.producers.check(header)
-        placed = place(records, header, self.config, self.log_end_offset, leader_epoch, now_ms)
+        placed = place(records, header, self.config, self.log_end_offset, leader_epoch, now_ms, found)
         return self._write((placed,), leader_epoch, now_ms)
 
     def _append_replicated(self, records: Buffer, now_ms: int) -> AppendResult:

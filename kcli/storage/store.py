@@ -41,6 +41,7 @@ from kcli.storage.future_logs import FutureLogs
 from kcli.storage.loader import LoadState, LogSettings, create_log, load_log
 from kcli.storage.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from kcli.storage.record_validation import Validation
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +128,7 @@ class LogStore:
         config_for: Callable[[str], LogConfig] | None = None,
         recovery_threads: int = 2,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+        validation: Validation = Validation.ALL,
         metadata_log_dir: str | None = None,
         handle_capacity: int | None = None,
         background: Background = run_inline,
@@ -138,7 +140,7 @@ class LogStore:
         offline. Raises StorageError when the directories are not formatted, not this node's, locked, hold something
         that is no partition, or when none of them works.
         """
-        settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms)
+        settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms, validation)
         store = cls(disk, clock, settings, rng, default_config or LogConfig(), recovery_threads)
         store._metadata_directory = metadata_log_dir or log_dirs[0]
         pool = HandlePool(disk, handle_capacity)

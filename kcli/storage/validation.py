@@ -1,20 +1,18 @@
 """What a leader demands of a batch before it is written, and how the batch gets its place in the log.
 
-A batch is taken on its 61-byte header when that says enough. Records are read only where a rule needs them: keys for a
-compacted topic, timestamps for a lower bound, a codec to be changed.
+Size, checksum and the 61-byte header are seen to here, the records in `record_validation`. A batch is written as it
+came wherever it can be: only base offset and leader epoch are patched, and a max timestamp that its records belie.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from kcli.config.topic import MAX_LONG, LogConfig
+from kcli.config.topic import LogConfig
 from kcli.errors import (
     CorruptRecordError,
     CorruptRecordException,
     InvalidRecordException,
-    InvalidTimestampException,
-    KafkaError,
     RecordTooLargeException,
 )
 from kcli.protocol.batch import (
@@ -31,9 +29,10 @@ from kcli.protocol.batch import (
     set_max_timestamp,
 )
 from kcli.protocol.compression import Codec, codec_named
+from kcli.protocol.survey import Survey
 from kcli.runtime.disk import Buffer
+from kcli.storage.record_validation import LOG_APPEND_TIME, Validation, examine
 
-LOG_APPEND_TIME = "LogAppendTime"
 KEEP_CODEC = "producer"
 
 COPIED_BYTES = 16_384
@@ -52,8 +51,13 @@ class PlacedBatch(NamedTuple):
     log_append_time_ms: int
 
 
-def check_client_batch(records: Buffer, config: LogConfig, now_ms: int, topic_partition: str) -> BatchHeader:
-    """The header of the one batch a client sent for a partition, all checks passed. Raises KafkaError."""
+def check_client_batch(
+    records: Buffer, config: LogConfig, now_ms: int, topic_partition: str, validation: Validation
+) -> tuple[BatchHeader, Survey | None]:
+    """The header of the one batch that a client sent for a partition, all checks passed. Raises KafkaError.
+
+    With what its records were found to be, where they had to be read.
+    """
     try:
         header = read_header(records)
     except CorruptRecordError as error:
@@ -91,8 +95,7 @@ def check_client_batch(records: Buffer, config: LogConfig, now_ms: int, topic_pa
         raise InvalidRecordException(
             f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
         )
-    _check_timestamps(records, header, config, now_ms, topic_partition)
-    return header
+    return header, examine(records, header, config, now_ms, topic_partition, validation)
 
 
 def _refuse_size(records: Buffer, size: int, topic_partition: str) -> None:
@@ -118,99 +121,46 @@ def _refuse_header(header: BatchHeader, topic_partition: str) -> None:
     )
 
 
-def _check_timestamps(
-    records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, topic_partition: str
-) -> None:
-    """The header alone answers unless the topic is compacted or bounds the past."""
-    log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
-    if header.is_log_append_time and (log_append_time or header.max_timestamp_ms == NO_TIMESTAMP):
-        raise _refused(
-            InvalidTimestampException,
-            [
-                (
-                    0,
-                    "Invalid timestamp type in message: producers should not set the timestamp type to LogAppendTime",
-                )
-            ],
-        )
-    latest_ms = now_ms + config.message_timestamp_after_max_ms
-    bounded = not log_append_time and (
-        config.message_timestamp_before_max_ms != MAX_LONG or header.max_timestamp_ms > latest_ms
-    )
-    if bounded or config.compact:
-        _check_records(records, config, now_ms, topic_partition, bounded=bounded)
-
-
-def _check_records(
-    records: Buffer, config: LogConfig, now_ms: int, topic_partition: str, *, bounded: bool
-) -> None:
-    latest_ms = now_ms + config.message_timestamp_after_max_ms
-    earliest_ms = now_ms - config.message_timestamp_before_max_ms
-    keyless = []
-    mistimed = []
-    for index, record in enumerate(read_records(records)):
-        time_ms = record.timestamp_ms
-        if config.compact and record.key is None:
-            keyless.append(
-                (
-                    index,
-                    f"Compacted topic cannot accept message without key in topic partition {topic_partition}.",
-                )
-            )
-        elif bounded and time_ms != NO_TIMESTAMP and not earliest_ms <= time_ms <= latest_ms:
-            reason = (
-                f"Timestamp {time_ms} of message with offset {index} is out of range. "
-                f"The timestamp should be within [{earliest_ms}, {latest_ms}]"
-            )
-            mistimed.append((index, reason))
-    if mistimed:
-        raise _refused(InvalidTimestampException, sorted(mistimed + keyless))
-    if keyless:
-        raise _refused(InvalidRecordException, keyless)
-
-
-def _refused(kind: type[KafkaError], errors: list[tuple[int, str]]) -> KafkaError:
-    if kind is InvalidTimestampException:
-        message = "One or more records have been rejected due to invalid timestamp"
-    else:
-        first = ", ".join(
-            f"RecordError(batchIndex={index}, message='{reason}')" for index, reason in errors[:3]
-        )
-        message = (
-            f"One or more records have been rejected due to {len(errors)} record errors in total, and only showing "
-            f"the first three errors at most: [{first}]"
-        )
-    error = kind(message)
-    error.record_errors = tuple(errors)
-    return error
-
-
 def place(
-    records: Buffer, header: BatchHeader, config: LogConfig, base_offset: int, leader_epoch: int, now_ms: int
+    records: Buffer,
+    header: BatchHeader,
+    config: LogConfig,
+    base_offset: int,
+    leader_epoch: int,
+    now_ms: int,
+    found: Survey | None = None,
 ) -> PlacedBatch:
-    """Gives the batch its offset and epoch; in place where `records` can be written to."""
-    if config.compression_type != KEEP_CODEC:
-        codec = codec_named(config.compression_type)
-        if codec != header.codec:
-            records = _recompress(records, header, codec, config)
-            header = read_header(records)
-            if len(records) > config.max_message_bytes:
-                raise RecordTooLargeException(
-                    f"The batch is {len(records)} bytes when compressed with {codec.name.lower()}, which exceeds the "
-                    f"maximum configured value of {config.max_message_bytes}."
-                )
+    """Gives the batch its offset and epoch; in place where `records` can be written to.
+
+    `found`: what its records are, where they were read. A max timestamp that is not theirs is corrected. Offsets with
+    gaps are made dense: Kafka does that to compressed batches and writes others as they are, for consumers to stumble
+    over.
+    """
+    codec = header.codec if config.compression_type == KEEP_CODEC else codec_named(config.compression_type)
+    if codec != header.codec or (found is not None and not found.is_dense):
+        records = _recompress(records, header, codec, config)
+        header = read_header(records)
+        found = None
+        if len(records) > config.max_message_bytes:
+            raise RecordTooLargeException(
+                f"The batch is {len(records)} bytes when compressed with {codec.name.lower()}, which exceeds the "
+                f"maximum configured value of {config.max_message_bytes}."
+            )
     log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
-    if log_append_time or header.attributes & 0x08:
-        records = bytearray(records)
+    newest_ms = header.max_timestamp_ms if found is None else found.newest_ms
+    if log_append_time or header.attributes & 0x08 or newest_ms != header.max_timestamp_ms:
+        if not _is_writable(records):
+            records = bytearray(records)
+        assert not isinstance(records, bytes), "what is not writable was copied"
         if log_append_time:
             set_log_append_time(records, 0, now_ms)
         else:
-            set_max_timestamp(records, 0, header.max_timestamp_ms)
+            set_max_timestamp(records, 0, newest_ms)
         header = read_header(records)
     log_append_time_ms = now_ms if log_append_time else NO_TIMESTAMP
     size = len(records)
     writable: bytearray | memoryview
-    if isinstance(records, bytearray) or (isinstance(records, memoryview) and not records.readonly):
+    if not isinstance(records, bytes) and _is_writable(records):
         writable = records
     elif size <= COPIED_BYTES:
         writable = bytearray(records)
@@ -222,6 +172,10 @@ def place(
         )
     assign(writable, 0, base_offset, leader_epoch)
     return PlacedBatch(header, base_offset, size, (writable,), log_append_time_ms)
+
+
+def _is_writable(records: Buffer) -> bool:
+    return isinstance(records, bytearray) or (isinstance(records, memoryview) and not records.readonly)
 
 
 def _recompress(records: Buffer, header: BatchHeader, codec: Codec, config: LogConfig) -> bytearray:
