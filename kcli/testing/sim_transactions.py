@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
-from enum import Enum
 
 from kcli.errors import ErrorCode
 from kcli.protocol.api import ApiKey
@@ -16,6 +14,7 @@ from kcli.protocol.messages import fetch as f
 from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import init_producer_id as ip
 from kcli.protocol.messages import produce as p
+from kcli.testing.history import Outcome, Transaction, anomalies
 from kcli.testing.invariants import Content, TopicPartition
 from kcli.testing.sim_clients import (
     ACKS_ALL,
@@ -59,23 +58,6 @@ NOT_NOW = (
         ErrorCode.NOT_ENOUGH_REPLICAS,  # the coordinator could not be asked whether it knows the transaction (KIP-890)
     }
 )
-
-
-class State(Enum):
-    OPEN = "open"
-    COMMITTING = "asked to commit"
-    COMMITTED = "committed"
-    ABORTED = "aborted"
-
-
-@dataclass(slots=True)
-class Transaction:
-    """What its producer knows of it. Asked to commit without an answer it may have ended either way."""
-
-    number: int
-    losses: int
-    state: State = State.OPEN
-    values: list[bytes] = field(default_factory=list)
 
 
 class Refused(Exception):
@@ -138,7 +120,8 @@ class TransactionalProducer(Actor):
         self._sequences = {}
 
     async def _transact(self, link: Link) -> None:
-        transaction = Transaction(len(self.transactions), link.losses)
+        loop = self.world.cluster.loop
+        transaction = Transaction(self.name, len(self.transactions), loop.time())
         self.transactions.append(transaction)
         chosen = self.rng.sample(self._partitions, self.rng.randint(1, len(self._partitions)))
         if not self._new:
@@ -149,10 +132,11 @@ class TransactionalProducer(Actor):
             await self.pause(0.0, 2 * TIMEOUT_MS / 1000)  # it may be aborted meanwhile
         commits = self.rng.random() < 0.7
         if commits:
-            transaction.state = State.COMMITTING
+            transaction.outcome = Outcome.UNKNOWN
         await self._end(link, commits=commits)
-        transaction.state = State.COMMITTED if commits else State.ABORTED
-        self.world.cluster.loop.note(f"{self.name} {transaction.state.value} {transaction.number}")
+        transaction.outcome = Outcome.COMMITTED if commits else Outcome.ABORTED
+        transaction.ended = loop.time()
+        loop.note(f"{self.name} {transaction.outcome.value} {transaction.number}")
 
     async def _add(self, link: Link, partitions: list[TopicPartition]) -> None:
         topics = tuple(
@@ -207,7 +191,7 @@ class TransactionalProducer(Actor):
                 break
             await self.pause(0.0, BACKOFF_S)
         self._sequences[partition] = sequence + count
-        transaction.values += [value or b"" for _, value in contents]
+        transaction.writes += [(partition, value) for _, value in contents]
         if answer.base_offset != NO_OFFSET:
             for offset, content in enumerate(contents, answer.base_offset):
                 self.world.ledger.acknowledged(partition, offset, content, losses=link.losses)
@@ -242,7 +226,7 @@ class CommittedReader(Actor):
     def __init__(self, world: World, name: str, partitions: list[TopicPartition]) -> None:
         super().__init__(world, name)
         self.positions = dict.fromkeys(partitions, 0)
-        self.values: list[bytes] = []
+        self.values: dict[TopicPartition, list[bytes | None]] = {each: [] for each in partitions}
         self._aborted: dict[TopicPartition, set[int]] = {each: set() for each in partitions}
 
     @property
@@ -278,7 +262,7 @@ class CommittedReader(Actor):
                 if isinstance(marker, EndTransactionMarker) and not marker.committed:
                     aborted.discard(header.producer_id)
             elif not (header.is_transactional and header.producer_id in aborted):
-                self.values += [record.value or b"" for record in records if record.key == KEY]
+                self.values[partition] += [record.value for record in records if record.key == KEY]
             self.positions[partition] = header.next_offset
 
 
@@ -289,24 +273,6 @@ async def check_atomic(
     reader = CommittedReader(world, "committed-reader", partitions)
     async with asyncio.timeout(120):
         await reader.run()
-    seen: dict[bytes, int] = {}
-    for value in reader.values:
-        seen[value] = seen.get(value, 0) + 1
-        assert seen[value] == 1, f"{value!r} is seen twice"
-    for producer in producers:
-        for transaction in producer.transactions:
-            _check_one(producer.name, transaction, seen)
-
-
-def _check_one(name: str, transaction: Transaction, seen: dict[bytes, int]) -> None:
-    prefix = f"{name} {transaction.number} ".encode()
-    visible = sorted(value for value in seen if value.startswith(prefix))
-    whole = sorted(transaction.values)
-    what = f"{name}'s transaction {transaction.number} is {transaction.state.value}"
-    match transaction.state:
-        case State.COMMITTED:
-            assert visible == whole, f"{what}, but {len(visible)} of its {len(whole)} records are seen"
-        case State.COMMITTING:
-            assert visible in ([], whole), f"{what}: {len(visible)} of its {len(whole)} records are seen"
-        case _:
-            assert not visible, f"{what}, and {len(visible)} of its records are seen"
+    history = [transaction for producer in producers for transaction in producer.transactions]
+    found = anomalies(history, reader.values)
+    assert not found, "\n".join(found)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 import signal
 import subprocess
 import sys
@@ -220,7 +221,6 @@ consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "loop", "enable
     "auto.offset.reset": "earliest", "isolation.level": "read_committed", "session.timeout.ms": 6000,
     "group.instance.id": "only"})
 consumer.subscribe([source])
-print("ready", flush=True)
 while True:
     messages = consumer.consume(7, 0.5)
     if not messages:
@@ -232,15 +232,20 @@ while True:
     producer.send_offsets_to_transaction(consumer.position(consumer.assignment()),
         consumer.consumer_group_metadata(), 30)
     producer.commit_transaction(30)
+    print("committed", flush=True)
 """
 
 
-@pytest.mark.parametrize("kills", [6])
-def test_a_loop_killed_again_and_again_neither_loses_nor_repeats(tmp_path, kills: int) -> None:
-    with BrokerProcess(tmp_path) as broker:
+KILLS = 50
+
+
+def test_a_loop_killed_again_and_again_neither_loses_nor_repeats(tmp_path) -> None:
+    """Killed at any moment after a few transactions, together with the broker every fifth time."""
+    chosen = random.Random()
+    with BrokerProcess(tmp_path, overrides={"group.initial.rebalance.delay.ms": "0"}) as broker:
         source, target = new_topic(broker), new_topic(broker)
         plain = Producer({"bootstrap.servers": broker.bootstrap})
-        wanted = [f"v{number:05}" for number in range(3000)]
+        wanted = [f"v{number:05}" for number in range(6000)]
         for number, value in enumerate(wanted):
             plain.produce(source, value, partition=number % 2)
         plain.flush()
@@ -248,18 +253,19 @@ def test_a_loop_killed_again_and_again_neither_loses_nor_repeats(tmp_path, kills
         script.write_text(textwrap.dedent(LOOP))
         command = [sys.executable, str(script), broker.bootstrap, source, target]
         expected = sorted(value.upper() for value in wanted)
-        for kill in range(kills):
+        for kill in range(KILLS):
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             assert process.stdout is not None
-            process.stdout.readline()
-            time.sleep(0.35)
-            if kill % 2:
+            for _ in range(chosen.randint(1, 6)):
+                assert process.stdout.readline() == b"committed\n"
+            time.sleep(chosen.uniform(0, 0.02))
+            if kill % 5 == 4:
                 broker.kill()
                 broker.start()
-                time.sleep(0.2)
             process.send_signal(signal.SIGKILL)
             process.wait()
             process.stdout.close()
+        assert len(read(broker, target)) < len(expected), "the work was done before the last kill"
         last = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             deadline = time.monotonic() + 60

@@ -1,0 +1,168 @@
+"""Judges a history of transactions against what a read_committed reader saw, in the manner of Elle (Kingsbury, Alvaro).
+
+Every value is written once, so that the log of a partition tells the order of its writes. What must not be there:
+
+- a lost write: a value of a transaction that its producer knows is committed, and nobody sees;
+- an aborted read: a value of a transaction that was aborted, or never asked to commit;
+- a torn transaction: of one whose end is unknown, some values and not the others;
+- a value twice, or one that nobody wrote;
+- values of one transaction, of one producer, or of two transactions of which one had ended before the other began, in
+  another order than that.
+
+Write cycles (transaction A before B in one partition and after it in another) are told apart, since Kafka lets
+transactions that overlap in time interleave: `write_cycles` must be empty only where they take turns.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+Partition = Hashable
+Value = Hashable
+Log = Mapping[Any, Sequence[Value]]
+"""For each partition, what the reader saw, in the order of offsets."""
+
+
+class Outcome(Enum):
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "asked to commit"
+    """The producer never learned how it ended."""
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What its producer knows of it. Times are of one clock, in any unit."""
+
+    producer: str
+    number: int
+    begun: float
+    outcome: Outcome = Outcome.ABORTED
+    ended: float = math.inf
+    writes: list[tuple[Partition, Value]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"transaction {self.number} of {self.producer} ({self.outcome.value})"
+
+
+def anomalies(transactions: Iterable[Transaction], log: Log) -> list[str]:
+    """What went wrong, each in words; empty for a correct history."""
+    known = list(transactions)
+    writer = {value: transaction for transaction in known for _, value in transaction.writes}
+    return [
+        *_seen_wrongly(writer, log),
+        *_incomplete(known, log),
+        *(text for partition, values in log.items() for text in _disorder(partition, values, writer)),
+    ]
+
+
+def _seen_wrongly(writer: Mapping[Value, Transaction], log: Log) -> Iterable[str]:
+    seen: set[Value] = set()
+    for partition, values in log.items():
+        for value in values:
+            if value in seen:
+                yield f"{value!r} is seen twice, the second time in {partition}"
+            seen.add(value)
+            transaction = writer.get(value)
+            if transaction is None:
+                yield f"{value!r} in {partition} was written by nobody"
+            elif transaction.outcome is Outcome.ABORTED:
+                yield f"aborted read: {value!r} in {partition} of {transaction}"
+
+
+def _incomplete(transactions: Iterable[Transaction], log: Log) -> Iterable[str]:
+    seen = {(partition, value) for partition, values in log.items() for value in values}
+    for transaction in transactions:
+        missing = [write for write in transaction.writes if write not in seen]
+        if not missing or transaction.outcome is Outcome.ABORTED:
+            continue
+        if transaction.outcome is Outcome.COMMITTED:
+            yield f"lost write: {missing[0]} of {transaction}"
+        elif len(missing) < len(transaction.writes):
+            yield f"torn: {missing[0]} of {transaction} is not seen, others of it are"
+
+
+def _disorder(
+    partition: Partition, values: Sequence[Value], writer: Mapping[Value, Transaction]
+) -> Iterable[str]:
+    """From the end of the log on, so that what comes later is known at each value."""
+    first_ended: Transaction | None = None
+    first_of_producer: dict[str, Transaction] = {}
+    next_of: dict[int, int] = {}
+    for value in reversed(values):
+        one = writer.get(value)
+        if one is None:
+            continue
+        at = one.writes.index((partition, value)) if (partition, value) in one.writes else -1
+        if at >= next_of.get(id(one), len(one.writes)):
+            yield f"{value!r} of {one} comes too early in {partition}"
+        next_of[id(one)] = at
+        if first_ended is not None and first_ended.ended < one.begun:
+            yield f"{partition} has {one} before {first_ended}, which had ended when it began"
+        later = first_of_producer.get(one.producer)
+        if later is not None and later.number < one.number:
+            yield f"{partition} has {one} before {later}"
+        if first_ended is None or one.ended < first_ended.ended:
+            first_ended = one
+        if later is None or one.number < later.number:
+            first_of_producer[one.producer] = one
+
+
+def write_cycles(transactions: Iterable[Transaction], log: Log) -> list[list[Transaction]]:
+    """Groups of transactions, each before another of its group in some partition and after it in another."""
+    writer = {value: transaction for transaction in transactions for _, value in transaction.writes}
+    after: dict[int, set[int]] = {}
+    by_id: dict[int, Transaction] = {}
+    for values in log.values():
+        order = [writer[value] for value in values if value in writer]
+        by_id |= {id(one): one for one in order}
+        for one, other in itertools.pairwise(order):
+            if one is not other:
+                after.setdefault(id(one), set()).add(id(other))
+    return [[by_id[each] for each in group] for group in _cycles(by_id, after)]
+
+
+def _cycles(nodes: Iterable[int], after: Mapping[int, set[int]]) -> list[list[int]]:
+    """The strongly connected components of more than one node (Kosaraju's two passes)."""
+    finished = _finishing_order(nodes, after)
+    before: dict[int, set[int]] = {}
+    for node, others in after.items():
+        for other in others:
+            before.setdefault(other, set()).add(node)
+    groups, taken = [], set[int]()
+    for node in reversed(finished):
+        group, stack = [], [node]
+        while stack:
+            at = stack.pop()
+            if at not in taken:
+                taken.add(at)
+                group.append(at)
+                stack += sorted(before.get(at, ()))
+        if len(group) > 1:
+            groups.append(group)
+    return groups
+
+
+def _finishing_order(nodes: Iterable[int], after: Mapping[int, set[int]]) -> list[int]:
+    finished: list[int] = []
+    entered = set[int]()
+    for root in nodes:
+        if root in entered:
+            continue
+        entered.add(root)
+        stack = [(root, iter(sorted(after.get(root, ()))))]
+        while stack:
+            node, others = stack[-1]
+            following = next((other for other in others if other not in entered), None)
+            if following is None:
+                finished.append(node)
+                stack.pop()
+            else:
+                entered.add(following)
+                stack.append((following, iter(sorted(after.get(following, ())))))
+    return finished
