@@ -1,4 +1,4 @@
-"""The survey of a producer's records agrees with reading them one by one, of whatever shape they are and however broken.
+"""The survey of a producer's records agrees with reading them one by one, whatever their shape and however broken.
 
 What it vouches for, `read_records` reads too, and both find the same; what `read_records` refuses it never vouches for.
 Whole batches of clients it must vouch for: else each would be read slowly.
