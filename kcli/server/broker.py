@@ -43,6 +43,7 @@ from kcli.server.replicas import Replicas
 from kcli.server.transaction_markers import MarkerWriter
 from kcli.server.transactions import TransactionCoordinator
 from kcli.storage.directory import LogDirectory
+from kcli.storage.record_validation import Validation
 from kcli.storage.store import LogStore
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
@@ -105,6 +106,7 @@ class Broker:
             default_config=LogConfig.resolve({}, config),
             recovery_threads=config.integer("num.recovery.threads.per.data.dir"),
             producer_expiration_ms=config.integer("producer.id.expiration.ms"),
+            validation=Validation(config.text("kcli.validate.records")),
             metadata_log_dir=config.metadata_log_dir,
             background=self._background.submit,
             on_failure=self._directory_failed_in_any_thread,
