@@ -102,24 +102,11 @@ class DefaultFormatter:
         )
 
 
-def json_line(message: Any) -> bytes:
-    """`--output json`: the whole record as one object; bytes that are not UTF-8 as {"base64": …}."""
-    kind, timestamp = message.timestamp()
-    record = {
-        "topic": message.topic(),
-        "partition": message.partition(),
-        "offset": message.offset(),
-        "timestamp": None if kind == _NO_TIMESTAMP else timestamp,
-        "timestampType": {_CREATE_TIME: "CreateTime", _LOG_APPEND_TIME: "LogAppendTime"}.get(kind),
-        "headers": [[name, _text(value)] for name, value in message.headers() or ()],
-        "key": _text(message.key()),
-        "value": _text(message.value()),
-    }
-    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
-
-
 def tsv_line(message: Any) -> bytes:
-    """`--output tsv`: topic, partition, offset, timestamp, key, value; tabs, newlines and backslashes escaped."""
+    """`--output tsv`: topic, partition, offset, timestamp, key, value; tabs, newlines and backslashes escaped.
+
+    A null key or value is \\N, as PostgreSQL and MySQL write it: an escaped backslash cannot look like it.
+    """
     kind, timestamp = message.timestamp()
     cells = (
         message.topic().encode(),
@@ -192,20 +179,9 @@ def _timestamp(message: Any) -> bytes:
     return b"NO_TIMESTAMP" if kind == _NO_TIMESTAMP else _TIME_NAMES[kind] + b"%d" % timestamp
 
 
-def _text(data: bytes | None) -> Any:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        import base64
-
-        return {"base64": base64.b64encode(data).decode()}
-
-
 def _escaped(data: bytes | None) -> bytes:
     if data is None:
-        return b""
+        return b"\\N"
     return data.replace(b"\\", b"\\\\").replace(b"\t", b"\\t").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
 
 

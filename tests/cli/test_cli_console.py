@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -199,3 +200,73 @@ def test_usage_errors_exit_1_with_the_table() -> None:
     typo = kcli("console-consumer", "--topik", "t", "--bootstrap-server", "localhost:1")
     assert b"topik is not a recognized option\nDid you mean --topic?" in typo.stderr
     assert os.linesep.encode() in typo.stderr
+
+
+def test_a_record_that_is_too_large_does_not_stop_the_others(broker: BrokerProcess) -> None:
+    topic = _create(broker, "too-large")
+    sent = _produce(broker, topic, b"one\n" + b"x" * 2_000_000 + b"\ntwo\n")
+    assert sent.returncode == 0
+    assert b"with key: null, value: 2000000 bytes with error" in sent.stderr
+    assert b"RecordTooLargeException" in sent.stderr and b"Traceback" not in sent.stderr
+    assert _consume(broker, topic, 2).stdout == b"one\ntwo\n"
+
+
+def test_envelopes_go_from_one_topic_to_another_without_loss(broker: BrokerProcess) -> None:
+    source, target = _create(broker, "envelopes", 3), _create(broker, "envelopes-copied", 3)
+    lines = [
+        {"key": None, "value": None, "partition": 2},
+        {"key": "", "value": "", "partition": 0},
+        {"key": {"base64": "//4="}, "value": {"base64": "gIE="}, "partition": 2, "timestamp": 1_700_000_000_000,
+         "headers": [["h", "1"], ["h", None], ["h", ""], ["x", {"base64": "/w=="}]]},
+        {"key": "k", "value": "ü\n\t\\N", "partition": 1, "timestamp": 1_700_000_000_001},
+    ]  # fmt: skip
+    text = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    words = ("--input", "json", "--keep-partition")
+    assert _produce(broker, source, text, *words).returncode == 0
+    read = _consume(broker, source, 4, "--output", "json").stdout
+    assert _produce(broker, target, read, *words).returncode == 0
+    again = _consume(broker, target, 4, "--output", "json").stdout
+
+    def by_place(text: bytes) -> list[str]:
+        records = [json.loads(line) for line in text.splitlines()]
+        return sorted(json.dumps({**record, "topic": ""}) for record in records)
+
+    assert by_place(again) == by_place(read)
+    for line in lines:
+        kept = [json.loads(each) for each in read.splitlines()]
+        assert any(each | line == each for each in kept), line
+    rows = _consume(broker, source, 4, "--output", "tsv").stdout.splitlines()
+    assert [row.split(b"\t")[-2:] for row in rows if row.split(b"\t")[1] == b"0"] == [[b"", b""]]
+    assert [b"\\N", b"\\N"] in [row.split(b"\t")[-2:] for row in rows]
+
+
+def test_where_reading_starts_and_what_is_filtered(broker: BrokerProcess) -> None:
+    topic = _create(broker, "positions", 2)
+    records = [
+        {
+            "key": f"k{number % 3}",
+            "value": str(number),
+            "partition": number % 2,
+            "timestamp": 1_700_000_000_000 + number,
+        }
+        for number in range(20)
+    ]
+    text = b"".join(json.dumps(record).encode() + b"\n" for record in records)
+    assert _produce(broker, topic, text, "--input", "json", "--keep-partition").returncode == 0
+
+    def read(*words: str, end: tuple[str, ...] = ("--timeout-ms", "1500")) -> tuple[list[int], bytes]:
+        done = kcli(
+            "console-consumer", "--bootstrap-server", broker.bootstrap, "--topic", topic, *words, *end
+        )
+        assert done.returncode == 0
+        return sorted(map(int, done.stdout.split())), done.stderr
+
+    assert read("--last", "3")[0] == [14, 15, 16, 17, 18, 19]
+    assert read("--last", "1", "--partition", "1")[0] == [19]
+    assert read("--from-time", "1700000000016")[0] == [16, 17, 18, 19]
+    assert read("--from-time", "2100-01-01")[0] == []
+    found, said = read("--last", "100", "--filter", "key=k1", "--filter", "value~^1")
+    assert found == [1, 10, 13, 16, 19]
+    assert said.endswith(b"Processed a total of 5 messages\n5 of 20 records passed the filter\n")
+    enough = ("--max-messages", "2", "--timeout-ms", "20000")
+    assert read("--from-time", "0", "--partition", "0", "--filter", "key!=k0", end=enough)[0] == [2, 4]

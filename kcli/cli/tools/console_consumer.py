@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.cli import formatters, rdkafka
+from kcli.cli import envelope, formatters, rdkafka
+from kcli.cli.moment import FORMS
 from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.output import Output, warn
+from kcli.cli.record_filter import Filter, record_filter
+from kcli.cli.tools.console_positions import partitions_of, start_ms, starts
 from kcli.errors import ErrorCode
 
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
@@ -93,6 +96,24 @@ class ConsoleConsumerOptions(ConnectingOptions):
         "The name --consumer.config has since Kafka 4.2.", metavar="config file"
     )
     enable_systest_events: bool = flag("Print shutdown_complete at the end.")
+    from_time: str | None = option(
+        f"Start at the first record since a moment, without a group: {FORMS}.", metavar="moment"
+    )
+    last: int | None = option(
+        "Start this many offsets before the end of each partition, without a group.",
+        Kind.INTEGER,
+        metavar="count",
+    )
+    filter: tuple[str, ...] = option(
+        "Print only records for which this holds: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX; value or header.NAME "
+        "in place of key look there. --max-messages counts what is printed.",
+        metavar="rule", repeatable=True,
+    )  # fmt: skip
+    output: str = option(
+        "How records are written: by the formatter; as a JSON object a line, which console-producer --input json reads "
+        "back; or tab-separated with a header, null as \\N.",
+        metavar="format", default="text", choices=("text", "json", "tsv"),
+    )  # fmt: skip
 
 
 _PAIRS = (
@@ -107,12 +128,14 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
     _check(options)
     show = _formatter(options, output)
     config = configuration(options)
-    printer = Printer(options, show)
+    printer = Printer(options, show, record_filter(options.filter))
     rdkafka.finish_on_sigterm()
     try:
         return printer.run(config)
     finally:
         warn(f"Processed a total of {printer.count} messages")
+        if options.filter:
+            warn(f"{printer.count} of {printer.seen} records passed the filter")
         if options.enable_systest_events:
             print("shutdown_complete")
 
@@ -145,6 +168,10 @@ def _choose_group(
     named = list(dict.fromkeys(group for group in sources if group is not None))
     if options.partition is not None and named:
         raise UsageError("Options group and partition cannot be specified together.")
+    if named and _is_positioned(options):
+        raise UsageError(
+            "--from-time and --last read without a group; consumer-groups --reset-offsets moves a group"
+        )
     if len(named) > 1:
         shown = ", ".join(f"'{group}'" for group in named)
         raise UsageError(
@@ -176,7 +203,23 @@ def _check(options: ConsoleConsumerOptions) -> None:
             "String must be one of: read_committed, read_uncommitted"
         )
     _start_offset(options)
+    _check_position(options)
     rdkafka.check_bootstrap(options.bootstrap_server)
+
+
+def _check_position(options: ConsoleConsumerOptions) -> None:
+    given = [name for name in ("from-time", "last", "from-beginning", "offset") if options.has(name)]
+    if _is_positioned(options) and len(given) > 1:
+        raise UsageError(f"Options {given[0]} and {given[1]} cannot be specified together.")
+    if options.last is not None and options.last < 1:
+        raise UsageError("--last must be at least 1")
+    start_ms(options.from_time)
+    record_filter(options.filter)
+
+
+def _is_positioned(options: ConsoleConsumerOptions) -> bool:
+    """Whether it starts at a place of its own in every partition, and so has no use for a group."""
+    return options.from_time is not None or options.last is not None
 
 
 def _start_offset(options: ConsoleConsumerOptions) -> int:
@@ -197,7 +240,7 @@ def _start_offset(options: ConsoleConsumerOptions) -> int:
 
 def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Formatter:
     if output.format == "json":
-        return formatters.json_line
+        return envelope.write
     if output.format == "tsv":
         return formatters.tsv_line
     properties = rdkafka.client_properties(
@@ -211,12 +254,16 @@ def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Fo
 
 
 class Printer:
-    """Takes records from librdkafka and prints them; `count` is how many were processed."""
+    """Takes records from librdkafka and prints them; `count` is how many were processed, of so many `seen`."""
 
-    def __init__(self, options: ConsoleConsumerOptions, show: formatters.Formatter) -> None:
+    def __init__(
+        self, options: ConsoleConsumerOptions, show: formatters.Formatter, wanted: Filter | None
+    ) -> None:
         self.options = options
         self.show = show
+        self.wanted = wanted
         self.count = 0
+        self.seen = 0
         self._failure: Any = None
 
     def run(self, config: dict[str, object]) -> int:
@@ -238,7 +285,9 @@ class Printer:
         from confluent_kafka import TopicPartition
 
         options = self.options
-        if options.partition is not None:
+        if _is_positioned(options):
+            consumer.assign(_positions(consumer, options))
+        elif options.partition is not None:
             consumer.assign([TopicPartition(options.topic, options.partition, _start_offset(options))])
         elif options.topic is not None:
             consumer.subscribe([options.topic])
@@ -276,11 +325,15 @@ class Printer:
     def _print(self, consumer: Any, messages: list[Any]) -> bool:
         """Prints a group of records; false when nobody reads any more."""
         lines: list[bytes] = []
-        printed: list[Any] = []
+        done: list[Any] = []
         failure: Exception | None = None
         for message in messages:
             if message.error() is not None:
                 self._tell(message)
+                continue
+            self.seen += 1
+            done.append(message)
+            if self.wanted is not None and not self.wanted(message):
                 continue
             try:
                 lines.append(self.show(message))
@@ -288,12 +341,12 @@ class Printer:
                 if not self.options.skip_message_on_error:
                     failure = error
                     self.count += 1
+                    done.pop()
                     break
                 warn(f"Error processing message, skipping this message: {error}")
             self.count += 1
-            printed.append(message)
         is_open = self._write(b"".join(lines))
-        self._store(consumer, printed)
+        self._store(consumer, done)
         if failure is not None:
             raise CommandError(f"java.lang.RuntimeException: {failure}") from failure
         return is_open
@@ -307,13 +360,13 @@ class Printer:
             warn_closed()
             return False
 
-    def _store(self, consumer: Any, printed: list[Any]) -> None:
-        """Only what was printed is committed: a record fetched ahead is read again by the next member."""
-        if self.options.partition is not None:
+    def _store(self, consumer: Any, done: list[Any]) -> None:
+        """Only what was dealt with is committed: a record fetched ahead is read again by the next member."""
+        if self.options.partition is not None or _is_positioned(self.options):
             return
         from confluent_kafka import KafkaException, TopicPartition
 
-        last = {(message.topic(), message.partition()): message for message in printed}
+        last = {(message.topic(), message.partition()): message for message in done}
         if not last:
             return
         offsets = [
@@ -342,6 +395,15 @@ _FATAL = frozenset(
         ErrorCode.SASL_AUTHENTICATION_FAILED,
     }
 )
+
+
+def _positions(consumer: Any, options: ConsoleConsumerOptions) -> list[Any]:
+    """The partitions to read and where each begins."""
+    if options.topic is not None and options.partition is not None:
+        partitions = [(options.topic, options.partition)]
+    else:
+        partitions = partitions_of(consumer, options.topic, _java_pattern(options.include or ""))
+    return starts(consumer, partitions, from_ms=start_ms(options.from_time), last=options.last)
 
 
 def _epoch(message: Any) -> int:

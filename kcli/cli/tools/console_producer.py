@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.cli import rdkafka
+from kcli.cli import envelope, rdkafka
 from kcli.cli.line_reader import LineParser, read_lines
 from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option, require
 from kcli.cli.output import Output, java_text, warn
@@ -117,6 +117,12 @@ class ConsoleProducerOptions(ConnectingOptions):
     command_config: str | None = option(
         "The name --producer.config has since Kafka 4.2.", metavar="config file"
     )
+    input: str = option(
+        "What a line of input is: text for the line reader, or a JSON object as console-consumer --output json writes "
+        "it: key, value, headers and timestamp are sent as they were.",
+        metavar="format", default="text", choices=("text", "json"),
+    )  # fmt: skip
+    keep_partition: bool = flag("With --input json: send each record to the partition it names.")
 
 
 _PAIRS = (
@@ -137,11 +143,24 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
         raise CommandError(
             f"The reader {options.line_reader} is a Java class; the one reader here is {LINE_READER}"
         )
+    _check_input(options)
     reader = rdkafka.client_properties(options.reader_config, (*options.property, *options.reader_property))
     parser = LineParser.configure(reader)
     assert options.topic is not None
     rdkafka.finish_on_sigterm()
-    return Sender(options.topic, configuration(options), is_sync=options.sync).send(parser)
+    sender = Sender(options.topic, configuration(options), is_sync=options.sync)
+    if options.input == "json":
+        return sender.send_envelopes(keep_partition=options.keep_partition)
+    return sender.send(parser)
+
+
+def _check_input(options: ConsoleProducerOptions) -> None:
+    if options.input == "json":
+        for name in ("property", "reader-property", "reader-config"):
+            if options.has(name):
+                raise UsageError(f"--{name} is for lines of text: it does nothing with --input json")
+    elif options.keep_partition:
+        raise UsageError("--keep-partition needs --input json: a line of text names no partition")
 
 
 def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
@@ -200,17 +219,37 @@ class Sender:
         self._stuck_bytes = 0
 
     def send(self, parser: LineParser) -> int:
-        """All of standard input; the exit code."""
+        """All of standard input, line by line; the exit code."""
+
+        def send_lines(lines: list[bytes], first: int) -> None:
+            if parser.is_plain and not self.is_sync:
+                self._send_values(lines)
+                return
+            for number, line in enumerate(lines, first):
+                self._send_one(*parser.parse(line, number))
+
+        return self._send_all(send_lines)
+
+    def send_envelopes(self, *, keep_partition: bool) -> int:
+        """All of standard input, a JSON object a line; the exit code."""
+
+        def send_lines(lines: list[bytes], first: int) -> None:
+            for number, line in enumerate(lines, first):
+                record = envelope.read(line, number)
+                if record is None:
+                    continue
+                partition = record.partition if keep_partition else None
+                self._send_one(record.key, record.value, record.headers, partition, record.timestamp_ms)
+
+        return self._send_all(send_lines)
+
+    def _send_all(self, send_lines: Callable[[list[bytes], int], None]) -> int:
         is_prompting = sys.stdin.isatty() and sys.stdout.isatty()
         number = 0
         try:
             _prompt(is_prompting)
             for lines in read_lines(getattr(sys.stdin.buffer, "raw", sys.stdin.buffer).read):
-                if parser.is_plain and not self.is_sync:
-                    self._send_values(lines)
-                else:
-                    for offset, line in enumerate(lines, number + 1):
-                        self._send_one(*parser.parse(line, offset))
+                send_lines(lines, number + 1)
                 number += len(lines)
                 self._producer.poll(0)
                 _prompt(is_prompting)
@@ -222,6 +261,8 @@ class Sender:
         return 0
 
     def _send_values(self, lines: Iterable[bytes]) -> None:
+        from confluent_kafka import KafkaException
+
         produce, topic = self._producer.produce, self.topic
         for line in lines:
             if self._stuck_bytes <= 0:
@@ -231,6 +272,8 @@ class Sender:
                 produce(topic, line, None, self._partition)
             except BufferError:
                 self._produce_when_there_is_room(line, None, self._partition, [])
+            except KafkaException as error:
+                self._refused(error.args[0], None, line)
             self.sent += 1
             if self.sent % POLL_EVERY_LINES == 0:
                 self._producer.poll(0)
@@ -257,21 +300,34 @@ class Sender:
         return [each.id for each in topic.partitions.values() if each.leader >= 0]
 
     def _send_one(
-        self, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes | None]],
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
     ) -> None:
-        partition = PARTITION_UA
-        if key is None:
+        from confluent_kafka import KafkaException
+
+        if partition is None and key is None:
             if self._stuck_bytes <= 0:
                 self._choose_partition()
             self._stuck_bytes -= len(value or b"") + 1
             partition = self._partition
+        where = PARTITION_UA if partition is None else partition
+        # librdkafka takes 0 for "now".
+        timestamp = timestamp_ms or 0
+        failed_before = self._told
         try:
-            self._producer.produce(self.topic, value, key, partition, headers=headers or None)
+            self._producer.produce(
+                self.topic, value, key, where, headers=headers or None, timestamp=timestamp
+            )
         except BufferError:
-            self._produce_when_there_is_room(value, key, partition, headers)
+            self._produce_when_there_is_room(value, key, where, headers, timestamp)
+        except KafkaException as error:
+            self._refused(error.args[0], key, value)
         self.sent += 1
         if self.is_sync:
-            failed_before = self._told
             self._producer.flush()
             if self._told > failed_before:
                 raise CommandError()
@@ -282,11 +338,14 @@ class Sender:
         key: bytes | None,
         partition: int,
         headers: list[tuple[str, bytes | None]],
+        timestamp: int = 0,
     ) -> None:
         while True:
             self._producer.poll(FULL_QUEUE_WAIT_S)
             try:
-                self._producer.produce(self.topic, value, key, partition, headers=headers or None)
+                self._producer.produce(
+                    self.topic, value, key, partition, headers=headers or None, timestamp=timestamp
+                )
                 return
             except BufferError:
                 continue
@@ -301,14 +360,16 @@ class Sender:
             raise
 
     def _delivered(self, error: Any, message: Any) -> None:
-        """Called for failures only. A refused record is told as Kafka tells it; the exit code stays 0 then."""
-        if error is None:
-            return
+        """Called for failures only."""
+        if error is not None:
+            self._refused(error, message.key(), message.value())
+
+    def _refused(self, error: Any, key: bytes | None, value: bytes | None) -> None:
+        """A refused record is told as Kafka tells it; the exit code stays 0 then."""
         if rdkafka.is_local(error):
             self.undelivered += 1
         self._told += 1
         if self._told <= MAX_FAILURES_TOLD:
-            key, value = message.key(), message.value()
             key_text = "null" if key is None else f"{len(key)} bytes"
             value_text = "null" if value is None else f"{len(value)} bytes"
             stamp = time.strftime("%Y-%m-%d %H:%M:%S")

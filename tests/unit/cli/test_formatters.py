@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kcli.cli.formatters import FormatError, deserializer, formatter, json_line, tsv_line
+from kcli.cli import envelope
+from kcli.cli.formatters import FormatError, deserializer, formatter, tsv_line
 from kcli.cli.options import CommandError, UsageError
 
 
@@ -108,7 +109,7 @@ def test_unknown_classes_are_named() -> None:
 
 
 def test_json_keeps_text_as_text_and_bytes_as_base64() -> None:
-    record = json.loads(json_line(Message(k=b"\xff", v="ü".encode(), h=[("h", None)])))
+    record = json.loads(envelope.write(Message(k=b"\xff", v="ü".encode(), h=[("h", None)])))
     assert record == {
         "topic": "t", "partition": 0, "offset": 7, "timestamp": 1795250262666, "timestampType": "CreateTime",
         "headers": [["h", None]], "key": {"base64": "/w=="}, "value": "ü",
@@ -116,7 +117,8 @@ def test_json_keeps_text_as_text_and_bytes_as_base64() -> None:
 
 
 def test_tsv_stays_on_one_line() -> None:
-    assert tsv_line(Message(k=None, v=b"a\tb\nc\\")) == b"t\t0\t7\t1795250262666\t\ta\\tb\\nc\\\\\n"
+    assert tsv_line(Message(k=None, v=b"a\tb\nc\\")) == b"t\t0\t7\t1795250262666\t\\N\ta\\tb\\nc\\\\\n"
+    assert tsv_line(Message(k=b"", v=b"\\N")) == b"t\t0\t7\t1795250262666\t\t\\\\N\n", "null and empty differ"
 
 
 def test_offsets_of_groups_as_json() -> None:

@@ -1,0 +1,44 @@
+"""A moment on the command line: a date, milliseconds since the epoch, or how long ago."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART = r"\d+(?:\.\d+)?\s*(?:ms|s|m|h|d|w)"
+_AGO = re.compile(rf"((?:{_PART}\s*)+?)(?:\s*ago)?", re.ASCII)
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+FORMS = (
+    "a date (2026-05-01, 2026-05-01T12:00:00Z; UTC where no zone is named), milliseconds since the epoch, or how long "
+    "ago (10m, 2h30m ago, 1d, PT10M)"
+)
+
+
+def epoch_ms(text: str, now_ms: int) -> int:
+    """The moment in milliseconds since the epoch, never before it. Raises ValueError saying what can be written."""
+    text = text.strip()
+    if text.isascii() and text.isdecimal():
+        moment = int(text)
+        if moment >= 2**63:
+            raise ValueError(f"'{text}' is beyond the time that a record can have")
+        return moment
+    if text == "now":
+        return now_ms
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        parts = _AMOUNT.findall(ago[1])
+        return max(0, now_ms - round(sum(float(amount) * _UNITS_MS[unit] for amount, unit in parts)))
+    if text.startswith(("P", "-P", "+P")):
+        from kcli.cli.tools.consumer_groups_time import milliseconds_of
+
+        return max(0, now_ms - milliseconds_of(text))
+    try:
+        moment_at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is no moment: write {FORMS}") from None
+    if moment_at.tzinfo is None:
+        moment_at = moment_at.replace(tzinfo=UTC)
+    return max(0, (moment_at - _EPOCH) // timedelta(milliseconds=1))
