@@ -19,6 +19,7 @@ from kcli.errors import (
     error_for,
 )
 from kcli.protocol.api import ApiKey
+from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -27,6 +28,13 @@ from kcli.spark.connection import Connection
 LATEST = -1
 EARLIEST = -2
 """Timestamps that ListOffsets understands as the ends of the log."""
+
+GROUP = 0
+TRANSACTION = 1
+"""Kinds of coordinators, as FindCoordinator numbers them."""
+
+NO_TRANSACTION_TIMEOUT = 0x7FFF_FFFF
+"""What an idempotent producer without transactions sends."""
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -84,6 +92,7 @@ class Cluster:
         self._connections: dict[int, Connection] = {}
         self._any: Connection | None = None
         self._leaders: dict[TopicPartition, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
 
     def __enter__(self) -> Cluster:
         return self
@@ -116,7 +125,7 @@ class Cluster:
             found.clear()
             found.extend(self._refresh(wanted, create))
 
-        self._retried(attempt, "metadata")
+        self.retried(attempt, "metadata")
         return sorted(found)
 
     def list_offsets(
@@ -131,7 +140,7 @@ class Cluster:
             for node, parts in self.by_leader(missing).items():
                 self._list_on(node, {part: timestamps[part] for part in parts}, level, found)
 
-        self._retried(attempt, "offsets", {part.topic for part in timestamps})
+        self.retried(attempt, "offsets", {part.topic for part in timestamps})
         return found
 
     def _list_on(
@@ -165,19 +174,36 @@ class Cluster:
         if errors:
             raise errors[0]
 
-    def init_producer_id(self) -> tuple[int, int]:
-        """A new idempotent producer: its id and epoch."""
+    def init_producer_id(
+        self, transactional_id: str | None = None, timeout_ms: int = NO_TRANSACTION_TIMEOUT
+    ) -> tuple[int, int]:
+        """An idempotent producer: its id and epoch. With a transactional id, the next epoch of the one it has."""
         result: list[tuple[int, int]] = []
+        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
 
         def attempt() -> None:
-            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFF_FFFF)
-            answer = self._on_any(request, ApiKey.INIT_PRODUCER_ID)
+            if transactional_id is None:
+                answer = self._on_any(request, ApiKey.INIT_PRODUCER_ID)
+            else:
+                node = self.coordinator(TRANSACTION, transactional_id)
+                answer = self.connection(node).request(request, ApiKey.INIT_PRODUCER_ID)
             if answer.error_code:
-                raise error_for(answer.error_code)
+                name = transactional_id or "an idempotent producer"
+                raise error_for(answer.error_code, f"a producer id for {name}: {answer.error_code.name}")
             result.append((answer.producer_id, answer.producer_epoch))
 
-        self._retried(attempt, "a producer id")
+        self.retried(attempt, "a producer id")
         return result[-1]
+
+    def coordinator(self, kind: int, name: str) -> int:
+        """The node that coordinates a group or a transactional id, asking for it where it is not known."""
+        if self._coordinators.get((kind, name)) not in self._nodes:
+            answer = self._on_any(FindCoordinatorRequest(key=name, key_type=kind), ApiKey.FIND_COORDINATOR)
+            if answer.error_code:
+                raise error_for(answer.error_code, f"the coordinator of {name}: {answer.error_code.name}")
+            self._nodes[answer.node_id] = (answer.host, answer.port)
+            self._coordinators[kind, name] = answer.node_id
+        return self._coordinators[kind, name]
 
     def leader(self, part: TopicPartition) -> int:
         """The node that leads a partition, asking for metadata where it is not known."""
@@ -261,15 +287,22 @@ class Cluster:
             time.sleep(backoff)
             backoff = min(2 * backoff, LAST_BACKOFF_SECONDS)
 
-    def _retried(self, attempt: Callable[[], None], what: str, topics: Iterable[str] = ()) -> None:
-        """Try until it works, an error is final, or `api_timeout_ms` is over."""
-        retry = Retry(self.settings.api_timeout_ms, what)
+    def retried(
+        self,
+        attempt: Callable[[], None],
+        what: str,
+        topics: Iterable[str] = (),
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Try until it works, an error is final, or `timeout_ms` (that of the api, where none is given) is over."""
+        retry = Retry(self.settings.api_timeout_ms if timeout_ms is None else timeout_ms, what)
         names = set(topics)
         while True:
             try:
                 return attempt()
             except (OSError, KafkaError) as error:
                 retry.after(error)
+                self._coordinators.clear()
                 for part in [each for each in self._leaders if each.topic in names]:
                     self.forget(part)
                 if isinstance(error, OSError):

@@ -23,10 +23,16 @@ _SIZE = struct.Struct(">i")
 _VERSIONS = {
     ApiKey.API_VERSIONS: (0, 0),  # every broker answers it, and we need no more than the ranges
     ApiKey.FETCH: (4, 12),  # 4: batches of magic 2; from 13 on topics go by id
-    ApiKey.PRODUCE: (3, 12),
+    ApiKey.PRODUCE: (3, 11),  # from 12 on the first generation of transactions ends
     ApiKey.METADATA: (4, API[ApiKey.METADATA].max_version),
     ApiKey.LIST_OFFSETS: (2, API[ApiKey.LIST_OFFSETS].max_version),
     ApiKey.INIT_PRODUCER_ID: (0, API[ApiKey.INIT_PRODUCER_ID].max_version),
+    ApiKey.FIND_COORDINATOR: (1, 3),  # from 4 on for many keys at once
+    ApiKey.OFFSET_FETCH: (7, 7),  # 7: require_stable; from 8 on for many groups at once
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),  # from 4 on for brokers among themselves
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 3),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 3),
+    ApiKey.END_TXN: (0, 3),
 }
 
 _TLS_ALERT = 0x15

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from crc32c import crc32c
 
 from kcli.protocol.batch import HEADER_SIZE, LENGTH_OVERHEAD
-from kcli.protocol.batch_headers import CRC_BEGIN, HEADER
+from kcli.protocol.batch_headers import CRC_BEGIN, HEADER, TRANSACTIONAL
 from kcli.protocol.compression import Codec, compress
 from kcli.protocol.record_starts import Ints
 
@@ -27,25 +27,31 @@ batch may end a record too late; large, because each batch costs the broker and 
 BATCH_RECORDS = 1 << 20
 """A bound on the offset deltas of a batch of empty records."""
 
-_ATTRIBUTES_AND_TIMESTAMP_DELTA = 2
-"""One byte each: attributes are unused, and all records of a batch carry its time."""
+_ATTRIBUTES_SIZE = 1
+"""A record's attributes are unused."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsArea:
-    """The encoded records of one batch-to-be of partition group `group`."""
+    """The encoded records of one batch-to-be of partition group `group`; no times: that of sealing is theirs."""
 
     group: int
     count: int
     records: memoryview
+    times: tuple[int, int] | None = None
+    """The first record's timestamp, which the others are relative to, and the latest."""
 
 
 def encode_records(
-    groups: Ints, keys: pa.Array, values: pa.Array, headers: pa.ListArray | None
+    groups: Ints,
+    keys: pa.Array,
+    values: pa.Array,
+    headers: pa.ListArray | None,
+    timestamps: Ints | None = None,
 ) -> Iterator[RecordsArea]:
     """Rows, sorted by `groups`, as records areas of at most about BATCH_BYTES; one area holds one group only.
 
-    `keys` and `values` are large_binary; `headers` a list of structs (key: string, value: binary).
+    `keys` and `values` are large_binary; `headers` a list of structs (key: string, value: binary); `timestamps` in ms.
     """
     key_lengths, value_lengths = _lengths(keys), _lengths(values)
     tails = _header_tails(headers, len(groups))
@@ -54,11 +60,12 @@ def encode_records(
     firsts = _batch_firsts(groups, sizes)
     counts = np.diff(firsts, append=len(groups))
     deltas = np.arange(len(groups)) - np.repeat(firsts, counts)
-    bodies = sizes + _ATTRIBUTES_AND_TIMESTAMP_DELTA
+    zero = np.zeros(len(groups), np.int64)
+    delays = zero if timestamps is None else zigzag(timestamps - np.repeat(timestamps[firsts], counts))
+    bodies = sizes + _ATTRIBUTES_SIZE + varint_sizes(delays)
     for field in (deltas, key_lengths, value_lengths):
         bodies += varint_sizes(zigzag(field))
-    zero = np.zeros(len(groups), np.int64)
-    before_key = varint_columns(zigzag(bodies), zero, zero, zigzag(deltas), zigzag(key_lengths))
+    before_key = varint_columns(zigzag(bodies), zero, delays, zigzag(deltas), zigzag(key_lengths))
     before_value = varint_columns(zigzag(value_lengths))
     joined = pc.binary_join_element_wise(
         before_key,
@@ -73,21 +80,33 @@ def encode_records(
     offsets = _offsets(joined)
     area = memoryview(joined.buffers()[2])
     for first, count in zip(firsts.tolist(), counts.tolist(), strict=True):
-        yield RecordsArea(int(groups[first]), count, area[int(offsets[first]) : int(offsets[first + count])])
+        records = area[int(offsets[first]) : int(offsets[first + count])]
+        times = None
+        if timestamps is not None:
+            times = int(timestamps[first]), int(timestamps[first : first + count].max())
+        yield RecordsArea(int(groups[first]), count, records, times)
 
 
 def seal(
-    area: RecordsArea, codec: Codec, now_ms: int, producer_id: int, producer_epoch: int, base_sequence: int
+    area: RecordsArea,
+    codec: Codec,
+    now_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    *,
+    level: int | None = None,
+    is_transactional: bool = False,
 ) -> bytes:
     """A whole batch of magic 2 as a producer sends it: base offset 0, the leader's to set."""
-    body = compress(codec, area.records) if codec else area.records
+    body = compress(codec, area.records, level) if codec else area.records
     header = np.zeros(1, HEADER)
     header["length"] = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
     header["leader_epoch"] = -1
     header["magic"] = 2
-    header["attributes"] = codec
+    header["attributes"] = codec | (TRANSACTIONAL if is_transactional else 0)
     header["last_offset_delta"] = area.count - 1
-    header["base_timestamp"] = header["max_timestamp"] = now_ms
+    header["base_timestamp"], header["max_timestamp"] = area.times or (now_ms, now_ms)
     header["producer_id"] = producer_id
     header["producer_epoch"] = producer_epoch
     header["base_sequence"] = base_sequence

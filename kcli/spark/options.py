@@ -55,7 +55,22 @@ SOURCE_OPTIONS = (
     "kafka.isolation.level",
     "kafka.max.partition.fetch.bytes",
 )
-SINK_OPTIONS = (*CLIENT_OPTIONS, "topic", "kafka.acks", "kafka.compression.type")
+SINK_OPTIONS = (
+    *CLIENT_OPTIONS,
+    "topic",
+    "kafka.acks",
+    "kafka.compression.type",
+    "kafka.compression.gzip.level",
+    "kafka.compression.lz4.level",
+    "kafka.compression.zstd.level",
+    "kafka.transactional.id",
+    "kafka.transaction.timeout.ms",
+    "kcli.transactional",
+    "kcli.batch.id",
+)
+
+TRANSACTION_TIMEOUT_MS = 900_000
+"""The most that a broker allows by default (transaction.max.timeout.ms): a micro-batch has to end within it."""
 
 SINK_COLUMNS = {
     "key": ("binary", "string"),
@@ -63,6 +78,7 @@ SINK_COLUMNS = {
     "headers": ("array<struct<key:string,value:binary>>",),
     "topic": ("string",),
     "partition": ("int",),
+    "timestamp": ("timestamp",),
 }
 """What a row may have, and as which types; value is required, and topic unless the option names one."""
 
@@ -117,6 +133,13 @@ class SinkOptions:
     client: ClientSettings
     topic: str | None = None
     codec: Codec = Codec.NONE
+    level: int | None = None
+    transactional: bool | None = None
+    """None: streams are, batches only where a transactional id is given."""
+    transactional_id: str | None = None
+    """What the transactional ids of the tasks begin with."""
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    batch_id: int | None = None
 
 
 def source_options(raw: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -151,11 +174,21 @@ def sink_options(raw: Mapping[str, str]) -> SinkOptions:
     options = _known(raw, SINK_OPTIONS)
     acks = options.get("kafka.acks", "all")
     if acks not in ("all", "-1"):
-        raise ValueError(f"kafka.acks is {acks}: this sink is at-least-once and always waits for all")
+        raise ValueError(f"kafka.acks is {acks}: this sink always waits for all")
+    codec = codec_named(options.get("kafka.compression.type", "none"))
+    level = options.get(f"kafka.compression.{codec.label}.level")
+    batch = options.get("kcli.batch.id")
     return SinkOptions(
         client=_client(options),
         topic=options.get("topic"),
-        codec=codec_named(options.get("kafka.compression.type", "none")),
+        codec=codec,
+        level=None if level is None else _integer(level, f"kafka.compression.{codec.label}.level"),
+        transactional=_boolean(options, "kcli.transactional", True)
+        if "kcli.transactional" in options
+        else None,
+        transactional_id=options.get("kafka.transactional.id"),
+        transaction_timeout_ms=_positive(options, "kafka.transaction.timeout.ms") or TRANSACTION_TIMEOUT_MS,
+        batch_id=None if batch is None else _integer(batch, "kcli.batch.id"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,6 +14,9 @@ from kcli.protocol.record_starts import Ints
 from kcli.spark.cluster import Cluster, TopicPartition
 from kcli.spark.encoder import RecordsArea, encode_records
 from kcli.spark.partitioner import partitions_for_keys
+
+MICROSECONDS = 1000
+"""In a millisecond: Spark's timestamps against Kafka's."""
 
 
 class Router:
@@ -42,6 +46,7 @@ class Router:
             keys.take(rows),
             _binary(columns["value"]).take(rows),
             None if headers is None or headers.null_count == len(headers) else headers.take(rows),
+            _timestamps(columns["timestamp"].take(rows)) if "timestamp" in columns else None,
         )
         for area in encoded:
             topic, partition = divmod(area.group, int(counts.max()))
@@ -89,6 +94,14 @@ class Router:
                 )
             partitions = np.where(chosen, given, partitions)
         return partitions
+
+
+def _timestamps(column: pa.Array) -> Ints:
+    """Spark's microseconds as milliseconds; a row without a time has that of its writing."""
+    found = np.asarray(pc.fill_null(column.cast(pa.int64()), time.time_ns() // 1000)) // MICROSECONDS
+    if found.min(initial=0) < 0:
+        raise ValueError(f"timestamp {found.min()} ms: a record's timestamp cannot be before 1970")
+    return found
 
 
 def _binary(column: pa.Array) -> pa.Array:

@@ -1,78 +1,254 @@
-"""The sink `kcli`: rows with key, value, headers, topic and partition columns, produced by the executors.
+"""The sink `kcli`: rows with key, value, headers, topic, partition and timestamp columns, produced by the executors.
 
-At-least-once. A task has an idempotent producer of its own (KIP-98), so nothing it retries is written twice; but a
-task or a micro-batch that Spark runs again writes its rows again, as with Spark's own Kafka sink.
+Exactly once, for streams by default. Spark runs tasks again, and after a crash whole micro-batches, so each task writes
+in a transaction that also notes the batch id, and the driver commits the transactions of a batch when all its tasks
+are done:
+
+* A task begins by fencing every earlier attempt at its place (the transactional id is the query and the task's
+  number). Then it looks for its note: if this batch is there, it was written, and the task has nothing to do.
+* Tasks never commit. So nothing of a failed batch is visible, and the next attempt may be cut into other tasks.
+* The driver commits the first task's transaction before all others: with it the batch is decided. It carries how many
+  tasks there are. If the driver dies before it has committed the rest (milliseconds), the batch comes again, the tasks
+  that were committed are skipped and the others write; that is only right if they are cut as before, so another number
+  of tasks is refused then.
+* The driver's commit holds the epochs of the attempts that wrote. An old driver that is still alive can commit nothing
+  that a newer attempt has begun to replace, and as the first transaction goes first, it stops there.
+
+Without transactions a task has an idempotent producer, so nothing it retries is written twice; but a task or a
+micro-batch that Spark runs again writes its rows again, as with Spark's own Kafka sink.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from kcli.errors import ErrorCode, KafkaError, error_for
-from kcli.protocol.api import ApiKey
-from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kcli.spark.cluster import Cluster, Retry, TopicPartition
-from kcli.spark.connection import Pending
+from kcli.errors import KcliError
+from kcli.spark import transaction
+from kcli.spark.cluster import Cluster
 from kcli.spark.options import SINK_COLUMNS, SinkOptions
+from kcli.spark.transaction import Note, Transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-REQUEST_BYTES = 8 << 20
-"""Batches for one leader that travel together; far below socket.request.max.bytes (100 MiB)."""
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+"""Local properties of a stream's tasks; the query's id lives in its checkpoint."""
 
-ACKS_ALL = -1
-MAX_SEQUENCE = 0x7FFF_FFFF
+PREFIX = "kcli-"
+"""Of transactional ids that the user did not name, so that one ACL covers them."""
+
+
+class BatchChangedError(KcliError):
+    """A batch that is partly committed came again in other tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a batch is part of. `name` begins its transactional ids; no batch id: it is never written again."""
+
+    name: str
+    query: str
+    batch: int | None
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """A task's report: rows written."""
+    """A task's report. No transaction: there is nothing to commit."""
 
     rows: int
+    task: int = 0
+    transaction: Transaction | None = None
+    note: Note | None = None
+    began: float = 0.0
+    earlier_tasks: int | None = None
+    """This batch was written before, by so many tasks."""
 
 
 class _Writer:
-    """What batch and stream share: check the schema on the driver, produce in the executors."""
+    """What batch and stream share: check the schema on the driver, produce in the executors, commit on the driver."""
+
+    is_transactional: bool
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_schema(schema, options)
         self.options = options
 
+    def work(self, context: TaskContext) -> Work:
+        raise NotImplementedError
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        with Cluster(self.options.client) as cluster:
+            if not self.is_transactional:
+                return Written(self._produce(cluster, iterator, None))
+            context = TaskContext.get()
+            assert context is not None, "write runs in a task"
+            return self._write_once(cluster, iterator, self.work(context), context.partitionId())
+
+    def _write_once(
+        self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], work: Work, task: int
+    ) -> Written:
+        began = time.time()
+        if self.options.topic is not None:
+            cluster.partitions([self.options.topic], create=True)  # notes are kept under it, rows or none
+        mine = transaction.begin(
+            cluster, f"{work.name}-{task}", self.options.transaction_timeout_ms
+        )  # before the notes are read: from here on no earlier attempt can add one
+        own, first = self._notes(cluster, work, task)
+        if is_written(work.batch, own, first):
+            for _ in iterator:
+                pass  # Spark's side waits until its rows are taken
+            return Written(0, task, earlier_tasks=None if first is None else first.tasks)
+        note = None if work.batch is None else Note(work.query, work.batch)
+        try:
+            rows = self._produce(cluster, iterator, mine)
+            if note is not None and task != 0:  # the first task's is the driver's to store
+                transaction.store(cluster, mine, note, self._notes_topic())
+        except BaseException:
+            transaction.abandon(cluster, [mine])
+            raise
+        is_empty = note is None and rows == 0
+        return Written(rows, task, None if is_empty else mine, note, began)
+
+    def _notes(self, cluster: Cluster, work: Work, task: int) -> tuple[Note | None, Note | None]:
+        """This task's note and the first task's.
+
+        The first task's is read as it stands: it may be in a transaction of this very batch, which ends last.
+        """
+        if work.batch is None:
+            return None, None
+        own = transaction.stored(cluster, f"{work.name}-{task}", work.query, settled=True)
+        if task == 0:
+            return own, own
+        return own, transaction.stored(cluster, f"{work.name}-0", work.query, settled=False)
+
+    def _produce(self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], mine: Transaction | None) -> int:
+        from kcli.spark.producer import Producer
         from kcli.spark.rows import Router
 
         rows = 0
+        producer = Producer(cluster, self.options, mine)
+        router = Router(cluster, self.options.topic)
+        for batch in iterator:
+            for part, area in router.areas(batch):
+                producer.add(part, area)
+            rows += batch.num_rows
+        producer.flush()
+        return rows
+
+    def _commit(self, messages: Sequence[Written | None]) -> None:
+        """Commit what the tasks wrote: the first task's transaction, and only then the others."""
+        written = [each for each in messages if each is not None]
+        open_ = {each.task: each for each in written if each.transaction is not None}
+        if not open_:
+            return
         with Cluster(self.options.client) as cluster:
-            producer = Producer(cluster, self.options)
-            router = Router(cluster, self.options.topic)
-            for batch in iterator:
-                for part, area in router.areas(batch):
-                    producer.add(part, area)
-                rows += batch.num_rows
-            producer.flush()
-        return Written(rows)
+            self._check(cluster, written)
+            leading = open_.pop(0, None)
+            if leading is not None:
+                assert leading.transaction is not None
+                if leading.note is not None:
+                    note = replace(leading.note, tasks=len(written))
+                    transaction.store(cluster, leading.transaction, note, self._notes_topic())
+                transaction.end(cluster, [leading.transaction], committed=True)
+            rest = [each.transaction for each in open_.values() if each.transaction is not None]
+            transaction.end(cluster, rest, committed=True)
+
+    def _check(self, cluster: Cluster, written: list[Written]) -> None:
+        """Refuse what could not be committed whole, while nothing is."""
+        first = next((each for each in written if each.task == 0), None)
+        problem = None
+        if first is not None and first.earlier_tasks not in (None, len(written)):
+            problem = BatchChangedError(
+                f"this batch was committed in part by an earlier run with {first.earlier_tasks} tasks and has "
+                f"{len(written)} now, so what is missing cannot be told. Run it with as many tasks as then (the same "
+                "source options and number of cores), or once with kcli.transactional=false, which writes all of it "
+                "again"
+            )
+        oldest = time.time() - min(each.began for each in written if each.transaction is not None)
+        if oldest * 1000 > self.options.transaction_timeout_ms:
+            problem = BatchChangedError(
+                f"the batch took {oldest:.0f} s, and its transactions end after kafka.transaction.timeout.ms = "
+                f"{self.options.transaction_timeout_ms}: make batches smaller (maxOffsetsPerTrigger) or raise it, up "
+                "to the broker's transaction.max.timeout.ms"
+            )
+        if problem is not None:
+            transaction.abandon(cluster, _transactions(written))
+            raise problem
+
+    def _abort(self, messages: Sequence[Written | None]) -> None:
+        """Some task failed: what the others wrote goes with it."""
+        if left := _transactions(messages):
+            with Cluster(self.options.client) as cluster:
+                transaction.abandon(cluster, left)
+
+    def _notes_topic(self) -> str:
+        return self.options.topic or transaction.OFFSETS_TOPIC
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    pass
+    """A batch: in transactions where it is asked for, since a job may take longer than a transaction can."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        named = options.transactional_id is not None or options.batch_id is not None
+        self.is_transactional = named if options.transactional is None else options.transactional
+        if options.batch_id is not None and options.transactional_id is None:
+            raise ValueError("kcli.batch.id needs kafka.transactional.id, which says whose batch it is")
+        name = options.transactional_id or f"{PREFIX}{uuid.uuid4()}"
+        self._work = Work(name, name, options.batch_id)
+
+    def work(self, context: TaskContext) -> Work:
+        return self._work
+
+    def commit(self, messages: Sequence[Written | None]) -> None:
+        self._commit(messages)
+
+    def abort(self, messages: Sequence[Written | None]) -> None:
+        self._abort(messages)
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """Nothing to do at commit: rows are in their topics when a task ends (at-least-once)."""
+    """A stream: exactly once unless it is turned off."""
 
-    def commit(self, messages: list[Any], batchId: int) -> None:
-        pass
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self.is_transactional = options.transactional is not False
+        if options.batch_id is not None:
+            raise ValueError("kcli.batch.id is for batches (in foreachBatch): a stream's batches have ids")
 
-    def abort(self, messages: list[Any], batchId: int) -> None:
-        pass
+    def work(self, context: TaskContext) -> Work:
+        query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+        assert query is not None and batch is not None, "a stream's tasks know query and batch"
+        return Work(self.options.transactional_id or f"{PREFIX}{query}", query, int(batch))
+
+    def commit(self, messages: Sequence[Written | None], batchId: int) -> None:
+        self._commit(messages)
+
+    def abort(self, messages: Sequence[Written | None], batchId: int) -> None:
+        self._abort(messages)
+
+
+def is_written(batch: int | None, own: Note | None, first: Note | None) -> bool:
+    """Whether a task's part of `batch` is committed, by its own note and the first task's.
+
+    The first task's of a later batch says so too: Spark begins a batch when the one before is committed whole.
+    """
+    if batch is None:
+        return False
+    return (own is not None and own.batch >= batch) or (first is not None and first.batch > batch)
+
+
+def _transactions(messages: Sequence[Written | None]) -> list[Transaction]:
+    return [each.transaction for each in messages if each is not None and each.transaction is not None]
 
 
 def check_schema(schema: StructType, options: SinkOptions) -> None:
@@ -87,89 +263,3 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
         raise ValueError("Required attribute 'value' not found: name the column to write value")
     if "topic" not in types and options.topic is None:
         raise ValueError("topic option required when no 'topic' attribute is present")
-
-
-class Producer:
-    """An idempotent producer with one request in flight per leader, so that batches keep their order."""
-
-    def __init__(self, cluster: Cluster, options: SinkOptions) -> None:
-        self._cluster, self._options = cluster, options
-        self._producer_id, self._epoch = cluster.init_producer_id()
-        self._sequences: dict[TopicPartition, int] = {}
-        self._waiting: dict[TopicPartition, deque[bytes]] = {}
-        self._waiting_bytes = 0
-
-    def add(self, part: TopicPartition, area: Any) -> None:
-        """Take one batch; it is sent when enough has gathered."""
-        from kcli.spark.encoder import seal
-
-        sequence = self._sequences.get(part, 0)
-        self._sequences[part] = (sequence + area.count) & MAX_SEQUENCE
-        now_ms = time.time_ns() // 1_000_000
-        batch = seal(area, self._options.codec, now_ms, self._producer_id, self._epoch, sequence)
-        self._waiting.setdefault(part, deque()).append(batch)
-        self._waiting_bytes += len(batch)
-        if self._waiting_bytes >= REQUEST_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Send all that waits and see it acknowledged. A request holds one batch per partition (KIP-98)."""
-        while self._waiting:
-            self._produce({part: batches.popleft() for part, batches in self._waiting.items()})
-            self._waiting = {part: batches for part, batches in self._waiting.items() if batches}
-        self._waiting_bytes = 0
-
-    def _produce(self, batches: dict[TopicPartition, bytes]) -> None:
-        retry = Retry(self._cluster.settings.api_timeout_ms, "producing")
-        while batches:
-            failed: OSError | KafkaError | None = None
-            sent: list[tuple[int, Pending]] = []
-            try:
-                for node, parts in self._cluster.by_leader(batches).items():
-                    request = self._request({part: batches[part] for part in parts})
-                    sent.append((node, self._cluster.connection(node).send(request, ApiKey.PRODUCE)))
-            except (OSError, KafkaError) as error:
-                failed = error
-            for node, pending in sent:
-                try:
-                    answer = self._cluster.connection(node).receive(pending)
-                    failed = self._settle(answer, batches) or failed
-                except OSError as error:
-                    failed = error
-            if failed is not None:
-                retry.after(failed)
-                if isinstance(failed, OSError):
-                    self._cluster.close()
-                for part in batches:
-                    self._cluster.forget(part)
-
-    def _settle(self, answer: Any, batches: dict[TopicPartition, bytes]) -> KafkaError | None:
-        """Drop what is written from `batches`; an error of one that may be tried again."""
-        failed = None
-        for topic in answer.responses:
-            for each in topic.partition_responses:
-                part = TopicPartition(topic.name, each.index)
-                if each.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                    del batches[part]
-                    continue
-                what = f": {each.error_message}" if each.error_message else ""
-                error = error_for(each.error_code, f"producing to {part}: {each.error_code.name}{what}")
-                if not error.retriable:
-                    raise error
-                failed = error
-        return failed
-
-    def _request(self, batches: dict[TopicPartition, bytes]) -> ProduceRequest:
-        by_topic: dict[str, list[PartitionProduceData]] = {}
-        for part, batch in batches.items():
-            by_topic.setdefault(part.topic, []).append(
-                PartitionProduceData(index=part.partition, records=batch)
-            )
-        return ProduceRequest(
-            transactional_id=None,
-            acks=ACKS_ALL,
-            timeout_ms=self._options.client.request_timeout_ms,
-            topic_data=tuple(
-                TopicProduceData(name=name, partition_data=tuple(parts)) for name, parts in by_topic.items()
-            ),
-        )

@@ -28,11 +28,11 @@ from kcli.protocol.messages.produce import (  # noqa: E402
     TopicProduceResponse,
 )
 from kcli.spark import cluster as cluster_module  # noqa: E402
-from kcli.spark import sink as sink_module  # noqa: E402
+from kcli.spark import producer as producer_module  # noqa: E402
 from kcli.spark.cluster import Cluster, TopicPartition  # noqa: E402
 from kcli.spark.encoder import RecordsArea, encode_records  # noqa: E402
 from kcli.spark.options import sink_options  # noqa: E402
-from kcli.spark.sink import Producer  # noqa: E402
+from kcli.spark.producer import Producer  # noqa: E402
 from kcli.testing.scripted_server import ScriptedServer  # noqa: E402
 
 
@@ -145,7 +145,7 @@ def test_a_final_refusal_names_the_partition_and_why(log: Log) -> None:
 
 
 def test_a_full_request_is_sent_without_flush(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sink_module, "REQUEST_BYTES", 100)
+    monkeypatch.setattr(producer_module, "REQUEST_BYTES", 100)
     options = sink_options({"kafka.bootstrap.servers": log.server.address, "topic": "t"})
     with Cluster(options.client) as cluster:
         producer = Producer(cluster, options)

@@ -1,0 +1,135 @@
+"""The sink's producer: sealed batches to their leaders, each exactly once as long as the producer lives (KIP-98)."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.protocol.api import ApiKey
+from kcli.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kcli.spark.cluster import Cluster, Retry, TopicPartition
+from kcli.spark.connection import Pending
+from kcli.spark.encoder import RecordsArea, seal
+from kcli.spark.options import SinkOptions
+from kcli.spark.transaction import NOT_OURS, Transaction, add_partitions
+
+REQUEST_BYTES = 8 << 20
+"""Batches for one leader that travel together; far below socket.request.max.bytes (100 MiB)."""
+
+ACKS_ALL = -1
+MAX_SEQUENCE = 0x7FFF_FFFF
+
+
+class Producer:
+    """An idempotent producer with one request in flight per leader, so that batches keep their order.
+
+    With a transaction its batches are part of that, to be ended by somebody else.
+    """
+
+    def __init__(
+        self, cluster: Cluster, options: SinkOptions, transaction: Transaction | None = None
+    ) -> None:
+        self._cluster, self._options, self._transaction = cluster, options, transaction
+        if transaction is None:
+            self._producer_id, self._epoch = cluster.init_producer_id()
+        else:
+            self._producer_id, self._epoch = transaction.producer_id, transaction.producer_epoch
+        self._sequences: dict[TopicPartition, int] = {}
+        self._added: set[TopicPartition] = set()
+        self._waiting: dict[TopicPartition, deque[bytes]] = {}
+        self._waiting_bytes = 0
+
+    def add(self, part: TopicPartition, area: RecordsArea) -> None:
+        """Take one batch; it is sent when enough has gathered."""
+        sequence = self._sequences.get(part, 0)
+        self._sequences[part] = (sequence + area.count) & MAX_SEQUENCE
+        batch = seal(
+            area,
+            self._options.codec,
+            time.time_ns() // 1_000_000,
+            self._producer_id,
+            self._epoch,
+            sequence,
+            level=self._options.level,
+            is_transactional=self._transaction is not None,
+        )
+        self._waiting.setdefault(part, deque()).append(batch)
+        self._waiting_bytes += len(batch)
+        if self._waiting_bytes >= REQUEST_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send all that waits and see it acknowledged. A request holds one batch per partition (KIP-98)."""
+        if self._transaction is not None and (new := self._waiting.keys() - self._added):
+            add_partitions(self._cluster, self._transaction, new)
+            self._added |= new
+        while self._waiting:
+            self._produce({part: batches.popleft() for part, batches in self._waiting.items()})
+            self._waiting = {part: batches for part, batches in self._waiting.items() if batches}
+        self._waiting_bytes = 0
+
+    def _produce(self, batches: dict[TopicPartition, bytes]) -> None:
+        retry = Retry(self._cluster.settings.api_timeout_ms, "producing")
+        while batches:
+            failed: OSError | KafkaError | None = None
+            sent: list[tuple[int, Pending]] = []
+            try:
+                for node, parts in self._cluster.by_leader(batches).items():
+                    request = self._request({part: batches[part] for part in parts})
+                    sent.append((node, self._cluster.connection(node).send(request, ApiKey.PRODUCE)))
+            except (OSError, KafkaError) as error:
+                failed = error
+            for node, pending in sent:
+                try:
+                    answer = self._cluster.connection(node).receive(pending)
+                    failed = self._settle(answer, batches) or failed
+                except OSError as error:
+                    failed = error
+            if failed is not None:
+                retry.after(failed)
+                if isinstance(failed, OSError):
+                    self._cluster.close()
+                for part in batches:
+                    self._cluster.forget(part)
+
+    def _settle(self, answer: ProduceResponse, batches: dict[TopicPartition, bytes]) -> KafkaError | None:
+        """Drop what is written from `batches`; an error of one that may be tried again."""
+        failed = None
+        for topic in answer.responses:
+            for each in topic.partition_responses:
+                part = TopicPartition(topic.name, each.index)
+                if each.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                    del batches[part]
+                    continue
+                error = self._error(part, each.error_code, each.error_message)
+                if not error.retriable:
+                    raise error
+                failed = error
+        return failed
+
+    def _error(self, part: TopicPartition, code: ErrorCode, message: str | None) -> KafkaError:
+        if self._transaction is not None and code in NOT_OURS:
+            return self._transaction.refused(code, f"producing to {part}")
+        what = f": {message}" if message else ""
+        return error_for(code, f"producing to {part}: {code.name}{what}")
+
+    def _request(self, batches: dict[TopicPartition, bytes]) -> ProduceRequest:
+        by_topic: dict[str, list[PartitionProduceData]] = {}
+        for part, batch in batches.items():
+            by_topic.setdefault(part.topic, []).append(
+                PartitionProduceData(index=part.partition, records=batch)
+            )
+        return ProduceRequest(
+            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
+            acks=ACKS_ALL,
+            timeout_ms=self._options.client.request_timeout_ms,
+            topic_data=tuple(
+                TopicProduceData(name=name, partition_data=tuple(parts)) for name, parts in by_topic.items()
+            ),
+        )
