@@ -16,6 +16,7 @@ from kcli.config.definition import ConfigError, ConfigValue
 from kcli.config.listeners import (
     Listener,
     parse_addresses,
+    parse_bind_address,
     parse_listeners,
     parse_protocol_map,
     parse_voters,
@@ -232,6 +233,13 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     def inter_broker_listener_name(self) -> str:
         name = self.text("inter.broker.listener.name")
         return name.upper() or self.text("security.inter.broker.protocol")
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Where metrics are served (kcli.metrics.listener); None where they are not."""
+        key = "kcli.metrics.listener"
+        text = self.text(key).strip()
+        return parse_bind_address(text, key) if text else None
 
     # --- quorum
 

@@ -58,6 +58,7 @@ BROKER_DOCS: Mapping[str, str] = {
     "inter.broker.listener.name": "The listener on which brokers talk to each other.",
     "leader.imbalance.check.interval.seconds": "Time between two looks for leaders that are not the preferred ones.",
     "leader.replication.throttled.rate": "Bytes a second that leaders may serve to throttled followers.",
+    "kcli.metrics.listener": "host:port at which metrics are served over HTTP; nowhere unless set.",
     "kcli.validate.records": "Whose records are read before they are written: of all batches, of uncompressed ones, or only where a rule of the topic asks.",
     "listener.security.protocol.map": "Security protocol of each listener name.",
     "listeners": "Addresses to bind, name://host:port each; an empty host binds the default interface.",

@@ -96,6 +96,17 @@ def parse_address(text: str, key: str) -> tuple[str, int]:
     return match[1], int(match[2])
 
 
+def parse_bind_address(text: str, key: str) -> tuple[str, int]:
+    """`host:port` to listen at: no host is every interface, port 0 any free one."""
+    match = _HOST_PORT.fullmatch(text.strip())
+    if match is None or int(match[2]) > _MAX_PORT:
+        raise ConfigError(
+            f"Invalid value {text} for configuration {key}: it must be host:port, or :port for every interface",
+            key=key,
+        )
+    return match[1], int(match[2])
+
+
 def parse_voters(text: Iterable[str], key: str) -> dict[int, tuple[str, int]]:
     """`id@host:port` each, as id to (host, port)."""
     voters: dict[int, tuple[str, int]] = {}

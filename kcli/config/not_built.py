@@ -54,7 +54,12 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
         ),
         "share groups": ("group.share.", "share.coordinator.", "share.fetch."),
         "streams groups": ("group.streams.",),
-        "metrics": ("metric.reporters", "kafka.metrics.", "metrics.", "auto.include.jmx.reporter"),
+        "metrics reporters, which are Java classes": (
+            "metric.reporters",
+            "kafka.metrics.",
+            "metrics.recording.level",
+            "auto.include.jmx.reporter",
+        ),
         "client telemetry": ("telemetry.",),
         "delegation tokens": ("delegation.token.",),
         "authentication": ("connection.failed.authentication.", "connections.max.reauth."),

@@ -64,6 +64,7 @@ def check(config: BrokerConfig) -> None:
     if config.is_broker:
         _check_broker_listeners(config)
     _check_limits(config)
+    _ = config.metrics_address  # raises where it is none
 
 
 def warnings(config: BrokerConfig) -> list[str]:

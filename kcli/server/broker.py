@@ -13,6 +13,7 @@ import socket
 import uuid
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
@@ -28,6 +29,7 @@ from kcli.runtime.disk import Disk
 from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
 from kcli.server.broker_lifecycle import BrokerLifecycle
+from kcli.server.connection import Serve
 from kcli.server.coordinators import GroupCoordinator
 from kcli.server.directory_assignments import DirectoryAssignments
 from kcli.server.dispatch import Dispatch, served_on_broker, served_on_controller, warm_up
@@ -37,6 +39,8 @@ from kcli.server.housekeeping import Housekeeping, Job
 from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServer
 from kcli.server.log_cleaning import LogCleaning
 from kcli.server.log_dir_moves import LogDirMoves
+from kcli.server.metrics.metrics import TICK_MS, Metrics
+from kcli.server.metrics.requests import MeasuredDispatch
 from kcli.server.producer_ids import ProducerIdBlock, ProducerIds
 from kcli.server.quorum import Quorum
 from kcli.server.replicas import Replicas
@@ -47,6 +51,9 @@ from kcli.storage.record_validation import Validation
 from kcli.storage.store import LogStore
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
+if TYPE_CHECKING:
+    from kcli.server.metrics.endpoint import MetricsEndpoint
+
 
 # Flushes and checkpoints queue here; two, so that a slow flush does not hold up a checkpoint.
 BACKGROUND_THREADS = 2
@@ -115,7 +122,12 @@ class Broker:
             self.logs, clock, lambda: self.dynamic_config.current, executor=background
         )
         self.quorum = Quorum(self.logs, config, clock, rng, on_fatal=self._halt)
-        self.replicas = Replicas(config.node_id, self.logs, self._log_config)
+        self.metrics = Metrics(
+            clock,
+            samples=config.integer("metrics.num.samples"),
+            window_seconds=config.integer("metrics.sample.window.ms") / 1000,
+        )
+        self.replicas = Replicas(config.node_id, self.logs, self._log_config, self.metrics.traffic)
         self.groups = GroupCoordinator(config, clock, rng)
         self.lifecycle = BrokerLifecycle(
             self.quorum,
@@ -160,6 +172,8 @@ class Broker:
     # --- what handlers ask
 
     @property
+        self.metrics_endpoint = self._make_metrics_endpoint()
+        self.is_ready = False  # whether clients are served
     def metadata(self) -> MetadataImage:
         """The committed metadata."""
         return self.quorum.image
@@ -195,6 +209,7 @@ class Broker:
         _log.info("[BrokerServer id=%d] Ready after %.0f ms", self.node_id, elapsed_ms)
         _log.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.node_id)
         self.settling = self._loop.create_task(self._settle(), name="settling")
+        self.is_ready = True
 
     async def _settle(self) -> None:
         """After the start: loads what the first client will need."""
@@ -208,6 +223,7 @@ class Broker:
             self._housekeeping.cancel()
             await asyncio.gather(self._housekeeping, return_exceptions=True)
         await self.cleaning.stop()
+        self.is_ready = False
         self.sockets.stop_accepting()
         await self.transactions.stop_sending()
         if clean:
@@ -221,6 +237,8 @@ class Broker:
         await self._loop.run_in_executor(
             None, lambda: self.logs.close(clean, broker_epoch=self.lifecycle.epoch)
         )
+        if self.metrics_endpoint is not None:
+            await self.metrics_endpoint.stop()
         self._background.shutdown(wait=clean)
         elapsed_ms = (self.clock.monotonic() - began) * 1000
         _log.info("[BrokerServer id=%d] shut down completed in %.0f ms", self.node_id, elapsed_ms)
@@ -228,7 +246,13 @@ class Broker:
     async def _bind(self) -> None:
         """Opens every listener; clients that connect are held until `admit`."""
         self.sockets.hold()
-        broker, controller = Dispatch(self, served_on_broker()), Dispatch(self, served_on_controller())
+        broker: Serve = Dispatch(self, served_on_broker())
+        controller: Serve = Dispatch(self, served_on_controller())
+        if self.metrics_endpoint is not None:
+            await self.metrics_endpoint.start()
+            broker, controller = (
+                MeasuredDispatch(serve, self.metrics.requests) for serve in (broker, controller)
+            )
         for listener in self.config.listeners:
             is_controller = listener.name in self.config.controller_listener_names
             opened = await self.sockets.listen(
@@ -269,6 +293,8 @@ class Broker:
         self.groups.apply(delta, image)
         self.transactions.apply(delta, image)
 
+        for topic in delta.topics_deleted:
+            self.metrics.traffic.forget(topic.name)
     def _update_config(self, image: MetadataImage) -> None:
         own = ConfigResource(ConfigResourceType.BROKER, str(self.node_id))
         self.dynamic_config.update(default=image.config(CLUSTER_DEFAULT), own=image.config(own))
@@ -335,8 +361,22 @@ class Broker:
 
     def _online_directories(self) -> list[uuid.UUID]:
         """What the broker registers with: no replica in another directory may be led (KIP-858)."""
+            *self._metrics_jobs(),
         return [
             directory.id
+    def _make_metrics_endpoint(self) -> MetricsEndpoint | None:
+        """Loaded only where it is asked for: starting must cost nothing for what is not."""
+        if self.config.metrics_address is None:
+            return None
+        from kcli.server.metrics.endpoint import MetricsEndpoint
+
+        return MetricsEndpoint(self, *self.config.metrics_address)
+
+    def _metrics_jobs(self) -> list[Job]:
+        if self.metrics_endpoint is None:
+            return []
+        return [Job("metrics", TICK_MS, lambda: self.metrics.tick(self.sockets.listeners))]
+
             for directory in self.logs.directories
             if directory.error is None and directory.id is not None
         ]

@@ -125,6 +125,8 @@ class Route:
     decode: Decode
     encode: Encode
     error_response: Callable[[RequestContext, Any, KafkaError], Any]
+    has_error_code: bool
+    """Whether the response says at its top what went wrong; else its handler counts its errors."""
 
 
 class Dispatch:
@@ -197,7 +199,7 @@ class Dispatch:
 
     def _encode(self, route: Route, context: RequestContext, request: Any, response: Any) -> Answer:
         try:
-            return route.encode(response, context.api_version, context.correlation_id)
+            return _encode(route, context, response)
         except Exception as error:
             return self._answer_error(route, context, request, error)
 
@@ -207,7 +209,9 @@ class Dispatch:
         known = _as_kafka_error(route.spec, context, error)
         try:
             response = route.error_response(context, request, known)
-            return route.encode(response, context.api_version, context.correlation_id)
+        if route.has_error_code and response.error_code:
+            self._broker.metrics.request_failed(context.api_key, response.error_code)
+            return _encode(route, context, response)
         except Exception as second:
             _log.exception("Error response of %s could not be written", route.spec.name)
             raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
@@ -216,6 +220,7 @@ class Dispatch:
 def _as_kafka_error(spec: ApiSpec, context: RequestContext, error: BaseException) -> KafkaError:
     if isinstance(error, KafkaError):
         return error
+        self._broker.metrics.request_failed(context.api_key, known.code)
     _log.error(
         "Unexpected error handling %s version %d from %s (client id %s)",
         spec.name,
@@ -246,7 +251,11 @@ def _load(key: ApiKey) -> Route:
         case _:
             decode, encode = _general(key)
     error_response = getattr(module, "error_response", None) or partial(_top_level_error, key)
-    return Route(API[key], module.handle, decode, encode, error_response)
+    # The general codec, which knows the classes of all messages, need not be there for the two of the data path.
+    has_error_code = key is ApiKey.FETCH or (
+        key is not ApiKey.PRODUCE and "error_code" in _response_fields(key)
+    )
+    return Route(API[key], module.handle, decode, encode, error_response, has_error_code)
 
 
 def _general(key: ApiKey) -> tuple[Decode, Encode]:
@@ -269,9 +278,14 @@ def _general(key: ApiKey) -> tuple[Decode, Encode]:
 def _top_level_error(key: ApiKey, _context: RequestContext, _request: Any, error: KafkaError) -> Any:
     """The response that says only what went wrong. Raises KafkaError where the message has no place for that."""
     response = importlib.import_module(CODEC).message_class(key, "response")
-    names = {field.name for field in dataclasses.fields(response)}
+    names = _response_fields(key)
     if "error_code" not in names:
         raise error
     if "error_message" in names:
         return response(error_code=error.code, error_message=error.message)
     return response(error_code=error.code)
+def _response_fields(key: ApiKey) -> set[str]:
+    message = importlib.import_module(CODEC).message_class(key, "response")
+    return {field.name for field in dataclasses.fields(message)}
+
+

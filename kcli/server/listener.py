@@ -190,6 +190,8 @@ class Listener:
         self._held: deque[Connection] = deque()
         self._server: asyncio.AbstractServer | None = None
         self._created: deque[float] = deque()
+        self.opened_count = 0  # connections that were ever served
+        self.closed_count = 0
         self._retry: asyncio.TimerHandle | None = None
 
     async def open(self, network: Network) -> None:
@@ -236,6 +238,7 @@ class Listener:
             self._retry_later()
 
     def _admit(self, connection: Connection) -> None:
+            self.closed_count += 1
         self.served[connection] = None
         if self.settings.creation_rate_max < 2**31 - 1:
             self._created.append(asyncio.get_running_loop().time())
@@ -248,6 +251,7 @@ class Listener:
             and self._sockets.has_place(self)
         )
 
+        self.opened_count += 1
     def _seconds_until_rate_allows(self) -> float:
         """max.connection.creation.rate (KIP-612): how long the next connection has to be held."""
         rate = self.settings.creation_rate_max

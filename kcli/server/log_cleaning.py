@@ -17,7 +17,7 @@ from kcli.errors import StorageError
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import SystemDisk
 from kcli.server.cleaner_process import CleanerProcess
-from kcli.storage.cleaner import LogCleaner
+from kcli.storage.cleaner import CleaningResult, LogCleaner
 from kcli.storage.cleaner_plan import CleanerLimits
 from kcli.storage.store import LogStore
 
@@ -51,6 +51,9 @@ class LogCleaning:
         self._processes: set[CleanerProcess] = set()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self.last_run_ms = 0  # when the last round began; 0: there was none
+        self.last_result: CleaningResult | None = None
+        self.uncleanable = self._cleaner.uncleanable
 
     def start(self) -> None:
         if self._config().boolean("log.cleaner.enable"):
@@ -88,6 +91,7 @@ class LogCleaning:
 
     async def clean_once(self) -> None:
         """One round: passes until no log needs one."""
+        self.last_run_ms = self._clock.now_ms()
         threads = max(self._config().integer("log.cleaner.threads"), 1)
         self._delete_old_segments()
         loop, executor = asyncio.get_running_loop(), self._executor or self._threads_for(threads)
@@ -119,8 +123,10 @@ class LogCleaning:
         try:
             while not self._stopping.is_set():
                 self._cleaner.limits = limits_of(self._config())
-                if self._cleaner.clean_dirtiest(self._clock.now_ms(), run_pass) is None:
+                result = self._cleaner.clean_dirtiest(self._clock.now_ms(), run_pass)
+                if result is None:
                     return
+                self.last_result = result
         finally:
             process.stop()
             self._processes.discard(process)

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,9 @@ from kcli.server import logging as server_logging
 from kcli.server.broker import Broker
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
+
+JMX_PORT = "JMX_PORT"
+METRICS_LISTENER = "kcli.metrics.listener"
 
 
 def run(config: BrokerConfig) -> int:
@@ -76,8 +80,15 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def configured(path: str, overrides: Mapping[str, str]) -> BrokerConfig:
-    """The configuration of a file with `--override` values over it. Raises ConfigError and OSError."""
-    return BrokerConfig.from_properties(load(path), overrides)
+    """The configuration of a file with `--override` values over it. Raises ConfigError and OSError.
+
+    Kafka's start script opens a port for metrics where the environment's JMX_PORT says, on every interface.
+    """
+    properties = load(path)
+    port = os.environ.get(JMX_PORT)
+    if port and METRICS_LISTENER not in properties:
+        properties.update_from({METRICS_LISTENER: f":{port}"}, where=f"environment variable {JMX_PORT}")
+    return BrokerConfig.from_properties(properties, overrides)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

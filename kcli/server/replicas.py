@@ -28,6 +28,7 @@ from kcli.errors import (
 from kcli.protocol.packing import Buffer
 from kcli.replica.leader import CommitQueue, LeaderState
 from kcli.replica.parked import ParkedFetch
+from kcli.server.metrics.traffic import Traffic, TrafficTable
 from kcli.storage.directory import CLUSTER_METADATA_TOPIC, LogDirectory
 from kcli.storage.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.producer_state import Verification
@@ -42,13 +43,21 @@ ACKS_ALL = -1
 class LeaderPartition:
     """One partition while this broker leads it."""
 
-    __slots__ = ("commits", "is_leader", "log", "parked_fetches", "partition", "state", "topic")
+    __slots__ = ("commits", "is_leader", "log", "parked_fetches", "partition", "state", "topic", "traffic")
 
-    def __init__(self, topic: str, partition: int, log: PartitionLog, state: LeaderState) -> None:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        log: PartitionLog,
+        state: LeaderState,
+        traffic: Traffic | None = None,
+    ) -> None:
         self.topic = topic
         self.partition = partition
         self.log = log
         self.state = state
+        self.traffic = traffic or Traffic()
         self.commits = CommitQueue()
         self.parked_fetches: dict[ParkedFetch, None] = {}
         self.is_leader = True
@@ -99,7 +108,11 @@ class LeaderPartition:
             )
         except StorageError as error:
             raise KafkaStorageException(f"Append to {self} failed: {error}") from error
+        traffic = self.traffic
+        traffic.produces += 1
         if not result.duplicate:
+            traffic.messages_in += result.last_offset - result.base_offset + 1
+            traffic.bytes_in += result.size_bytes
             self._advance(result.size_bytes)
         return result
 
@@ -169,9 +182,16 @@ Listener = Callable[[LeaderPartition, bool], None]
 class Replicas:
     """All partitions of this broker."""
 
-    def __init__(self, node_id: int, logs: LogStore, log_config: Callable[[str], LogConfig]) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        logs: LogStore,
+        log_config: Callable[[str], LogConfig],
+        traffic: TrafficTable | None = None,
+    ) -> None:
         self.node_id = node_id
         self.logs = logs
+        self.traffic = traffic or TrafficTable()
         self._log_config = log_config
         self._leaders: dict[tuple[str, int], LeaderPartition] = {}
         self._image = MetadataImage()
@@ -276,7 +296,8 @@ class Replicas:
             min_insync_replicas=config.min_insync_replicas,
         )
         log.update_config(config)
-        leader = self._leaders[key] = LeaderPartition(diff.topic, diff.partition, log, state)
+        traffic = self.traffic.of(diff.topic)
+        leader = self._leaders[key] = LeaderPartition(diff.topic, diff.partition, log, state, traffic)
         # A leader that is alone in sync has committed what it has; so after a restart.
         log.set_high_watermark(state.high_watermark(log.high_watermark, log.log_end_offset))
         self._tell(leader, True)

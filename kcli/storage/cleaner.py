@@ -93,6 +93,10 @@ class LogCleaner:
         self._uncleanable: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
         self._cuts: weakref.WeakKeyDictionary[PartitionLog, int] = weakref.WeakKeyDictionary()
 
+    def uncleanable(self) -> tuple[PartitionLog, ...]:
+        """The logs that are left alone until restart."""
+        return tuple(self._uncleanable)
+
     def clean(self, now_ms: int) -> list[CleaningResult]:
         """Passes over the logs that need it, the dirtiest first, until none does. May block."""
         results = []

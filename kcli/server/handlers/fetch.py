@@ -281,7 +281,7 @@ def _respond(context: RequestContext, scope: FetchScope, reads: list[Read]) -> A
             else:
                 if records is None:
                     return asyncio.ensure_future(_respond_from_disk(context, scope, reads))
-                read.answer = _answer(read, records)
+                read.answer = _answer(scope.request, read, records)
         assert read.answer is not None
         results.append((read.target, read.answer))
     return _finish(context, scope, results)
@@ -294,7 +294,9 @@ async def _respond_from_disk(context: RequestContext, scope: FetchScope, reads: 
         if read.answer is None:
             assert read.slice is not None
             try:
-                read.answer = _answer(read, await loop.run_in_executor(None, read.slice.read))
+                read.answer = _answer(
+                    scope.request, read, await loop.run_in_executor(None, read.slice.read)
+                )
             except StorageError as error:
                 _offline(context, read, error)
         assert read.answer is not None
@@ -307,7 +309,7 @@ def _offline(context: RequestContext, read: Read, error: StorageError) -> None:
     read.answer = _failed(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
 
 
-def _answer(read: Read, records: bytes | bytearray) -> PartitionData:
+def _answer(request: FetchRequest, read: Read, records: bytes | bytearray) -> PartitionData:
     assert read.leader is not None
     return PartitionData(
         partition_index=read.target.wants.partition,
@@ -319,6 +321,12 @@ def _answer(read: Read, records: bytes | bytearray) -> PartitionData:
     )
 
 
+    traffic = read.leader.traffic
+    traffic.fetches += 1
+    if request.replica_id < 0 and request.replica_state.replica_id < 0:
+        traffic.bytes_out += len(records)
+    else:
+        traffic.replication_bytes_out += len(records)
 def _finish(
     context: RequestContext, scope: FetchScope, results: list[tuple[Target, PartitionData]]
 ) -> FetchResponse:
@@ -334,3 +342,10 @@ def _finish(
             for node, host, port, rack in leader_endpoints(context.broker.metadata, leaders, context.listener)
         )
     return scope.response(results, endpoints, context.broker.clock.now_ms())
+
+
+def _count_failure(context: RequestContext, target: Target, code: ErrorCode) -> None:
+    metrics = context.broker.metrics
+    metrics.request_failed(context.api_key, code)
+    found = context.broker.metadata.topics.topic_by_id(target.topic_id)
+    metrics.traffic.fetch_failed(target.topic if found is None else found.name, code)

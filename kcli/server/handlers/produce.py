@@ -187,6 +187,9 @@ def _append(
             verification=verification,
         )
     except KafkaError as error:
+        metrics = context.broker.metrics
+        metrics.request_failed(context.api_key, error.code)
+        metrics.traffic.produce_failed(topic, error.code, len(part.records or b""))
         return _failed(part.index, error, _leader_hint(context, topic, part.index, error))
     if request.acks == ACKS_ALL and leader.log.high_watermark <= result.last_offset:
         pending.append((leader, result.last_offset + 1))

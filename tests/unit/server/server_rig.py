@@ -7,6 +7,8 @@ import struct
 import uuid
 from types import SimpleNamespace
 
+from quorum_rig import broker_config
+
 from kcli.config.topic import LogConfig
 from kcli.controller.image import (
     BrokerRegistration,
@@ -87,7 +89,8 @@ class BrokerRig:
             self.clock.now_ms(),
         )
         self.logs = LogStore.open(self.disk, self.clock, [self.directory], node_id=NODE, rng=SystemRng(1))
-        self.replicas = Replicas(NODE, self.logs, self.log_config)
+        self.metrics = Metrics(self.clock)
+        self.replicas = Replicas(NODE, self.logs, self.log_config, self.metrics.traffic)
         self.fetch_sessions = Sessions(1000, SystemRng(2))
         self.fetch_max_bytes = 57_671_680
         self.node_id = NODE

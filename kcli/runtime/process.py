@@ -1,0 +1,62 @@
+"""What the system says of this process. Figures for operators; nothing decides by them."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from dataclasses import dataclass
+
+_DESCRIPTORS = "/proc/self/fd"
+_STATUS = "/proc/self/statm"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFigures:
+    """-1 where the system does not tell."""
+
+    cpu_seconds: float
+    resident_bytes: int
+    virtual_bytes: int
+    open_descriptors: int
+    descriptors_max: int
+    threads: int
+    processors: int
+
+
+def process_figures() -> ProcessFigures:
+    virtual, resident = _memory()
+    return ProcessFigures(
+        cpu_seconds=time.process_time(),
+        resident_bytes=resident,
+        virtual_bytes=virtual,
+        open_descriptors=_count(_DESCRIPTORS),
+        descriptors_max=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        threads=_count("/proc/self/task"),
+        processors=os.cpu_count() or 1,
+    )
+
+
+def thread_cpu_seconds() -> float:
+    """What the calling thread has used so far."""
+    return time.thread_time()
+
+
+def _memory() -> tuple[int, int]:
+    """(virtual, resident) in bytes."""
+    try:
+        with open(_STATUS) as status:
+            virtual, resident, *_ = status.read().split()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return -1, peak if sys.platform == "darwin" else peak * 1024
+    page = os.sysconf("SC_PAGE_SIZE")
+    return int(virtual) * page, int(resident) * page
+
+
+def _count(directory: str) -> int:
+    try:
+        return len(os.listdir(directory))
+    except OSError:
+        return -1

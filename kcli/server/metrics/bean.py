@@ -1,0 +1,37 @@
+"""A bean: what is said of one thing under one object name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kcli.server.metrics.meters import Attributes
+from kcli.server.metrics.object_name import quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Bean:
+    """`properties` in the order in which Kafka writes them: type, name, then what tells it from its like."""
+
+    domain: str
+    properties: Mapping[str, str]
+    attributes: Attributes
+
+    @property
+    def object_name(self) -> str:
+        return self.domain + ":" + ",".join([f"{key}={value}" for key, value in self.properties.items()])
+
+
+def bean(domain: str, type_: str, attributes: Attributes, name: str = "", **labels: str) -> Bean:
+    """`domain:type=…,name=…,label=value…`."""
+    properties = {"type": type_}
+    if name:
+        properties["name"] = name
+    for label, value in labels.items():
+        properties[label] = quoted(value)
+    return Bean(domain, properties, attributes)
+
+
+def gauge(domain: str, type_: str, name: str, value: str | int | float, **labels: str) -> Bean:
+    """A bean with one attribute, Value."""
+    return bean(domain, type_, {"Value": value}, name, **labels)

@@ -1,0 +1,197 @@
+"""Meters, histograms and rates, as Kafka's two metric libraries define them; pure: time comes in as an argument.
+
+The hot path only counts and appends to lists. A tick, or somebody who reads, folds those into what is here. The
+figures are Yammer's (kafka.server:type=BrokerTopicMetrics and its like): averages weighted exponentially over 1, 5 and
+15 minutes, and quantiles in which an observation of a minute ago counts less than half of a fresh one.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+from itertools import accumulate
+
+TICK_SECONDS = 5.0
+_MINUTES = (1, 5, 15)
+_ALPHAS = tuple(1 - math.exp(-TICK_SECONDS / 60 / minutes) for minutes in _MINUTES)
+# After ten times the longest period of silence a rate is nothing; so many ticks need not be made one by one.
+_TICKS_MAX = 10 * 15 * 12
+
+# Yammer's own: an observation loses weight by 1.5 % a second.
+DECAY_PER_SECOND = 0.015
+# e^0.015t overflows a double after 13 hours; long before, all weights are scaled down together.
+_RESCALE_SECONDS = 3600.0
+# So many of one fold's observations are looked at, evenly spread; each then stands for several.
+SAMPLES_PER_FOLD = 256
+# Buckets in an octave: quantiles are within 1.6 %.
+_BUCKETS_PER_OCTAVE = 32
+
+QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+
+Attributes = dict[str, "str | int | float"]
+
+
+class Meter:
+    """A count that only grows, and how fast it does."""
+
+    __slots__ = ("_began", "_rates", "_ticked", "_ticked_at", "count")
+
+    def __init__(self, now: float) -> None:
+        self.count: float = 0
+        self._began = now
+        self._ticked: float = 0
+        self._ticked_at = now
+        self._rates: list[float] | None = None  # a second; None before the first tick
+
+    def tick(self, now: float) -> None:
+        """Takes note of the time in seconds; does something every TICK_SECONDS."""
+        ticks = int((now - self._ticked_at) / TICK_SECONDS)
+        if ticks < 1:
+            return
+        self._ticked_at += ticks * TICK_SECONDS
+        rate = (self.count - self._ticked) / TICK_SECONDS / ticks
+        self._ticked = self.count
+        if self._rates is None:
+            self._rates = [rate] * len(_ALPHAS)
+            ticks -= 1
+        for _ in range(min(ticks, _TICKS_MAX)):
+            self._rates = [
+                each + alpha * (rate - each) for each, alpha in zip(self._rates, _ALPHAS, strict=True)
+            ]
+
+    def attributes(self, event_type: str, now: float) -> Attributes:
+        """As a Yammer meter bean has them; rates are a second."""
+        one, five, fifteen = self._rates or (0.0, 0.0, 0.0)
+        elapsed = now - self._began
+        return {
+            "Count": self.count,
+            "EventType": event_type,
+            "FifteenMinuteRate": fifteen,
+            "FiveMinuteRate": five,
+            "MeanRate": self.count / elapsed if elapsed > 0 else 0.0,
+            "OneMinuteRate": one,
+            "RateUnit": "SECONDS",
+        }
+
+
+class Histogram:
+    """Observations by size. Count, minimum, maximum and mean are of all there were; quantiles favour the recent."""
+
+    __slots__ = ("_landmark", "_max", "_min", "_squares", "_sum", "_weights", "count")
+
+    def __init__(self, now: float) -> None:
+        self.count = 0
+        self._sum = 0.0
+        self._squares = 0.0
+        self._min = math.inf
+        self._max = -math.inf
+        self._landmark = now
+        self._weights: dict[int, float] = {}  # bucket -> weight, as of the landmark
+
+    def fold(self, values: Sequence[float], now: float, *, zeros: int = 0) -> None:
+        """Takes in what was observed (nothing negative) since the last fold, and so many zeros besides."""
+        if zeros:
+            self._fold([0.0], zeros, now)
+        if values:
+            self._fold(values, len(values), now)
+
+    def _fold(self, values: Sequence[float], count: int, now: float) -> None:
+        samples = values[:: -(-len(values) // SAMPLES_PER_FOLD)]
+        stands_for = count / len(samples)
+        self.count += count
+        self._sum += sum(values) * (count / len(values))
+        self._squares += sum([value * value for value in samples]) * stands_for
+        self._min = min(self._min, min(values))
+        self._max = max(self._max, max(values))
+        weight = stands_for * self._weight(now)
+        weights = self._weights
+        for value in samples:
+            bucket = _bucket(value)
+            weights[bucket] = weights.get(bucket, 0.0) + weight
+
+    def _weight(self, now: float) -> float:
+        if now - self._landmark > _RESCALE_SECONDS:
+            scale = math.exp(-DECAY_PER_SECOND * (now - self._landmark))
+            # What has become too light to be seen in any quantile is dropped with it.
+            self._weights = {
+                bucket: scaled
+                for bucket, weight in self._weights.items()
+                if (scaled := weight * scale) > 1e-9
+            }
+            self._landmark = now
+        return math.exp(DECAY_PER_SECOND * (now - self._landmark))
+
+    def quantiles(self) -> list[float]:
+        """The values at QUANTILES; zeros when nothing was observed."""
+        if not self._weights:
+            return [0.0] * len(QUANTILES)
+        buckets = sorted(self._weights)
+        summed = list(accumulate(self._weights[bucket] for bucket in buckets))
+        found = []
+        for quantile in QUANTILES:
+            at = min(bisect_left(summed, quantile * summed[-1]), len(buckets) - 1)
+            found.append(min(max(_middle(buckets[at]), self._min), self._max))
+        return found
+
+    def attributes(self) -> Attributes:
+        """As a Yammer histogram bean has them."""
+        mean = self._sum / self.count if self.count else 0.0
+        variance = self._squares / self.count - mean * mean if self.count > 1 else 0.0
+        half, three_quarters, p95, p98, p99, p999 = self.quantiles()
+        return {
+            "50thPercentile": half,
+            "75thPercentile": three_quarters,
+            "95thPercentile": p95,
+            "98thPercentile": p98,
+            "99thPercentile": p99,
+            "999thPercentile": p999,
+            "Count": self.count,
+            "Max": self._max if self.count else 0.0,
+            "Mean": mean,
+            "Min": self._min if self.count else 0.0,
+            "StdDev": math.sqrt(max(variance, 0.0)),
+        }
+
+
+# Below every bucket of a positive double.
+_ZERO_BUCKET = -(2**20)
+
+
+def _bucket(value: float) -> int:
+    if value <= 0:
+        return _ZERO_BUCKET
+    mantissa, exponent = math.frexp(value)  # 0.5 <= mantissa < 1
+    return exponent * _BUCKETS_PER_OCTAVE + int((mantissa - 0.5) * 2 * _BUCKETS_PER_OCTAVE)
+
+
+def _middle(bucket: int) -> float:
+    if bucket == _ZERO_BUCKET:
+        return 0.0
+    exponent, step = divmod(bucket, _BUCKETS_PER_OCTAVE)
+    return math.ldexp(0.5 + (step + 0.5) / (2 * _BUCKETS_PER_OCTAVE), exponent)
+
+
+class WindowedRate:
+    """Kafka's own rate: what came in the last `samples` windows, a second. (metrics.num.samples, …window.ms)"""
+
+    __slots__ = ("_samples", "_window", "_windows")
+
+    def __init__(self, samples: int, window_seconds: float, now: float) -> None:
+        self._samples = samples
+        self._window = window_seconds
+        self._windows: deque[tuple[float, float]] = deque([(now, 0.0)])  # when each began, and the count then
+
+    def tick(self, count: float, now: float) -> None:
+        """`count` is the total since the start."""
+        if now - self._windows[-1][0] >= self._window:
+            self._windows.append((now, count))
+        while len(self._windows) > 1 and self._windows[0][0] <= now - self._samples * self._window:
+            self._windows.popleft()
+
+    def a_second(self, count: float, now: float) -> float:
+        began, before = self._windows[0]
+        # A rate of the first moments would be wild: as Kafka, at least all windows but one count as over.
+        elapsed = max(now - began, (self._samples - 1) * self._window)
+        return (count - before) / elapsed if elapsed > 0 else 0.0

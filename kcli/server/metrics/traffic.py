@@ -1,0 +1,92 @@
+"""What goes in and out of topics, in plain integers: the hot path adds to them, everybody else only reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from kcli.errors import ErrorCode
+
+# Refusals that are the client's affair or pass by themselves. Kafka's "failed" meters leave them out: what those
+# count is what a broker should not have failed at.
+_EXPECTED = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+    }
+)
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Of one topic on this broker since it started. Requests are counted once for each partition, as Kafka does."""
+
+    messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    replication_bytes_out: int = 0
+    bytes_rejected: int = 0
+    produces: int = 0
+    fetches: int = 0
+    failed_produces: int = 0
+    failed_fetches: int = 0
+    corrupt_batches: int = 0
+
+    def add(self, other: Traffic) -> None:
+        for name in NAMES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+NAMES = tuple(field.name for field in fields(Traffic))
+
+
+class TrafficTable:
+    """The traffic of every topic. Only topics that exist get an entry: a client may name what it likes."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, Traffic] = {}
+        # Of topics that are gone, and of requests for topics that never were: it still counts in the total.
+        self._elsewhere = Traffic()
+
+    def of(self, topic: str) -> Traffic:
+        """The counts of a topic that exists."""
+        found = self.topics.get(topic)
+        if found is None:
+            found = self.topics[topic] = Traffic()
+        return found
+
+    def forget(self, topic: str) -> None:
+        """The topic is deleted."""
+        gone = self.topics.pop(topic, None)
+        if gone is not None:
+            self._elsewhere.add(gone)
+
+    def total(self) -> Traffic:
+        total = Traffic()
+        total.add(self._elsewhere)
+        for traffic in self.topics.values():
+            total.add(traffic)
+        return total
+
+    def produce_failed(self, topic: str, code: ErrorCode, size_bytes: int) -> None:
+        """A partition's records, so many bytes, were refused."""
+        traffic = self.topics.get(topic, self._elsewhere)
+        if code is ErrorCode.CORRUPT_MESSAGE:
+            traffic.corrupt_batches += 1
+        elif code is ErrorCode.MESSAGE_TOO_LARGE:
+            traffic.bytes_rejected += size_bytes
+        if code not in _EXPECTED:
+            traffic.failed_produces += 1
+
+    def fetch_failed(self, topic: str, code: ErrorCode) -> None:
+        if code not in _EXPECTED:
+            self.topics.get(topic, self._elsewhere).failed_fetches += 1
