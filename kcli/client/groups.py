@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -14,6 +15,8 @@ from kcli.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from kcli.client.client import Client, Node
+
+log = logging.getLogger("kcli.client")
 
 T = TypeVar("T")
 TopicPartition = tuple[str, int]
@@ -85,13 +88,16 @@ class CommittedOffset:
 async def list_groups(
     client: Client, *, states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> list[GroupListing]:
-    """The groups of every broker, those in `states` and of `types` only (empty: all), by id."""
+    """The groups of every broker, those in `states` and of `types` only (empty: all), by id.
+
+    A broker that does not answer is told as a warning; the error is raised only where none does.
+    """
     from kcli.protocol.messages.list_groups import ListGroupsRequest
 
     request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
     at_least = 5 if request.types_filter else 4 if request.states_filter else 0
 
-    async def of(node: Node) -> list[GroupListing]:
+    async def of(node: Node) -> list[GroupListing] | KafkaError:
         async def attempt() -> list[GroupListing]:
             response = await client.send(request, ApiKey.LIST_GROUPS, to=node.id, at_least=at_least)
             raise_for(response.error_code)
@@ -105,11 +111,20 @@ async def list_groups(
                 for group in response.groups
             ]
 
-        return await client.call("listGroups", attempt)
+        try:
+            return await client.call("listGroups", attempt)
+        except KafkaError as error:
+            return error
 
     nodes = await client.call("findAllBrokers", client.nodes)
     parts = await asyncio.gather(*map(of, nodes))
-    return sorted((group for part in parts for group in part), key=lambda group: group.group_id)
+    failed = [(node, part) for node, part in zip(nodes, parts, strict=True) if isinstance(part, KafkaError)]
+    if failed and len(failed) == len(nodes):
+        raise failed[0][1]
+    for node, error in failed:
+        log.warning("The groups of %s are missing: %s", node, error)
+    listed = [group for part in parts if not isinstance(part, KafkaError) for group in part]
+    return sorted(listed, key=lambda group: group.group_id)
 
 
 async def describe_groups(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,6 +17,11 @@ from kcli.protocol.api import ApiKey
 if TYPE_CHECKING:
     from kcli.client.client import Client
     from kcli.protocol.messages.metadata import MetadataResponse
+
+# How often a partition without a live leader is asked for where nobody wants to wait: an election that is under way is
+# over by then.
+TRIES_WITHOUT_LEADER = 3
+NO_LEADER = -1
 
 R = TypeVar("R")
 TopicPartition = tuple[str, int]
@@ -72,9 +78,17 @@ class LogDirDescription:
 
 
 async def list_offsets(
-    client: Client, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    client: Client,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool = False,
+    wait_for_leaders: bool = True,
 ) -> dict[TopicPartition, OffsetAt | KafkaError]:
-    """The offset of each partition at a timestamp or OffsetSpec."""
+    """The offset of each partition at a timestamp or OffsetSpec.
+
+    Without `wait_for_leaders` a partition whose leader is missing or cannot be reached has its error soon, instead of
+    when default.api.timeout.ms is over.
+    """
     from kcli.protocol.messages import list_offsets as messages
 
     async def ask(leader: int, part: list[TopicPartition]) -> dict[TopicPartition, OffsetAt | KafkaError]:
@@ -102,7 +116,9 @@ async def list_offsets(
             for each in topic.partitions
         }
 
-    return await _by_leader(client, "listOffsets", list(wanted), ask, wait_for_topics=False)
+    return await _by_leader(
+        client, "listOffsets", list(wanted), ask, wait_for_topics=False, wait_for_leaders=wait_for_leaders
+    )
 
 
 async def delete_records(
@@ -137,11 +153,11 @@ async def delete_records(
 
 async def describe_log_dirs(
     client: Client, brokers: Iterable[int]
-) -> dict[int, tuple[LogDirDescription, ...]]:
-    """The log directories of each broker, in the broker's order."""
+) -> dict[int, tuple[LogDirDescription, ...] | KafkaError]:
+    """The log directories of each broker, in the broker's order, or why it did not tell them."""
     from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
-    async def of(broker: int) -> tuple[LogDirDescription, ...]:
+    async def of(broker: int) -> tuple[LogDirDescription, ...] | KafkaError:
         async def attempt() -> tuple[LogDirDescription, ...]:
             request = DescribeLogDirsRequest(topics=None)
             response = await client.send(request, ApiKey.DESCRIBE_LOG_DIRS, to=broker)
@@ -167,10 +183,30 @@ async def describe_log_dirs(
                 for result in response.results
             )
 
-        return await client.call("describeLogDirs", attempt)
+        try:
+            return await client.call("describeLogDirs", attempt)
+        except KafkaError as error:
+            return error
 
     wanted = list(brokers)
     return dict(zip(wanted, await asyncio.gather(*map(of, wanted)), strict=True))
+
+
+def _by_leader_or_missing(
+    partitions: Iterable[TopicPartition], leaders: Mapping[TopicPartition, int]
+) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaError]]:
+    """Whom to ask for what, and why the rest cannot be asked of anybody."""
+    by_leader: dict[int, list[TopicPartition]] = {}
+    missing: dict[TopicPartition, KafkaError] = {}
+    for partition in partitions:
+        if leaders.get(partition, NO_LEADER) != NO_LEADER:
+            by_leader.setdefault(leaders[partition], []).append(partition)
+        else:
+            is_there = partition in leaders
+            missing[partition] = error_for(
+                ErrorCode.LEADER_NOT_AVAILABLE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+    return by_leader, missing
 
 
 async def _by_leader(
@@ -180,8 +216,10 @@ async def _by_leader(
     ask: Callable[[int, list[TopicPartition]], Awaitable[dict[TopicPartition, R | KafkaError]]],
     *,
     wait_for_topics: bool,
+    wait_for_leaders: bool = True,
 ) -> dict[TopicPartition, R | KafkaError]:
-    """Ask each partition's leader; a partition whose leader has moved or is unknown is asked again, alone.
+    """Ask the leaders all at once; a partition whose leader has moved, is unknown or does not answer is asked again,
+    alone.
 
     A partition that does not exist has no leader until it is created: it ends with TimeoutException, as in Kafka; so
     does a topic that does not exist, unless `wait_for_topics` is false.
@@ -189,27 +227,40 @@ async def _by_leader(
     found: dict[TopicPartition, R | KafkaError] = {}
     left = dict.fromkeys(partitions)
 
+    tries = 0
+
+    async def of_leader(leader: int, part: list[TopicPartition]) -> dict[TopicPartition, R | KafkaError]:
+        try:
+            return await ask(leader, part)
+        except KafkaError as error:
+            return dict.fromkeys(part, error)
+
     async def attempt() -> None:
+        nonlocal tries
+        tries += 1
         with looking_up():
             metadata = await client.metadata(sorted({topic for topic, _ in left}))
-        if not wait_for_topics:
-            found.update(_of_unknown_topics(metadata, left))
-        missing = _problem(metadata)
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for partition, leader in _leaders(metadata).items():
-            if partition in left and partition not in found:
-                by_leader.setdefault(leader, []).append(partition)
-        for leader, part in by_leader.items():
-            for partition, result in (await ask(leader, part)).items():
+        found.update(_of_topics(metadata, left, wait_for_topics=wait_for_topics))
+        leaders = _leaders(metadata)
+        by_leader, missing = _by_leader_or_missing((each for each in left if each not in found), leaders)
+        asked = itertools.starmap(of_leader, by_leader.items())
+        for answer in await asyncio.gather(*asked):
+            for partition, result in answer.items():
                 if isinstance(result, KafkaError) and result.retriable:
-                    missing = result
+                    missing[partition] = result
                 else:
                     found[partition] = result
+        if not wait_for_leaders and tries == TRIES_WITHOUT_LEADER:
+            found.update(missing)
         for partition in found:
             left.pop(partition, None)
         if left:
+            # What a leader said counts as a try of the call; that there is none does not.
+            for partition, error in missing.items():
+                if leaders.get(partition, NO_LEADER) != NO_LEADER:
+                    raise error
             with looking_up():
-                raise missing or error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                raise next(iter(missing.values()))
 
     try:
         await client.call(f"{name}(api=METADATA)", attempt)
@@ -218,37 +269,42 @@ async def _by_leader(
     return found
 
 
-def _of_unknown_topics(
-    metadata: MetadataResponse, partitions: Iterable[TopicPartition]
+def _of_topics(
+    metadata: MetadataResponse, partitions: Iterable[TopicPartition], *, wait_for_topics: bool
 ) -> dict[TopicPartition, KafkaError]:
-    unknown = {
-        topic.name for topic in metadata.topics if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    }
-    return {
-        (topic, number): error_for(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"Failed to fetch metadata for partition {topic}-{number} because metadata for topic `{topic}` "
-            "could not be found",
-        )
-        for topic, number in partitions
-        if topic in unknown
-    }
-
-
-def _problem(metadata: MetadataResponse) -> KafkaError | None:
-    """Why a topic's leaders are not known yet. Raises what will not pass by waiting."""
-    problem = None
+    """The partitions of topics that cannot be asked about, however long one waits."""
+    hopeless: dict[str, KafkaError] = {}
     for topic in metadata.topics:
-        problem = error_of(topic.error_code) or problem
-        if problem is not None and not problem.retriable:
-            raise problem
-    return problem
+        error = error_of(topic.error_code)
+        if error is None:
+            continue
+        if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if wait_for_topics:
+                continue
+        elif error.retriable:
+            continue
+        hopeless[topic.name or ""] = error
+    return {
+        (topic, number): _unknown(topic, number)
+        if hopeless[topic].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else hopeless[topic]
+        for topic, number in partitions
+        if topic in hopeless
+    }
+
+
+def _unknown(topic: str, number: int) -> KafkaError:
+    return error_for(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        f"Failed to fetch metadata for partition {topic}-{number} because metadata for topic `{topic}` "
+        "could not be found",
+    )
 
 
 def _leaders(metadata: MetadataResponse) -> dict[TopicPartition, int]:
+    """The leader of each partition there is, NO_LEADER where it has none."""
     return {
         (topic.name or "", each.partition_index): each.leader_id
         for topic in metadata.topics
         for each in topic.partitions
-        if each.leader_id >= 0
     }

@@ -10,8 +10,9 @@ from typing import Any
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.java_order import map_order, partition_hash, string_hash
 from kcli.cli.options import Command, CommandError, Kind, OnParseError, flag, option, require
-from kcli.cli.output import Output
+from kcli.cli.output import Output, java_text, warn
 from kcli.client.offsets import LogDirDescription
+from kcli.errors import KafkaError
 
 VERSION = 1
 
@@ -25,10 +26,11 @@ class LogDirsOptions(ClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class LogDirRow:
-    """One replica in one log directory; a directory without replicas has a row without topic."""
+    """One replica in one log directory; a directory without replicas has a row without topic, a broker that does not
+    answer one without directory."""
 
     broker: int
-    log_dir: str
+    log_dir: str | None
     error: str | None
     topic: str | None = None
     partition: int | None = None
@@ -37,8 +39,8 @@ class LogDirRow:
     is_future: bool | None = None
 
 
-async def run(options: LogDirsOptions, output: Output) -> None:
-    """Ask the brokers and print what they hold."""
+async def run(options: LogDirsOptions, output: Output) -> int:
+    """Ask the brokers and print what they hold; 1 where one of them did not tell."""
     require(options, "bootstrap-server", "describe")
     topics = {name for name in options.topic_list.split(",") if name}
     async with admin(options, client_id="log-dirs-tool") as client:
@@ -47,11 +49,21 @@ async def run(options: LogDirsOptions, output: Output) -> None:
         output.say("Querying brokers for log directories information")
         found = await client.describe_log_dirs(brokers)
     output.say(f"Received log directory information from brokers {_ids(brokers)}")
-    kept = {broker: [_only(each, topics) for each in _ordered(dirs)] for broker, dirs in found.items()}
+    failed = {broker: error for broker, error in found.items() if isinstance(error, KafkaError)}
+    kept = {
+        broker: [_only(each, topics) for each in _ordered(dirs)]
+        for broker, dirs in found.items()
+        if not isinstance(dirs, KafkaError)
+    }
     output.say(json.dumps(_document(kept), separators=(",", ":"), ensure_ascii=False))
+    for broker, error in failed.items():
+        warn(f"Broker {broker} did not tell its log directories: {java_text(error)}")
     if not output.is_text:
         for row in _rows(kept):
             output.row(row, "")
+        for broker, error in failed.items():
+            output.row(LogDirRow(broker, None, error.java_name()), "")
+    return 1 if failed else 0
 
 
 def _brokers(text: str | None, existing: list[int]) -> list[int]:

@@ -11,7 +11,7 @@ from kcli.cli.output import Output
 from kcli.cli.tools.reassign_plan import PlanError
 from kcli.client.admin import AdminClient
 from kcli.client.reassignments import Replica
-from kcli.errors import ErrorCode
+from kcli.errors import ErrorCode, KafkaError
 
 # A replica that is about to be made refuses a directory until it is there: asked again so often.
 RETRY_INTERVAL_S = 0.1
@@ -46,6 +46,8 @@ async def log_dir_moves(client: AdminClient, targets: Mapping[Replica, str]) -> 
     future: dict[Replica, str] = {}
     found = await client.describe_log_dirs(sorted({replica.broker for replica in targets}))
     for broker, directories in found.items():
+        if isinstance(directories, KafkaError):
+            raise directories
         for directory in directories:
             for each in directory.replicas:
                 replica = Replica(each.topic, each.partition, broker)
