@@ -50,10 +50,10 @@ from kcli.storage.directory import LogDirectory
 from kcli.storage.record_validation import Validation
 from kcli.storage.store import LogStore
 
-_log = logging.getLogger("kcli.server.KafkaRaftServer")
 if TYPE_CHECKING:
     from kcli.server.metrics.endpoint import MetricsEndpoint
 
+_log = logging.getLogger("kcli.server.KafkaRaftServer")
 
 # Flushes and checkpoints queue here; two, so that a slow flush does not hold up a checkpoint.
 BACKGROUND_THREADS = 2
@@ -168,12 +168,12 @@ class Broker:
             protected_listener=config.inter_broker_listener_name,
             now=self._loop.time,
         )
+        self.metrics_endpoint = self._make_metrics_endpoint()
+        self.is_ready = False  # whether clients are served
 
     # --- what handlers ask
 
     @property
-        self.metrics_endpoint = self._make_metrics_endpoint()
-        self.is_ready = False  # whether clients are served
     def metadata(self) -> MetadataImage:
         """The committed metadata."""
         return self.quorum.image
@@ -205,11 +205,11 @@ class Broker:
         self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
         self.cleaning.start()
         self.sockets.admit()
+        self.is_ready = True
         elapsed_ms = (self.clock.monotonic() - began) * 1000
         _log.info("[BrokerServer id=%d] Ready after %.0f ms", self.node_id, elapsed_ms)
         _log.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.node_id)
         self.settling = self._loop.create_task(self._settle(), name="settling")
-        self.is_ready = True
 
     async def _settle(self) -> None:
         """After the start: loads what the first client will need."""
@@ -219,11 +219,11 @@ class Broker:
         """Gives up leaderships, answers who waits, flushes and closes. Not `clean`: leaves the disks as they are."""
         began = self.clock.monotonic()
         _log.info("[BrokerServer id=%d] shutting down", self.node_id)
+        self.is_ready = False
         if self._housekeeping is not None:
             self._housekeeping.cancel()
             await asyncio.gather(self._housekeeping, return_exceptions=True)
         await self.cleaning.stop()
-        self.is_ready = False
         self.sockets.stop_accepting()
         await self.transactions.stop_sending()
         if clean:
@@ -233,12 +233,12 @@ class Broker:
         await self.moves.stop()
         await self.assignments.stop()
         await self.sockets.close()
+        if self.metrics_endpoint is not None:
+            await self.metrics_endpoint.stop()
         await self.quorum.stop()
         await self._loop.run_in_executor(
             None, lambda: self.logs.close(clean, broker_epoch=self.lifecycle.epoch)
         )
-        if self.metrics_endpoint is not None:
-            await self.metrics_endpoint.stop()
         self._background.shutdown(wait=clean)
         elapsed_ms = (self.clock.monotonic() - began) * 1000
         _log.info("[BrokerServer id=%d] shut down completed in %.0f ms", self.node_id, elapsed_ms)
@@ -288,13 +288,13 @@ class Broker:
     def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if any(resource.type is ConfigResourceType.BROKER for resource in delta.configs_changed):
             self._update_config(image)
+        for topic in delta.topics_deleted:
+            self.metrics.traffic.forget(topic.name)
         self.replicas.apply(delta, image)
         self.assignments.apply(delta)
         self.groups.apply(delta, image)
         self.transactions.apply(delta, image)
 
-        for topic in delta.topics_deleted:
-            self.metrics.traffic.forget(topic.name)
     def _update_config(self, image: MetadataImage) -> None:
         own = ConfigResource(ConfigResourceType.BROKER, str(self.node_id))
         self.dynamic_config.update(default=image.config(CLUSTER_DEFAULT), own=image.config(own))
@@ -355,15 +355,9 @@ class Broker:
             ),
             Job("file deletion", DELETION_INTERVAL_MS, lambda: logs.delete_due_files(now_ms()), True),
             Job("idle connections", IDLE_CHECK_INTERVAL_MS, self.sockets.close_idle),
+            *self._metrics_jobs(),
         ]
 
-    # --- disks
-
-    def _online_directories(self) -> list[uuid.UUID]:
-        """What the broker registers with: no replica in another directory may be led (KIP-858)."""
-            *self._metrics_jobs(),
-        return [
-            directory.id
     def _make_metrics_endpoint(self) -> MetricsEndpoint | None:
         """Loaded only where it is asked for: starting must cost nothing for what is not."""
         if self.config.metrics_address is None:
@@ -377,6 +371,12 @@ class Broker:
             return []
         return [Job("metrics", TICK_MS, lambda: self.metrics.tick(self.sockets.listeners))]
 
+    # --- disks
+
+    def _online_directories(self) -> list[uuid.UUID]:
+        """What the broker registers with: no replica in another directory may be led (KIP-858)."""
+        return [
+            directory.id
             for directory in self.logs.directories
             if directory.error is None and directory.id is not None
         ]

@@ -204,6 +204,16 @@ class Connection(asyncio.BufferedProtocol):
         """True while a request is being answered or has not been taken up yet."""
         return bool(self._pending or self._held_back or not self._admitted)
 
+    @property
+    def held_back_count(self) -> int:
+        """Requests that wait for the ones before them."""
+        return len(self._held_back)
+
+    @property
+    def unanswered_count(self) -> int:
+        """Answers that are not there yet, or wait for the ones before them."""
+        return len(self._pending)
+
     def close(self) -> None:
         """Closes after what was written has been sent."""
         self._closed = True

@@ -198,8 +198,10 @@ class Dispatch:
         return Waiting(future, finish)
 
     def _encode(self, route: Route, context: RequestContext, request: Any, response: Any) -> Answer:
+        if route.has_error_code and response.error_code:
+            self._broker.metrics.request_failed(context.api_key, response.error_code)
         try:
-            return _encode(route, context, response)
+            return route.encode(response, context.api_version, context.correlation_id)
         except Exception as error:
             return self._answer_error(route, context, request, error)
 
@@ -207,11 +209,10 @@ class Dispatch:
         self, route: Route, context: RequestContext, request: Any, error: BaseException
     ) -> Answer:
         known = _as_kafka_error(route.spec, context, error)
+        self._broker.metrics.request_failed(context.api_key, known.code)
         try:
             response = route.error_response(context, request, known)
-        if route.has_error_code and response.error_code:
-            self._broker.metrics.request_failed(context.api_key, response.error_code)
-            return _encode(route, context, response)
+            return route.encode(response, context.api_version, context.correlation_id)
         except Exception as second:
             _log.exception("Error response of %s could not be written", route.spec.name)
             raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
@@ -220,7 +221,6 @@ class Dispatch:
 def _as_kafka_error(spec: ApiSpec, context: RequestContext, error: BaseException) -> KafkaError:
     if isinstance(error, KafkaError):
         return error
-        self._broker.metrics.request_failed(context.api_key, known.code)
     _log.error(
         "Unexpected error handling %s version %d from %s (client id %s)",
         spec.name,
@@ -275,6 +275,11 @@ def _general(key: ApiKey) -> tuple[Decode, Encode]:
     return decode, encode
 
 
+def _response_fields(key: ApiKey) -> set[str]:
+    message = importlib.import_module(CODEC).message_class(key, "response")
+    return {field.name for field in dataclasses.fields(message)}
+
+
 def _top_level_error(key: ApiKey, _context: RequestContext, _request: Any, error: KafkaError) -> Any:
     """The response that says only what went wrong. Raises KafkaError where the message has no place for that."""
     response = importlib.import_module(CODEC).message_class(key, "response")
@@ -284,8 +289,3 @@ def _top_level_error(key: ApiKey, _context: RequestContext, _request: Any, error
     if "error_message" in names:
         return response(error_code=error.code, error_message=error.message)
     return response(error_code=error.code)
-def _response_fields(key: ApiKey) -> set[str]:
-    message = importlib.import_module(CODEC).message_class(key, "response")
-    return {field.name for field in dataclasses.fields(message)}
-
-

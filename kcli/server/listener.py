@@ -185,13 +185,13 @@ class Listener:
         self.settings = settings
         self.port = settings.port
         self.served: dict[Connection, None] = {}
+        self.opened_count = 0  # connections that were ever served
+        self.closed_count = 0
         self._sockets = sockets
         self._serve = serve
         self._held: deque[Connection] = deque()
         self._server: asyncio.AbstractServer | None = None
         self._created: deque[float] = deque()
-        self.opened_count = 0  # connections that were ever served
-        self.closed_count = 0
         self._retry: asyncio.TimerHandle | None = None
 
     async def open(self, network: Network) -> None:
@@ -227,6 +227,7 @@ class Listener:
         self._sockets.uncount(connection)
         if connection in self.served:
             del self.served[connection]
+            self.closed_count += 1
             self._sockets.admit_held()
         elif connection in self._held:
             self._held.remove(connection)
@@ -238,8 +239,8 @@ class Listener:
             self._retry_later()
 
     def _admit(self, connection: Connection) -> None:
-            self.closed_count += 1
         self.served[connection] = None
+        self.opened_count += 1
         if self.settings.creation_rate_max < 2**31 - 1:
             self._created.append(asyncio.get_running_loop().time())
         connection.admit()
@@ -251,7 +252,6 @@ class Listener:
             and self._sockets.has_place(self)
         )
 
-        self.opened_count += 1
     def _seconds_until_rate_allows(self) -> float:
         """max.connection.creation.rate (KIP-612): how long the next connection has to be held."""
         rate = self.settings.creation_rate_max

@@ -294,9 +294,7 @@ async def _respond_from_disk(context: RequestContext, scope: FetchScope, reads: 
         if read.answer is None:
             assert read.slice is not None
             try:
-                read.answer = _answer(
-                    scope.request, read, await loop.run_in_executor(None, read.slice.read)
-                )
+                read.answer = _answer(scope.request, read, await loop.run_in_executor(None, read.slice.read))
             except StorageError as error:
                 _offline(context, read, error)
         assert read.answer is not None
@@ -311,6 +309,12 @@ def _offline(context: RequestContext, read: Read, error: StorageError) -> None:
 
 def _answer(request: FetchRequest, read: Read, records: bytes | bytearray) -> PartitionData:
     assert read.leader is not None
+    traffic = read.leader.traffic
+    traffic.fetches += 1
+    if request.replica_id < 0 and request.replica_state.replica_id < 0:
+        traffic.bytes_out += len(records)
+    else:
+        traffic.replication_bytes_out += len(records)
     return PartitionData(
         partition_index=read.target.wants.partition,
         high_watermark=read.high_watermark,
@@ -321,12 +325,6 @@ def _answer(request: FetchRequest, read: Read, records: bytes | bytearray) -> Pa
     )
 
 
-    traffic = read.leader.traffic
-    traffic.fetches += 1
-    if request.replica_id < 0 and request.replica_state.replica_id < 0:
-        traffic.bytes_out += len(records)
-    else:
-        traffic.replication_bytes_out += len(records)
 def _finish(
     context: RequestContext, scope: FetchScope, results: list[tuple[Target, PartitionData]]
 ) -> FetchResponse:
