@@ -92,6 +92,12 @@ TOOLS: dict[str, Tool] = {
             _GROUPS,
         ),
         Tool(
+            "streams-application-reset",
+            "kafka-streams-application-reset.sh",
+            "Make a Kafka Streams application process its input again.",
+            _GROUPS,
+        ),
+        Tool(
             "transactions",
             "kafka-transactions.sh",
             "List and describe transactions; find and abort those that hang.",

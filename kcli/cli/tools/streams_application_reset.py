@@ -1,0 +1,340 @@
+"""kafka-streams-application-reset: make a Kafka Streams application process its input again from the start.
+
+Input topics are put back to where the options say, intermediate topics to their end, and the topics that Streams made
+for itself (changelogs, repartitions, foreign-key joins) are deleted. The application must not run meanwhile. The state
+that its instances keep on their disks is theirs to clean (`KafkaStreams#cleanUp`).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.java_order import map_order, partition_hash, string_hash
+from kcli.cli.options import Command, CommandError, Kind, flag, forbid, option
+from kcli.cli.output import Output, java_text
+from kcli.cli.tools.consumer_groups import ExecutionError
+from kcli.cli.tools.consumer_groups_plan import Plan, read_plan
+from kcli.cli.tools.consumer_groups_time import epoch_ms_of, milliseconds_of
+from kcli.client.admin import AdminClient
+from kcli.client.groups import CommittedOffset
+from kcli.client.offsets import OffsetSpec
+from kcli.errors import GroupIdNotFoundException, KafkaError
+
+SCENARIOS = (
+    "to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "from-file", "shift-by",
+)  # fmt: skip
+DEFAULT_SERVER = "localhost:9092"
+
+# How Kafka Streams names the topics that it makes for an application: its id, a dash, and one of these.
+_INTERNAL = re.compile(
+    r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic)"
+    r"|.+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic"
+)
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsApplicationResetOptions(ClusterOptions):
+    bootstrap_server: str | None = option(
+        "Brokers to ask first, as host:port,host:port. Goes before what a config file names.",
+        metavar="server to connect to",
+        default=DEFAULT_SERVER,
+    )
+    application_id: str | None = option(
+        "The application, by its application.id.", metavar="id", required=True
+    )
+    input_topics: tuple[str, ...] = option(
+        "Input topics whose offsets are reset: by default to their start. Commas between them.",
+        metavar="list",
+        repeatable=True,
+    )
+    intermediate_topics: tuple[str, ...] = option(
+        "Topics that the application writes and reads again: their offsets go to the end. Commas between them.",
+        metavar="list",
+        repeatable=True,
+        deprecated=True,
+    )
+    internal_topics: tuple[str, ...] = option(
+        "Delete these internal topics only; without it, all that carry the names of this application.",
+        metavar="list",
+        repeatable=True,
+    )
+    to_offset: int | None = option("Reset to this offset.", Kind.LONG)
+    to_datetime: str | None = option("Reset to the first record since YYYY-MM-DDTHH:mm:SS.sss.")
+    by_duration: str | None = option("Reset to the first record since so long ago, as PnDTnHnMnS.")
+    to_earliest: bool = flag("Reset to the start.")
+    to_latest: bool = flag("Reset to the end.")
+    from_file: str | None = option("Reset to the offsets of a CSV file: topic,partition,offset in each line.")
+    shift_by: int | None = option("Move by so many records, forward or, negative, backward.", Kind.LONG)
+    config_file: str | None = option(
+        "The old name of --command-config.", metavar="file name", deprecated=True
+    )
+    force: bool = flag("Make members that are still in the group leave it.")
+    dry_run: bool = flag("Tell what would be done, and do nothing.")
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRow:
+    """One thing that was done, or would be: an offset that was moved, or a topic that was deleted (no offset)."""
+
+    topic: str
+    partition: int | None = None
+    new_offset: int | None = None
+
+
+async def run(options: StreamsApplicationResetOptions, output: Output) -> int:
+    """Members out, offsets back, internal topics gone. 1 where an input topic is missing or something failed."""
+    _check(options, output)
+    if options.config_file is not None:
+        options = replace(options, command_config=options.config_file)
+    async with admin(options) as client:
+        reset = _Reset(options, client, output)
+        try:
+            await reset.remove_members()
+            if options.dry_run:
+                output.say(
+                    "----Dry run displays the actions which will be performed when running Streams Reset Tool----"
+                )
+            missing = await reset.offsets()
+            await reset.internal_topics()
+        except ExecutionError as error:
+            raise CommandError(f"ERROR: {error}") from error
+        except KafkaError as error:
+            raise CommandError(
+                f"ERROR: java.util.concurrent.ExecutionException: {java_text(error)}"
+            ) from error
+    return 1 if missing else 0
+
+
+def _check(options: StreamsApplicationResetOptions, output: Output) -> None:
+    for at, scenario in enumerate(SCENARIOS):
+        forbid(options, scenario, *SCENARIOS[at + 1 :])
+    forbid(options, "command-config", "config-file")
+    if options.has("config-file"):
+        output.say(
+            "Option --config-file has been deprecated and will be removed in a future version. "
+            "Use --command-config instead."
+        )
+    if options.intermediate_topics:
+        output.say("WARN: `--intermediate-topics` is deprecated and will be removed in a future release")
+
+
+def _split(arguments: Iterable[str]) -> list[str]:
+    return [name.strip() for argument in arguments for name in argument.split(",") if name.strip()]
+
+
+@dataclass(slots=True)
+class _Reset:
+    options: StreamsApplicationResetOptions
+    client: AdminClient
+    output: Output
+
+    @property
+    def group_id(self) -> str:
+        assert self.options.application_id is not None
+        return self.options.application_id
+
+    async def remove_members(self) -> None:
+        """The group has to be empty: its members are made to leave with --force, and complained of without."""
+        group = (await self.client.describe_groups([self.group_id]))[self.group_id]
+        if isinstance(group, GroupIdNotFoundException):
+            return
+        if isinstance(group, KafkaError):
+            raise group
+        if not group.members:
+            return
+        if not self.options.force:
+            names = ", ".join(member.member_id for member in group.members)
+            raise ExecutionError(
+                f"java.lang.IllegalStateException: Consumer group '{self.group_id}' is still active and has "
+                f"following members: [{names}]. Make sure to stop all running application instances before running "
+                "the reset tool. You can use option '--force' to remove active members from the group."
+            )
+        self.output.say(f"Force deleting all active members in the group: {self.group_id}")
+        if not self.options.dry_run:
+            for error in (await self.client.remove_members(self.group_id, group.members)).values():
+                if error is not None:
+                    raise error
+
+    async def offsets(self) -> list[str]:
+        """Moves the group's offsets; returns the topics that are not there."""
+        inputs, intermediates = _split(self.options.input_topics), _split(self.options.intermediate_topics)
+        if not inputs and not intermediates:
+            self.output.say("No input or intermediate topics specified. Skipping seek.")
+            return []
+        if inputs:
+            self.output.say(f"Reset-offsets for input topics [{', '.join(inputs)}]")
+        if intermediates:
+            self.output.say(f"Seek-to-end for intermediate topics [{', '.join(intermediates)}]")
+        described = await self.client.describe_topics(dict.fromkeys(inputs + intermediates))
+        partitions = {
+            name: [(name, each.partition) for each in topic.partitions]
+            for name, topic in described.items()
+            if not isinstance(topic, KafkaError)
+        }
+        missing = []
+        for kind, names in (("input", inputs), ("intermediate", intermediates)):
+            absent = [name for name in names if name not in partitions]
+            if absent:
+                self.output.say(f"Following {kind} topics are not found, skipping them")
+            for name in absent:
+                self.output.say(f"Topic: {name}")
+            missing += absent
+        plan = await self._to_end([name for name in intermediates if name in partitions], partitions)
+        plan |= await self._inputs([each for name in inputs for each in partitions.get(name, ())])
+        if plan:
+            if not self.options.dry_run:
+                await self._commit(plan)
+            self.output.say("Done.")
+        return missing
+
+    async def _to_end(self, topics: list[str], partitions: dict[str, list[TopicPartition]]) -> Plan:
+        if not topics:
+            return {}
+        self.output.say(
+            f"Following intermediate topics offsets will be reset to end (for consumer group {self.group_id})"
+        )
+        for topic in topics:
+            self.output.say(f"Topic: {topic}")
+        plan = await self._listed([each for topic in topics for each in partitions[topic]], OffsetSpec.LATEST)
+        self._rows(ResetRow(topic, number, offset) for (topic, number), offset in plan.items())
+        return plan
+
+    async def _inputs(self, partitions: list[TopicPartition]) -> Plan:
+        if not partitions:
+            return {}
+        self.output.say(
+            f"Following input topics offsets will be reset to (for consumer group {self.group_id})"
+        )
+        plan = await self._wanted(partitions)
+        for topic, number in map_order(plan, partition_hash):
+            row = ResetRow(topic, number, plan[topic, number])
+            self.output.row(row, f"Topic: {topic} Partition: {number} Offset: {row.new_offset}")
+        return plan
+
+    async def _wanted(self, partitions: list[TopicPartition]) -> Plan:
+        options = self.options
+        if options.to_offset is not None:
+            return await self._in_range(dict.fromkeys(partitions, options.to_offset))
+        if options.to_latest:
+            return await self._listed(partitions, OffsetSpec.LATEST)
+        if options.to_datetime is not None:
+            return await self._since(partitions, _moment(epoch_ms_of, options.to_datetime))
+        if options.by_duration is not None:
+            ago_ms = _moment(milliseconds_of, options.by_duration)
+            return await self._since(partitions, int(time.time() * 1000) - ago_ms)
+        if options.shift_by is not None:
+            committed = await self._committed(partitions)
+            return await self._in_range({each: committed[each] + options.shift_by for each in partitions})
+        if options.from_file is not None:
+            planned = read_plan(options.from_file, self.group_id).get(self.group_id, {})
+            if not planned:
+                raise ExecutionError(
+                    f"java.lang.IllegalStateException: {options.from_file} has no line topic,partition,offset"
+                )
+            return await self._in_range({each: planned[each] for each in partitions if each in planned})
+        return await self._listed(partitions, OffsetSpec.EARLIEST)
+
+    async def _committed(self, partitions: list[TopicPartition]) -> Plan:
+        """Where the group is; at the start of a partition that it has never read."""
+        found = await self.client.list_group_offsets(self.group_id)
+        starts = await self._listed(partitions, OffsetSpec.EARLIEST)
+        committed: Plan = {}
+        for each in partitions:
+            offset = found.get(each)
+            if isinstance(offset, KafkaError):
+                raise offset
+            committed[each] = starts[each] if offset is None else offset.offset
+        return committed
+
+    async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
+        found = await self._listed(partitions, timestamp_ms)
+        late = [each for each in partitions if found[each] < 0]
+        for topic, number in late:
+            self.output.say(
+                f"Partition {number} from topic {topic} is empty, without a committed record. "
+                "Falling back to latest known offset."
+            )
+        return found | await self._listed(late, OffsetSpec.LATEST)
+
+    async def _in_range(self, wanted: Plan) -> Plan:
+        starts = await self._listed(list(wanted), OffsetSpec.EARLIEST)
+        ends = await self._listed(list(wanted), OffsetSpec.LATEST)
+        for each, offset in wanted.items():
+            if offset < starts[each]:
+                which, end = "lower than earliest", starts[each]
+            elif offset > ends[each]:
+                which, end = "higher than latest", ends[each]
+            else:
+                continue
+            self.output.say(f"New offset ({offset}) is {which} offset. Value will be set to {end}")
+        return {each: min(max(offset, starts[each]), ends[each]) for each, offset in wanted.items()}
+
+    async def _listed(self, partitions: list[TopicPartition], at: int) -> Plan:
+        found = await self.client.list_offsets(dict.fromkeys(partitions, at)) if partitions else {}
+        plan: Plan = {}
+        for each, result in found.items():
+            if isinstance(result, KafkaError):
+                raise result
+            plan[each] = result.offset
+        return plan
+
+    async def _commit(self, plan: Plan) -> None:
+        offsets = {each: CommittedOffset(offset=offset) for each, offset in plan.items()}
+        for error in (await self.client.alter_group_offsets(self.group_id, offsets)).values():
+            if error is not None:
+                raise error
+
+    async def internal_topics(self) -> None:
+        """Deletes the topics named with --internal-topics, or all whose name says that Streams made them."""
+        listed = [topic.name for topic in await self.client.list_topics()]
+        inferred = [name for name in map_order(listed, string_hash) if self._is_internal(name)]
+        named = _split(self.options.internal_topics)
+        strange = [name for name in named if name not in inferred]
+        if strange:
+            raise ExecutionError(
+                f"java.lang.IllegalArgumentException: Invalid topic specified in the --internal-topics option: "
+                f"[{', '.join(named)}]. Ensure that the topics specified are all internal topics. Do a dry run without "
+                "the --internal-topics option to see the list of all internal topics that can be deleted."
+            )
+        chosen, how = (named, "specified") if named else (inferred, "inferred")
+        self.output.say(f"Deleting {how} internal topics [{', '.join(chosen)}]")
+        self._rows(map(ResetRow, chosen))
+        if chosen and not self.options.dry_run:
+            for error in (await self.client.delete_topics(chosen)).values():
+                if error is not None:
+                    raise error
+        self.output.say("Done.")
+
+    def _rows(self, rows: Iterable[ResetRow]) -> None:
+        """What the text has said in its own way."""
+        if not self.output.is_text:
+            for row in rows:
+                self.output.row(row, "")
+
+    def _is_internal(self, topic: str) -> bool:
+        prefix = f"{self.group_id}-"
+        return topic.startswith(prefix) and _INTERNAL.fullmatch(topic) is not None
+
+
+def _moment(parse: Callable[[str], int], text: str) -> int:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise ExecutionError(str(error)) from error
+
+
+command = Command(
+    name="streams-application-reset",
+    description=(
+        "This tool helps to reset a Kafka Streams application: it will process its input topics anew, from where the "
+        "options say. Stop every instance of the application first, and clean their local state afterwards."
+    ),
+    options=StreamsApplicationResetOptions,
+    run=run,
+)
