@@ -21,8 +21,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
     for feature, prefixes in {
         "quotas": (
             "client.quota.callback.class",
-            "quota.window.",
-            "controller.quota.window.",
             "replication.quota.window.",
             "alter.log.dirs.replication.quota.window.",
             "leader.replication.throttled.",

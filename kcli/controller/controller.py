@@ -30,7 +30,7 @@ from kcli.controller.replay import ImageReplayer
 from kcli.controller.sessions import BrokerSessions
 from kcli.controller.settings import ControllerSettings
 from kcli.controller.snapshot import controller_record
-from kcli.controller.topics import TopicContext
+from kcli.controller.topics import Charge, TopicContext, no_charge
 from kcli.protocol.messages import (
     allocate_producer_ids as ap,
 )
@@ -118,17 +118,23 @@ class Controller:
     # Topics.
 
     def create_topics(
-        self, request: ct.CreateTopicsRequest, *, describable: Callable[[str], bool] = lambda _topic: True
+        self,
+        request: ct.CreateTopicsRequest,
+        *,
+        describable: Callable[[str], bool] = lambda _topic: True,
+        charge: Charge = no_charge,
     ) -> Decision[ct.CreateTopicsResponse]:
-        return topics.create_topics(self._topic_context(), request, describable=describable)
+        return topics.create_topics(self._topic_context(), request, describable=describable, charge=charge)
 
-    def create_partitions(self, request: cp.CreatePartitionsRequest) -> Decision[cp.CreatePartitionsResponse]:
-        return topics.create_partitions(self._topic_context(), request)
+    def create_partitions(
+        self, request: cp.CreatePartitionsRequest, charge: Charge = no_charge
+    ) -> Decision[cp.CreatePartitionsResponse]:
+        return topics.create_partitions(self._topic_context(), request, charge)
 
     def delete_topics(
-        self, request: dt.DeleteTopicsRequest, api_version: int
+        self, request: dt.DeleteTopicsRequest, api_version: int, charge: Charge = no_charge
     ) -> Decision[dt.DeleteTopicsResponse]:
-        return topics.delete_topics(self.image, self._settings, request, api_version)
+        return topics.delete_topics(self.image, self._settings, request, api_version, charge)
 
     def _topic_context(self) -> TopicContext:
         return TopicContext(self.image, self._settings, self._rng)

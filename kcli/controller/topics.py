@@ -49,6 +49,15 @@ from kcli.runtime.rng import Rng
 
 # Kafka's bound on the partitions of one CreateTopics, and so on the size of the batch they become.
 MAX_PARTITIONS_PER_REQUEST = 10_000
+
+Charge = Callable[[int], None]
+"""Told how many partitions come or go; raises ThrottlingQuotaExceededException when too many did (KIP-599)."""
+
+
+def no_charge(_partitions: int) -> None:
+    """Whoever asks has no quota."""
+
+
 # "Use the default", in requests.
 DEFAULT = -1
 
@@ -77,7 +86,11 @@ class _NewTopic:
 
 
 def create_topics(
-    context: TopicContext, request: ct.CreateTopicsRequest, *, describable: Callable[[str], bool]
+    context: TopicContext,
+    request: ct.CreateTopicsRequest,
+    *,
+    describable: Callable[[str], bool],
+    charge: Charge = no_charge,
 ) -> Decision[ct.CreateTopicsResponse]:
     """`describable` tells for which topics the client may see the configuration.
 
@@ -92,6 +105,7 @@ def create_topics(
             if counts[topic.name] > 1:
                 raise InvalidRequestException("Duplicate topic name.")
             created = _create_topic(context, topic, describable(topic.name))
+            charge(len(created.topic.partitions))
         except KafkaError as error:
             results.append(
                 ct.CreatableTopicResult(
@@ -323,7 +337,7 @@ def broker_layers(image: MetadataImage, settings: ControllerSettings) -> BrokerL
 
 
 def create_partitions(
-    context: TopicContext, request: cp.CreatePartitionsRequest
+    context: TopicContext, request: cp.CreatePartitionsRequest, charge: Charge = no_charge
 ) -> Decision[cp.CreatePartitionsResponse]:
     records: list[MetadataRecord] = []
     results: list[cp.CreatePartitionsTopicResult] = []
@@ -333,7 +347,9 @@ def create_partitions(
         try:
             if counts[topic.name] > 1:
                 raise InvalidRequestException("Duplicate topic name.")
-            records += _create_partitions(context, topic)
+            added = _create_partitions(context, topic)
+            charge(len(added))
+            records += added
         except KafkaError as refused:
             error = ApiError.of(refused)
         results.append(
@@ -385,7 +401,11 @@ def _additional_assignments(
 
 
 def delete_topics(
-    image: MetadataImage, settings: ControllerSettings, request: dt.DeleteTopicsRequest, api_version: int
+    image: MetadataImage,
+    settings: ControllerSettings,
+    request: dt.DeleteTopicsRequest,
+    api_version: int,
+    charge: Charge = no_charge,
 ) -> Decision[dt.DeleteTopicsResponse]:
     """By name, or (v6) by id. Raises when topics cannot be deleted at all here."""
     if not settings.delete_topic_enable:
@@ -413,7 +433,9 @@ def delete_topics(
                     if state.topic_id is None
                     else ErrorCode.UNKNOWN_TOPIC_ID
                 )
-        if topic is not None:
+            else:
+                error = _charged(charge, topic)
+        if topic is not None and error is NO_ERROR:
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
         results.append(
             dt.DeletableTopicResult(
@@ -424,6 +446,14 @@ def delete_topics(
             )
         )
     return decide(_once(records), dt.DeleteTopicsResponse(responses=tuple(results)))
+
+
+def _charged(charge: Charge, topic: TopicImage) -> ApiError:
+    try:
+        charge(len(topic.partitions))
+    except KafkaError as error:
+        return ApiError.of(error)
+    return NO_ERROR
 
 
 def _once(records: list[MetadataRecord]) -> list[MetadataRecord]:

@@ -34,7 +34,7 @@ def create_missing(context: RequestContext, names: Iterable[str]) -> None:
     config = context.broker.config
     topics = [_creation(config, name) for name in names if topic_names.is_valid(name)]
     if topics:
-        context.broker.quorum.create_in_background(topics)
+        context.broker.quorum.create_in_background(topics, context)
 
 
 def _creation(config: BrokerConfig, name: str) -> CreatableTopic:

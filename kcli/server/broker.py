@@ -43,6 +43,7 @@ from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import MeasuredDispatch
 from kcli.server.producer_ids import ProducerIdBlock, ProducerIds
 from kcli.server.quorum import Quorum
+from kcli.server.quotas import ClientQuotas
 from kcli.server.replicas import Replicas
 from kcli.server.transaction_markers import MarkerWriter
 from kcli.server.transactions import TransactionCoordinator
@@ -160,6 +161,7 @@ class Broker:
         )
         self.fetch_sessions = Sessions(config.integer("max.incremental.fetch.session.cache.slots"), rng)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
+        self.quotas = ClientQuotas(config, clock)
         self.sockets = SocketServer(
             network,
             limits=connection_limits(config),
@@ -167,6 +169,8 @@ class Broker:
             idle_max_seconds=_positive_seconds(config.integer("connections.max.idle.ms")),
             protected_listener=config.inter_broker_listener_name,
             now=self._loop.time,
+            rate_window_seconds=self.quotas.windows.total_seconds,
+            throttle_seconds=self.quotas.connections.throttle_seconds,
         )
         self.metrics_endpoint = self._make_metrics_endpoint()
         self.is_ready = False  # whether clients are served
@@ -276,6 +280,7 @@ class Broker:
     def _take_up_metadata(self) -> None:
         image = self.metadata
         self._update_config(image)
+        self.quotas.load(image)
         self.dynamic_config.subscribe(self._reconfigure)
         self.replicas.subscribe(self.groups.leadership_changed)
         self.replicas.subscribe(self.transactions.leadership_changed)
@@ -292,6 +297,7 @@ class Broker:
             self.metrics.traffic.forget(topic.name)
         self.replicas.apply(delta, image)
         self.assignments.apply(delta)
+        self.quotas.apply(delta, image)
         self.groups.apply(delta, image)
         self.transactions.apply(delta, image)
 

@@ -132,6 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         self._admitted = False
         self._reading_paused = False
         self._writing_paused = False
+        self._unmute: asyncio.TimerHandle | None = None
         self._closed = False
 
     # --- asyncio's side -----------------------------------------------------------------------------------------
@@ -146,6 +147,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
+        if self._unmute is not None:
+            self._unmute.cancel()
         self._held_back.clear()
         for entry in self._pending:
             # A parked answer has nobody left to go to. A task is work in progress and runs to its end.
@@ -199,10 +202,20 @@ class Connection(asyncio.BufferedProtocol):
         """
         asyncio.get_running_loop().call_soon(self._pause_unless_admitted)
 
+    def mute(self, seconds: float) -> None:
+        """Takes up no request for so long: a quota is used up (KIP-219). What is answered is still sent."""
+        loop = asyncio.get_running_loop()
+        if self._closed or (self._unmute is not None and self._unmute.when() >= loop.time() + seconds):
+            return
+        if self._unmute is not None:
+            self._unmute.cancel()
+        self._unmute = loop.call_later(seconds, self._unmuted)
+        self._pause_reading()
+
     @property
     def is_waiting(self) -> bool:
         """True while a request is being answered or has not been taken up yet."""
-        return bool(self._pending or self._held_back or not self._admitted)
+        return bool(self._pending or self._held_back or not self._admitted or self._unmute is not None)
 
     @property
     def held_back_count(self) -> int:
@@ -270,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
             self._buffers.give_back(buffer)
 
     def _must_wait(self, frame: memoryview) -> bool:
-        if self._writing_paused or not self._admitted:
+        if self._writing_paused or not self._admitted or self._unmute is not None:
             return True
         if not self._pending:
             return False
@@ -285,8 +298,12 @@ class Connection(asyncio.BufferedProtocol):
             self._answer(frame)
             if buffer is not None:
                 self._buffers.give_back(buffer)
-        if not self._writing_paused:
+        if not self._writing_paused and self._unmute is None:
             self._resume_reading()
+
+    def _unmuted(self) -> None:
+        self._unmute = None
+        self._serve_held_back()
 
     # --- answers ------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kcli.protocol.api import ApiKey
     from kcli.server.broker import Broker
+    from kcli.server.quotas import RequestThrottle
 
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of every connection on a listener without authentication."""
@@ -15,7 +16,10 @@ ANONYMOUS = "User:ANONYMOUS"
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request as it came in. `listener` is the listener's name; `peer_host` the client's address as text."""
+    """One request as it came in. `listener` is the listener's name; `peer_host` the client's address as text.
+
+    `throttle` is there where any client has a quota.
+    """
 
     broker: Broker
     api_key: ApiKey
@@ -25,3 +29,4 @@ class RequestContext:
     listener: str
     peer_host: str
     principal: str = ANONYMOUS
+    throttle: RequestThrottle | None = None

@@ -132,10 +132,11 @@ class Route:
 class Dispatch:
     """Serves the frames of one listener's connections."""
 
-    __slots__ = ("_broker", "_routes", "_served")
+    __slots__ = ("_broker", "_quotas", "_routes", "_served")
 
     def __init__(self, broker: Broker, served: Iterable[ApiKey]) -> None:
         self._broker = broker
+        self._quotas = broker.quotas
         self._served = frozenset(served)
         self._routes: dict[int, Route] = {}
 
@@ -163,6 +164,10 @@ class Dispatch:
             connection.listener,
             connection.peer_host,
         )
+        if self._quotas.is_active:
+            context.throttle = self._quotas.throttle(
+                context.principal, client_id, len(frame) - at, connection.mute
+            )
         try:
             response = route.handle(context, request)
         except ProtocolError:
@@ -170,8 +175,12 @@ class Dispatch:
         except Exception as error:
             return self._answer_error(route, context, request, error)
         if response is None:
+            if context.throttle is not None:
+                context.throttle.settle(spec.key, None)
             return None
         if isinstance(response, Awaitable):
+            if context.throttle is not None:
+                response = context.throttle.waits_for(response)
             return self._wait(route, context, request, response)
         return self._encode(route, context, request, response)
 
@@ -193,6 +202,8 @@ class Dispatch:
             if error is not None:
                 return self._answer_error(route, context, request, error)
             value = future.result()
+            if value is None and context.throttle is not None:
+                context.throttle.settle(route.spec.key, None)
             return None if value is None else self._encode(route, context, request, value)
 
         return Waiting(future, finish)
@@ -201,7 +212,7 @@ class Dispatch:
         if route.has_error_code and response.error_code:
             self._broker.metrics.request_failed(context.api_key, response.error_code)
         try:
-            return route.encode(response, context.api_version, context.correlation_id)
+            return _encode(route, context, response)
         except Exception as error:
             return self._answer_error(route, context, request, error)
 
@@ -212,10 +223,19 @@ class Dispatch:
         self._broker.metrics.request_failed(context.api_key, known.code)
         try:
             response = route.error_response(context, request, known)
-            return route.encode(response, context.api_version, context.correlation_id)
+            return _encode(route, context, response)
         except Exception as second:
             _log.exception("Error response of %s could not be written", route.spec.name)
             raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
+
+
+def _encode(route: Route, context: RequestContext, response: Any) -> Answer:
+    if context.throttle is None:
+        return route.encode(response, context.api_version, context.correlation_id)
+    response = context.throttle.settle(route.spec.key, response)
+    answer = route.encode(response, context.api_version, context.correlation_id)
+    context.throttle.finish()
+    return answer
 
 
 def _as_kafka_error(spec: ApiSpec, context: RequestContext, error: BaseException) -> KafkaError:

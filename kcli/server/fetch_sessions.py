@@ -189,6 +189,11 @@ class FetchScope:
                 _remember(target, read)
         return FetchResponse(session_id=session_id, responses=_by_topic(results), node_endpoints=endpoints)
 
+    def without_records(self) -> FetchResponse:
+        """To a client that has to wait: nothing, not even of a full fetch, and nothing counts as told (KIP-219)."""
+        session_id = NO_SESSION if self._session is None else self._session.id
+        return FetchResponse(session_id=session_id, error_code=self.error_code)
+
 
 def _refused(sessions: Sessions, request: FetchRequest, version: int, error_code: ErrorCode) -> FetchScope:
     return FetchScope(sessions, [], request, version, session=None, error_code=error_code)

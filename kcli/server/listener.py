@@ -19,7 +19,7 @@ _log = logging.getLogger("kcli.server.SocketServer")
 HELD_CONNECTIONS_MAX = 1024
 # How long a client may take to read its last answer while the broker stops.
 CLOSING_SECONDS = 1.0
-# The creation rate is averaged over this long (Kafka's quota.window.size.seconds × quota.window.num, 11 s).
+# The creation rate is averaged over quota.window.size.seconds × quota.window.num, which are this where not set.
 CREATION_RATE_WINDOW_SECONDS = 11.0
 
 
@@ -60,7 +60,10 @@ class SocketServer:
         idle_max_seconds: float | None,
         protected_listener: str | None,
         now: Callable[[], float],
+        rate_window_seconds: float = CREATION_RATE_WINDOW_SECONDS,
+        throttle_seconds: Callable[[str], float] = lambda _host: 0.0,
     ) -> None:
+        """`throttle_seconds` counts a connection of an address; above 0 it is to be closed after so long (KIP-612)."""
         # Dicts for sets: they are walked, and a run of a simulation must be repeatable.
         self.connections: dict[Connection, None] = {}
         self.listeners: dict[str, Listener] = {}
@@ -70,6 +73,8 @@ class SocketServer:
         self._request_size_max_bytes = request_size_max_bytes
         self._protected_listener = protected_listener
         self._now = now
+        self.rate_window_seconds = rate_window_seconds
+        self.throttle_seconds = throttle_seconds
         self._buffers = FrameBuffers()
         self._by_ip: Counter[str] = Counter()
         self._admitting = True
@@ -214,6 +219,12 @@ class Listener:
         if not self._sockets.count(connection):
             connection.abort()
             return
+        seconds = self._sockets.throttle_seconds(connection.peer_host)
+        if seconds > 0:
+            # Refused at once it would be back at once.
+            connection.hold()
+            asyncio.get_running_loop().call_later(seconds, connection.close)
+            return
         if not self._held and self._has_place():
             self._admit(connection)
         elif len(self._held) < HELD_CONNECTIONS_MAX:
@@ -258,11 +269,12 @@ class Listener:
         if rate == 2**31 - 1:
             return 0.0
         now = asyncio.get_running_loop().time()
-        while self._created and self._created[0] <= now - CREATION_RATE_WINDOW_SECONDS:
+        window = self._sockets.rate_window_seconds
+        while self._created and self._created[0] <= now - window:
             self._created.popleft()
-        if len(self._created) < rate * CREATION_RATE_WINDOW_SECONDS:
+        if len(self._created) < rate * window:
             return 0.0
-        return self._created[0] + CREATION_RATE_WINDOW_SECONDS - now
+        return self._created[0] + window - now
 
     def _retry_later(self) -> None:
         wait = self._seconds_until_rate_allows()

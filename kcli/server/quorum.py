@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from kcli.config.broker import BrokerConfig
@@ -27,6 +28,7 @@ from kcli.controller.image import ControllerRegistration, Endpoint, MetadataImag
 from kcli.controller.replay import ImageReplayer
 from kcli.controller.settings import ControllerSettings
 from kcli.controller.snapshot import image_records
+from kcli.controller.topics import Charge, no_charge
 from kcli.errors import (
     ErrorCode,
     KafkaError,
@@ -34,6 +36,7 @@ from kcli.errors import (
     StorageError,
     TimeoutException,
 )
+from kcli.protocol.api import ApiKey
 from kcli.protocol.control import RaftControl
 from kcli.protocol.messages import allocate_producer_ids as ap
 from kcli.protocol.messages import alter_client_quotas as aq
@@ -393,22 +396,27 @@ class Quorum:
     # The controller's APIs. Each raises KafkaError when the request is refused as a whole.
 
     async def create_topics(
-        self, request: ct.CreateTopicsRequest, _context: RequestContext | None = None
+        self, request: ct.CreateTopicsRequest, context: RequestContext | None = None
     ) -> ct.CreateTopicsResponse:
-        return await self._decided(lambda controller: controller.create_topics(request), request.timeout_ms)
+        charge = _charge(context)
+        return await self._decided(
+            lambda controller: controller.create_topics(request, charge=charge), request.timeout_ms
+        )
 
-    def create_in_background(self, topics: Sequence[ct.CreatableTopic]) -> None:
+    def create_in_background(
+        self, topics: Sequence[ct.CreatableTopic], context: RequestContext | None = None
+    ) -> None:
         """Creates topics nobody waits for; one that is being created already is left alone."""
         new = tuple(topic for topic in topics if topic.name not in self._creating)
         if new:
             self._creating.update(topic.name for topic in new)
-            task = asyncio.get_running_loop().create_task(self._create(new), name="create-topics")
+            task = asyncio.get_running_loop().create_task(self._create(new, context), name="create-topics")
             self._background.add(task)
             task.add_done_callback(self._background.discard)
 
-    async def _create(self, topics: tuple[ct.CreatableTopic, ...]) -> None:
+    async def _create(self, topics: tuple[ct.CreatableTopic, ...], context: RequestContext | None) -> None:
         try:
-            response = await self.create_topics(ct.CreateTopicsRequest(topics=topics))
+            response = await self.create_topics(ct.CreateTopicsRequest(topics=topics), context)
             for result in response.topics:
                 if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                     logger.warning("Topic '%s' is not created: %s", result.name, result.error_message)
@@ -418,17 +426,20 @@ class Quorum:
             self._creating.difference_update(topic.name for topic in topics)
 
     async def create_partitions(
-        self, request: cp.CreatePartitionsRequest, _context: RequestContext | None = None
+        self, request: cp.CreatePartitionsRequest, context: RequestContext | None = None
     ) -> cp.CreatePartitionsResponse:
+        charge = _charge(context)
         return await self._decided(
-            lambda controller: controller.create_partitions(request), request.timeout_ms
+            lambda controller: controller.create_partitions(request, charge), request.timeout_ms
         )
 
     async def delete_topics(
         self, request: dt.DeleteTopicsRequest, context: RequestContext
     ) -> dt.DeleteTopicsResponse:
+        charge = _charge(context)
         return await self._decided(
-            lambda controller: controller.delete_topics(request, context.api_version), request.timeout_ms
+            lambda controller: controller.delete_topics(request, context.api_version, charge),
+            request.timeout_ms,
         )
 
     async def incremental_alter_configs(
@@ -512,6 +523,20 @@ class Quorum:
             lambda controller: controller.allocate_producer_ids(request, self._clock.now_ms())
         )
         return response.producer_id_start, response.producer_id_len
+
+
+# From these versions on a client knows THROTTLING_QUOTA_EXCEEDED (KIP-599); older ones are only made to wait, and so is
+# whoever has topics created by the way.
+_STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+
+
+def _charge(context: RequestContext | None) -> Charge:
+    """What partitions that come or go cost the client that asked for it."""
+    if context is None or context.throttle is None:
+        return no_charge
+    since = _STRICT_FROM.get(context.api_key)
+    strict = since is not None and context.api_version >= since
+    return partial(context.throttle.charge_partitions, strict=strict)
 
 
 def controller_settings(config: BrokerConfig, kraft_version: int) -> ControllerSettings:

@@ -63,6 +63,11 @@ class Read:
 
 def handle(context: RequestContext, request: FetchRequest) -> Any:
     broker = context.broker
+    if context.throttle is not None:
+        if max(request.replica_id, request.replica_state.replica_id) >= 0:
+            context.throttle.exempt()
+        else:
+            request = context.throttle.limit_fetch(request)
     scope = broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
     reads = _read_all(context, scope)
     size = _size(reads)
@@ -227,11 +232,16 @@ def _park(
     def respond() -> None:
         if answer.done():
             return
+        if context.throttle is not None:
+            context.throttle.resume()
         try:
             response = _respond(context, scope, _read_all(context, scope))
         except Exception as error:  # the waiting future is the only one who can still be told
             answer.set_exception(error)
             return
+        finally:
+            if context.throttle is not None:
+                context.throttle.pause()
         if isinstance(response, asyncio.Future):
             response.add_done_callback(lambda done: _hand_over(done, answer))
         else:
@@ -325,9 +335,18 @@ def _answer(request: FetchRequest, read: Read, records: bytes | bytearray) -> Pa
     )
 
 
+def _records_size(results: list[tuple[Target, PartitionData]]) -> int:
+    return sum(len(read.records or b"") for _target, read in results)
+
+
 def _finish(
     context: RequestContext, scope: FetchScope, results: list[tuple[Target, PartitionData]]
 ) -> FetchResponse:
+    for target, part in results:
+        if part.error_code is not ErrorCode.NONE:
+            _count_failure(context, target, part.error_code)
+    if context.throttle is not None and context.throttle.refuses_fetch(_records_size(results)):
+        return scope.without_records()
     leaders = {
         read.current_leader.leader_id
         for _target, read in results

@@ -28,6 +28,8 @@ from kcli.runtime.rng import SystemRng
 from kcli.server.dispatch import Dispatch, served_on_broker
 from kcli.server.fetch_sessions import Sessions
 from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServer
+from kcli.server.metrics.metrics import Metrics
+from kcli.server.quotas import ClientQuotas
 from kcli.server.replicas import Replicas
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store import LogStore
@@ -93,6 +95,7 @@ class BrokerRig:
         self.replicas = Replicas(NODE, self.logs, self.log_config, self.metrics.traffic)
         self.fetch_sessions = Sessions(1000, SystemRng(2))
         self.fetch_max_bytes = 57_671_680
+        self.quotas = ClientQuotas(broker_config(), self.clock)
         self.node_id = NODE
         self.set_metadata(image_of(*topics))
 
