@@ -1,7 +1,7 @@
 """After an unclean stop: the end of a log is read again, batch by batch, and what is whole is kept.
 
-What was not flushed may be torn, and is cut. What was flushed can only be damaged: that is said loudly, and where nothing
-may be lost of it (the metadata log) the log is refused instead, as it is, for a copy or a person to mend.
+What was not flushed may be torn, and is cut. What was flushed can only be damaged: that is said loudly, and where
+nothing may be lost of it (the metadata log) the log is refused instead, as it is, for a copy or a person to mend.
 """
 
 from __future__ import annotations

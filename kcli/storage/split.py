@@ -2,7 +2,7 @@
 
 An index entry holds the distance from the base offset in 31 bits. A Kafka before 1.0 could merge segments beyond
 that when it compacted. Such a segment becomes several, each with a base offset that its batches are near to: they are
-written as `.cleaned` and renamed to `.swap`, the highest first; start-up drops them or puts them in the segment's place.
+written as `.cleaned` and renamed to `.swap`, the highest first; start-up drops them or puts them in its place.
 """
 
 from __future__ import annotations

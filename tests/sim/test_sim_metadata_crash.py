@@ -30,6 +30,7 @@ from kcli.server.format import Machine, ensure_formatted
 from kcli.server.metadata_log import MetadataLog
 from kcli.server.quorum import Quorum
 from kcli.storage.store import LogStore
+from kcli.testing.dump_check import dump_complaints
 from kcli.testing.sim_clock import SimClock
 from kcli.testing.sim_disk import SimDisk
 from kcli.testing.sim_loop import SimProcess, simulate
@@ -115,6 +116,7 @@ class Node:
             await quorum.stop()
             self.check_replay(logs, image)
             logs.close(broker_epoch=lifecycle.epoch)
+            assert dump_complaints(self.disk, f"{DATA}/__cluster_metadata-0", compacted=True) == ""
 
     def check_replay(self, logs, image):
         """Log and newest snapshot tell what the node said to the last."""

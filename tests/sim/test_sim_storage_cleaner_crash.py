@@ -14,6 +14,7 @@ from kcli.storage.cleaner import LogCleaner
 from kcli.storage.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store import LogStore
+from kcli.testing.dump_check import dump_complaints
 from kcli.testing.logs import START_MS, ManualClock, marker_of
 from kcli.testing.sim_disk import SimDisk
 
@@ -140,6 +141,8 @@ def test_every_call_may_fail(seed: int, crash: bool) -> None:
         else:
             disk._locks.clear()  # the process is gone
         check(disk, values)
+        if nth % 12 == 0 or untouched:
+            assert dump_complaints(disk, "/data/t-0", compacted=True) == ""
         if untouched:
             break
     assert nth > 100

@@ -13,6 +13,7 @@ from kcli.runtime.rng import SystemRng
 from kcli.storage.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store import LogStore
+from kcli.testing.dump_check import dump_complaints
 from kcli.testing.logs import START_MS, ManualClock, batch_of, contents, marker_of
 from kcli.testing.sim_disk import FaultKind, SimDisk
 
@@ -155,6 +156,7 @@ def test_power_failure(seed: int) -> None:
         found = store.get("t", 0)
         assert found is not None
         check(found, writer.values, writer.safe)
+        assert dump_complaints(store.disk, "/data/t-0", compacted=True) == ""
         assert found.recovery_point <= found.log_end_offset
         del writer.values[found.log_end_offset :]
         again = Writer(found, rng)
@@ -214,6 +216,8 @@ def test_every_call_may_fail(kind: FaultKind, torn: bool) -> None:
             assert safe == 0
         else:
             check(log, values, safe)
+            store.close()
+            assert dump_complaints(disk, "/data/t-0", compacted=True) == ""
         if untouched:
             break
     assert nth > 100
