@@ -91,9 +91,9 @@ class _Writer:
                 return Written(self._produce(cluster, iterator, None))
             context = TaskContext.get()
             assert context is not None, "write runs in a task"
-            return self._write_once(cluster, iterator, self.work(context), context.partitionId())
+            return self.write_once(cluster, iterator, self.work(context), context.partitionId())
 
-    def _write_once(
+    def write_once(
         self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], work: Work, task: int
     ) -> Written:
         began = time.time()
@@ -144,7 +144,7 @@ class _Writer:
         producer.flush()
         return rows
 
-    def _commit(self, messages: Sequence[Written | None]) -> None:
+    def commit_tasks(self, messages: Sequence[Written | None]) -> None:
         """Commit what the tasks wrote: the first task's transaction, and only then the others."""
         written = [each for each in messages if each is not None]
         open_ = {each.task: each for each in written if each.transaction is not None}
@@ -184,7 +184,7 @@ class _Writer:
             transaction.abandon(cluster, _transactions(written))
             raise problem
 
-    def _abort(self, messages: Sequence[Written | None]) -> None:
+    def abort_tasks(self, messages: Sequence[Written | None]) -> None:
         """Some task failed: what the others wrote goes with it."""
         if left := _transactions(messages):
             with Cluster(self.options.client) as cluster:
@@ -210,10 +210,10 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         return self._work
 
     def commit(self, messages: Sequence[Written | None]) -> None:
-        self._commit(messages)
+        self.commit_tasks(messages)
 
     def abort(self, messages: Sequence[Written | None]) -> None:
-        self._abort(messages)
+        self.abort_tasks(messages)
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
@@ -231,10 +231,10 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         return Work(self.options.transactional_id or f"{PREFIX}{query}", query, int(batch))
 
     def commit(self, messages: Sequence[Written | None], batchId: int) -> None:
-        self._commit(messages)
+        self.commit_tasks(messages)
 
     def abort(self, messages: Sequence[Written | None], batchId: int) -> None:
-        self._abort(messages)
+        self.abort_tasks(messages)
 
 
 def is_written(batch: int | None, own: Note | None, first: Note | None) -> bool:
