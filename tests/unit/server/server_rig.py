@@ -30,7 +30,6 @@ from kcli.server.fetch_sessions import Sessions
 from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServer
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.quotas import ClientQuotas
-from kcli.server.metrics.metrics import Metrics
 from kcli.server.replicas import Replicas
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store import LogStore
