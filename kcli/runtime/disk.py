@@ -64,7 +64,7 @@ class DirectoryEntry:
 
 
 class Disk(Protocol):
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
         """Opens for reading and writing; `create` makes the file when it is absent."""
         ...
 
@@ -93,6 +93,10 @@ class Disk(Protocol):
     def modified_ms(self, path: str) -> int: ...
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
+
+    def make_read_only(self, path: str) -> None:
+        """Takes away everybody's right to write the file; it can still be renamed and removed."""
+        ...
 
     def space(self, path: str) -> tuple[int, int]:
         """(total bytes, usable bytes) of the volume that holds `path`."""
@@ -212,8 +216,9 @@ class SystemFileLock:
 class SystemDisk:
     """The machine's own file system."""
 
-    def open(self, path: str, *, create: bool = False) -> SystemFile:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> SystemFile:
+        access = os.O_RDONLY if read_only else os.O_RDWR
+        flags = access | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         return SystemFile(path, os.open(path, flags, 0o644))
 
     def list_dir(self, path: str) -> list[DirectoryEntry]:
@@ -257,6 +262,9 @@ class SystemDisk:
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
+    def make_read_only(self, path: str) -> None:
+        os.chmod(path, os.stat(path).st_mode & 0o7555)
+
     def space(self, path: str) -> tuple[int, int]:
         status = os.statvfs(path)
         return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
@@ -270,8 +278,8 @@ _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 
 def read_file(disk: Disk, path: str) -> bytes:
-    """A whole (small) file. Raises FileNotFoundError when it is absent."""
-    file = disk.open(path)
+    """A whole (small) file, one that may only be read, too. Raises FileNotFoundError when it is absent."""
+    file = disk.open(path, read_only=True)
     try:
         return file.read_at(0, file.size())
     finally:

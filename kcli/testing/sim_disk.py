@@ -46,6 +46,7 @@ class Inode:
         default_factory=list
     )  # (position, bytes) or (size, None): a cut
     modified_ms: int = 0
+    read_only: bool = False
 
 
 Names = dict[str, Inode | None]
@@ -127,7 +128,7 @@ class SimDisk:
 
     # --- Disk
 
-    def open(self, path: str, *, create: bool = False) -> SimFile:
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> SimFile:
         self.struck("open", path)
         inode = self._names.get(path)
         if inode is None:
@@ -138,6 +139,8 @@ class SimDisk:
             self._require_directory(posixpath.dirname(path))
             made = inode = Inode(modified_ms=self._now_ms())
             self._change({posixpath.dirname(path)}, lambda names: names.__setitem__(path, made))
+        if inode.read_only and not read_only:
+            raise PermissionError(errno.EACCES, "may only be read", path)
         return SimFile(self, path, inode)
 
     def list_dir(self, path: str) -> list[DirectoryEntry]:
@@ -207,6 +210,12 @@ class SimDisk:
         inode = self._require(path)
         assert inode is not None, "only files are dated"
         inode.modified_ms = modified_ms
+
+    def make_read_only(self, path: str) -> None:
+        self.struck("stat", path)
+        inode = self._require(path)
+        assert inode is not None, "only files are frozen"
+        inode.read_only = True
 
     def space(self, path: str) -> tuple[int, int]:
         self.struck("space", path)
@@ -329,7 +338,7 @@ def _survivor(inode: Inode, rng: random.Random) -> Inode:
                 _apply(content, position, piece[: rng.randint(0, len(piece))])
         elif rng.random() < 0.7:
             _apply(content, position, piece)
-    return Inode(content, bytes(content), [], inode.modified_ms)
+    return Inode(content, bytes(content), [], inode.modified_ms, inode.read_only)
 
 
 def _parents_exist(path: str, names: Names) -> bool:

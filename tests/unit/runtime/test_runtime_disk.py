@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -95,6 +96,18 @@ class TestBothDisks:
         replace_file(disk, f"{path}/f", b"short")
         assert read_file(disk, f"{path}/f") == b"short"
         assert [entry.name for entry in disk.list_dir(path)] == ["f"]
+
+    def test_a_file_that_may_only_be_read(self, place: tuple[Disk, str]) -> None:
+        disk, path = place
+        replace_file(disk, f"{path}/f", b"frozen")
+        disk.make_read_only(f"{path}/f")
+        assert read_file(disk, f"{path}/f") == b"frozen"
+        disk.rename(f"{path}/f", f"{path}/g")
+        with contextlib.suppress(PermissionError):  # root may write what nobody may
+            disk.open(f"{path}/g")
+            assert isinstance(disk, SystemDisk)
+            assert os.geteuid() == 0
+        disk.remove(f"{path}/g")
 
 
 class TestSystemFile:

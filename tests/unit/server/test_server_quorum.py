@@ -247,6 +247,8 @@ def test_a_snapshot_is_written_read_and_replaces_the_log_before_it():
         image = rig.quorum.image
         await rig.quorum.take_snapshot()
         name = SnapshotId(image.offset + 1, 1).file_name
+        with pytest.raises(PermissionError):
+            rig.disk.open(f"{LOG_DIR}/{name}")  # frozen, as Kafka's are
         snapshot = decode_snapshot(read_file(rig.disk, f"{LOG_DIR}/{name}"), name)
         assert (snapshot.kraft_version, len(snapshot.voters.voters)) == (1, 1)
         assert snapshot.last_contained_log_timestamp_ms == image.timestamp_ms
