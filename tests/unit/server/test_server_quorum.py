@@ -7,7 +7,7 @@ import json
 import sys
 
 import pytest
-from quorum_rig import LOG_DIR, ManualClock, QuorumRig, broker_config
+from quorum_rig import DATA, LOG_DIR, ManualClock, QuorumRig, broker_config
 
 from kcli.controller.bootstrap import encode_records
 from kcli.controller.image import CLUSTER_DEFAULT, LeaderRecoveryState
@@ -31,6 +31,7 @@ from kcli.raft.snapshot import SnapshotId, decode_snapshot
 from kcli.runtime.disk import read_file, replace_file
 
 LOG = f"{LOG_DIR}/{0:020d}.log"
+RECOVERY_POINTS = f"{DATA}/recovery-point-offset-checkpoint"
 
 
 async def until(holds):
@@ -348,6 +349,7 @@ def test_a_snapshot_beyond_the_log_is_what_counts():
         content = read_file(rig.disk, LOG)
         (position, _) = list(iter_batches(content))[2]
         replace_file(rig.disk, LOG, content[:position])
+        rig.disk.remove(RECOVERY_POINTS)  # which would tell that records are lost
         rig = await QuorumRig(rig.disk, rig.clock).start()
         assert "t" in rig.quorum.image.topics
         assert rig.quorum.log.log.log_start_offset == newest.end_offset
@@ -394,6 +396,9 @@ def test_a_directory_without_voters_cannot_start():
         await rig.stop()
         for name in rig.files():
             rig.disk.remove(f"{LOG_DIR}/{name}")
+        with pytest.raises(StorageError, match="ends at offset 0, but everything before offset"):
+            await QuorumRig(rig.disk, rig.clock).start()
+        rig.disk.remove(RECOVERY_POINTS)
         with pytest.raises(QuorumError, match="no voters"):
             await QuorumRig(rig.disk, rig.clock).start()
 
@@ -519,6 +524,7 @@ def test_a_start_that_fails_leaves_no_task_behind():
             if name != f"{0:020d}-{0:010d}.checkpoint":
                 rig.disk.remove(f"{LOG_DIR}/{name}")
         rig.disk.remove("/data/bootstrap.checkpoint")
+        rig.disk.remove(RECOVERY_POINTS)
         with pytest.raises(StorageError, match="format the directory first"):
             await QuorumRig(rig.disk, rig.clock).start()
         assert len(asyncio.all_tasks()) == 1 + EXTRA_TASKS
