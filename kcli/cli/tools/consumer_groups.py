@@ -6,6 +6,7 @@ Kafka's own tool has it. The actions live beside this module; here is the comman
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from kcli.cli.options import (
     require,
 )
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.watch import DEFAULT_SECONDS, check_interval, watch
 from kcli.client.admin import AdminClient
 from kcli.client.groups import GroupListing
 from kcli.errors import KafkaError
@@ -117,6 +119,18 @@ class ConsumerGroupsOptions(ClusterOptions):
     to_latest: bool = flag("Reset to the end.")
     to_current: bool = flag("Reset to the committed offset.")
     from_file: str | None = option("Reset to the offsets of a CSV file.", metavar="path to CSV file")
+    lag_seconds: bool = flag(
+        "With --describe: the age of the first record that the group has not consumed yet. --output json and --watch "
+        "have it without being asked."
+    )
+    watch: float | None = option(
+        "With --describe: again and again, every so many seconds (2), until Ctrl-C.",
+        Kind.DOUBLE,
+        metavar="seconds",
+        optional_argument=True,
+        bare_value=DEFAULT_SECONDS,
+    )
+    yes: bool = flag("With --delete: do not ask, as happens away from a terminal.")
 
     @property
     def only_group(self) -> str | None:
@@ -148,13 +162,26 @@ async def run(options: ConsumerGroupsOptions, output: Output) -> None:
 
         output.say(verdict(options.validate_regex))
         return
+    async with admin(options) as client:
+        if options.watch is None:
+            await _act(options, client, output)
+        else:
+            await watch(options.watch, functools.partial(_act, options, client), output.format)
+
+
+async def _act(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
+    """Do it once; what goes wrong is told."""
     try:
-        async with admin(options) as client:
-            await _action(options)(options, client, output)
+        await _action(options)(options, client, output)
     except ExecutionError as error:
         failed(output, f"Executing consumer group command failed due to {error}")
     except KafkaError as error:
-        failed(output, f"Executing consumer group command failed due to {java_text(error)}")
+        execution_failed(output, error)
+
+
+def execution_failed(output: Output, error: KafkaError) -> None:
+    """Kafka's words for whatever a broker or the way to it refused."""
+    failed(output, f"Executing consumer group command failed due to {java_text(error)}")
 
 
 def failed(output: Output, message: str) -> None:
@@ -181,6 +208,7 @@ def _action(options: ConsumerGroupsOptions) -> Action:
 
 def _check(options: ConsumerGroupsOptions) -> None:
     _check_availability(options)
+    check_interval(options.watch)
     if not options.has("validate-regex"):
         require(options, "bootstrap-server")
     if options.describe:
@@ -211,6 +239,7 @@ def _check_availability(options: ConsumerGroupsOptions) -> None:
         misplaced.append("state")
     if options.has("type") and not options.list:
         misplaced.append("type")
+    misplaced += [name for name in ("lag-seconds", "watch") if options.has(name) and not options.describe]
     if misplaced:
         shown = ", ".join(misplaced)
         raise CommandError(

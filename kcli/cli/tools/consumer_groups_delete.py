@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcli.cli.confirm import confirm, listed
 from kcli.cli.java_order import map_order, string_hash
 from kcli.cli.output import Output, java_text
 from kcli.cli.tools.consumer_groups import ConsumerGroupsOptions, chosen_groups, failed
@@ -47,7 +48,9 @@ class DeletedOffset:
 
 async def delete_groups(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
     """Delete groups; those that could not be are listed with the reason."""
-    results = await client.delete_groups(await chosen_groups(options, client))
+    groups = await chosen_groups(options, client)
+    confirm(f"This deletes the groups {listed(groups)} with all their offsets.", yes=options.yes)
+    results = await client.delete_groups(groups)
     order = map_order(results, string_hash)
     errors = {group: error for group in order if (error := results[group]) is not None}
     deleted = [group for group in order if results[group] is None]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.cli.java_order import map_order, partition_hash
-from kcli.cli.output import Output, warn
-from kcli.cli.tools.consumer_groups import ConsumerGroupsOptions, chosen_groups
+from kcli.cli.output import Output, java_text, warn
+from kcli.cli.tools.consumer_groups import ConsumerGroupsOptions, chosen_groups, execution_failed
 from kcli.client.admin import AdminClient
 from kcli.client.groups import CommittedOffset, GroupDescription, GroupMember
-from kcli.client.offsets import OffsetSpec
+from kcli.client.offsets import OffsetAt, OffsetSpec
 from kcli.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kcli.client.lag import Lag
 
 MISSING = "-"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
@@ -32,9 +36,11 @@ class OffsetRow:
     current_offset: int | None
     log_end_offset: int | None
     lag: int | None
+    lag_seconds: float | None
     consumer_id: str | None
     host: str | None
     client_id: str | None
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +84,35 @@ class Column:
 
 
 async def describe(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
-    """Groups in the order of their names, each with a table of its own."""
+    """Groups in the order of their names, each with a table of its own; those that cannot be described, at the end."""
     described = await client.describe_groups(await chosen_groups(options, client))
-    groups: list[GroupDescription] = []
-    for each in described.values():
-        if isinstance(each, KafkaError):
-            raise each
-        groups.append(each)
-    groups.sort(key=lambda group: group.group_id)
-    for group in groups:
-        if options.has("members"):
-            _show(output, group, _member_rows(group), _member_columns(group, options.verbose), always=True)
-        elif options.has("state"):
-            _show(output, group, [_state_row(group)], _state_columns(options.verbose), always=True)
-        else:
-            rows = await _offset_rows(client, group)
-            _show(output, group, rows, _offset_columns(options.verbose), always=False)
+    failures: list[KafkaError] = []
+    for group_id in sorted(described):
+        group = described[group_id]
+        try:
+            if isinstance(group, KafkaError):
+                raise group
+            await _describe(options, client, group, output)
+        except KafkaError as error:
+            failures.append(error)
+    for failure in failures:
+        execution_failed(output, failure)
+
+
+async def _describe(
+    options: ConsumerGroupsOptions, client: AdminClient, group: GroupDescription, output: Output
+) -> None:
+    if options.has("members"):
+        _show(output, group, _member_rows(group), _member_columns(group, options.verbose), always=True)
+    elif options.has("state"):
+        _show(output, group, [_state_row(group)], _state_columns(options.verbose), always=True)
+    else:
+        timed = options.lag_seconds or options.watch is not None
+        rows = await _offset_rows(client, group, timed=timed or not output.is_text)
+        _show(output, group, rows, _offset_columns(options.verbose, timed=timed), always=False)
+        for row in rows:
+            if row.error is not None:
+                warn(f"Partition {row.topic}-{row.partition}: {row.error}")
 
 
 def _show(
@@ -132,8 +151,11 @@ def _or_missing(value: object) -> object:
 # Offsets
 
 
-async def _offset_rows(client: AdminClient, group: GroupDescription) -> list[OffsetRow]:
-    """The partitions of members, those of the busiest first, then those with offsets that nobody reads."""
+async def _offset_rows(client: AdminClient, group: GroupDescription, *, timed: bool) -> list[OffsetRow]:
+    """The partitions of members, those of the busiest first, then those with offsets that nobody reads.
+
+    What cannot be found out of a partition is None in its row, with the reason; `timed`: with the lag in seconds.
+    """
     committed = await _committed(client, group.group_id)
     owned: list[tuple[TopicPartition, GroupMember | None]] = []
     for member in sorted(group.members, key=lambda member: -len(member.assignment)):
@@ -143,15 +165,16 @@ async def _offset_rows(client: AdminClient, group: GroupDescription) -> list[Off
         (partition, None)
         for partition in map_order((each for each in committed if each not in assigned), partition_hash)
     ]
-    ends = (
-        await client.list_offsets({partition: OffsetSpec.LATEST for partition, _ in owned}) if owned else {}
-    )
+    wanted = {partition: OffsetSpec.LATEST for partition, _ in owned}
+    ends = await client.list_offsets(wanted, wait_for_leaders=False) if wanted else {}
+    ages = await _ages(client, committed, ends) if timed else {}
     rows = []
     for partition, reader in owned:
-        known = committed.get(partition)
-        end = ends[partition]
+        found, end, age = committed.get(partition), ends[partition], ages.get(partition)
+        known = None if isinstance(found, KafkaError) else found
         end_offset = None if isinstance(end, KafkaError) else end.offset
         current = None if known is None else known.offset
+        error = next((each for each in (found, end, age) if isinstance(each, KafkaError)), None)
         rows.append(
             OffsetRow(
                 group=group.group_id,
@@ -161,26 +184,45 @@ async def _offset_rows(client: AdminClient, group: GroupDescription) -> list[Off
                 current_offset=current,
                 log_end_offset=end_offset,
                 lag=None if current is None or end_offset is None else end_offset - current,
+                lag_seconds=None if isinstance(age, KafkaError) else age,
                 consumer_id=None if reader is None else reader.member_id,
                 host=None if reader is None else reader.host,
                 client_id=None if reader is None else reader.client_id,
+                error=None if error is None else java_text(error),
             )
         )
     return rows
 
 
-async def _committed(client: AdminClient, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+async def _committed(
+    client: AdminClient, group_id: str
+) -> dict[TopicPartition, CommittedOffset | KafkaError]:
     found = await client.list_group_offsets(group_id)
-    offsets: dict[TopicPartition, CommittedOffset] = {}
-    for partition, each in found.items():
-        if isinstance(each, KafkaError):
-            raise each
-        if each is not None:
-            offsets[partition] = each
-    return offsets
+    return {partition: each for partition, each in found.items() if each is not None}
 
 
-def _offset_columns(verbose: bool) -> list[Column]:
+async def _ages(
+    client: AdminClient,
+    committed: Mapping[TopicPartition, CommittedOffset | KafkaError],
+    ends: Mapping[TopicPartition, OffsetAt | KafkaError],
+) -> Mapping[TopicPartition, Lag]:
+    """How long the group is behind, where its place and the end are known."""
+    from kcli.client.lag import lag_seconds
+
+    offsets = {
+        partition: each.offset
+        for partition, each in committed.items()
+        if not isinstance(each, KafkaError) and isinstance(ends.get(partition), OffsetAt)
+    }
+    return await lag_seconds(client, offsets, time.time_ns() // 1_000_000)
+
+
+def _seconds(row: OffsetRow) -> str:
+    return MISSING if row.lag_seconds is None else f"{row.lag_seconds:.1f}"
+
+
+def _offset_columns(verbose: bool, *, timed: bool) -> list[Column]:
+    seconds = [Column("LAG-SECONDS", _seconds, 15)] if timed else []
     epoch = [Column("LEADER-EPOCH", lambda row: _or_missing(row.leader_epoch), 15)] if verbose else []
     return [
         Column("GROUP", lambda row: row.group, 15, grows=True),
@@ -190,6 +232,7 @@ def _offset_columns(verbose: bool) -> list[Column]:
         Column("CURRENT-OFFSET", lambda row: _or_missing(row.current_offset), 15),
         Column("LOG-END-OFFSET", lambda row: _or_missing(row.log_end_offset), 15),
         Column("LAG", lambda row: _or_missing(row.lag), 15),
+        *seconds,
         Column("CONSUMER-ID", lambda row: _or_missing(row.consumer_id), 15, grows=True),
         Column("HOST", lambda row: _or_missing(row.host), 15, grows=True),
         Column("CLIENT-ID", lambda row: _or_missing(row.client_id), None),

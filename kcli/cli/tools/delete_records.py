@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from kcli.cli.confirm import confirm, listed
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.java_order import map_order, partition_hash
 from kcli.cli.options import Command, CommandError, OnParseError, flag, option, require
@@ -15,6 +16,8 @@ from kcli.errors import KafkaError
 VERSION = 1
 # The file lists partitions; a cluster's largest allowed count fits many times over.
 MAX_FILE_BYTES = 64 * 1024 * 1024
+
+HIGH_WATERMARK = -1
 
 TopicPartition = tuple[str, int]
 
@@ -27,6 +30,7 @@ class DeleteRecordsOptions(ClusterOptions):
         metavar="Offset json file path",
     )
     dry_run: bool = flag("Only tell what would be deleted.")
+    yes: bool = flag("Delete without asking, as happens away from a terminal.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +57,18 @@ async def run(options: DeleteRecordsOptions, output: Output) -> None:
             row = DeletedRow(topic, number, offset, None, None)
             output.row(row, f"partition: {topic}-{number}\twould delete records before offset: {offset}")
         return
+    names = [f"{topic}-{number} before {_shown(offset)}" for (topic, number), offset in offsets.items()]
+    confirm(f"This deletes the records of {listed(names)}.", yes=options.yes)
     async with admin(options) as client:
         output.say("Executing records delete operation")
         results = await client.delete_records(offsets)
         output.say("Records delete operation completed:")
         for partition in map_order(results, partition_hash):
             output.row(_row(partition, offsets[partition], results[partition]), _line)
+
+
+def _shown(offset: int) -> str:
+    return "the end" if offset == HIGH_WATERMARK else str(offset)
 
 
 def _row(partition: TopicPartition, offset: int, result: int | KafkaError) -> DeletedRow:

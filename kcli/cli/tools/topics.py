@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kcli.cli.confirm import confirm, listed
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.options import (
     Command,
@@ -76,7 +76,7 @@ class TopicsOptions(ClusterOptions):
         metavar="maximum number of partitions per response",
     )
     dry_run: bool = flag("With --create, --alter or --delete: check and tell, change nothing.")
-    yes: bool = flag("Delete several topics at a terminal without asking.")
+    yes: bool = flag("Delete without asking, as happens away from a terminal.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ async def _delete(options: TopicsOptions, client: AdminClient, output: Output) -
     names = await _matching(options, client)
     _ensure_found(options, names)
     if names and not options.dry_run:
-        _confirm(options, names)
+        confirm(_loss(names), yes=options.yes)
         _raise_first(await client.delete_topics(names))
     for name in names:
         _changed(output, name, "delete", options.dry_run, f"Would delete topic {name}.")
@@ -280,15 +280,19 @@ async def _describe(options: TopicsOptions, client: AdminClient, output: Output)
 
     topic_id = id_of(options.topic_id)
     if topic_id is not None:
-        rows = await describe_by_id(options, client, topic_id)
+        rows, failures = await describe_by_id(options, client, topic_id)
     else:
         names = await _matching(options, client)
         _ensure_found(options, names)
-        rows = await describe(options, client, names)
+        rows, failures = await describe(options, client, names)
     for row in rows:
         text = _text_of(options)(row)
         if text or not output.is_text:
             output.row(row, text)
+    for error in failures[1:]:
+        _failed(str(error), output)
+    if failures:
+        raise failures[0]
 
 
 def _text_of(options: TopicsOptions) -> Callable[[TopicRow], str]:
@@ -310,15 +314,9 @@ def _ensure_found(options: TopicsOptions, names: list[str]) -> None:
         raise ValueError(f"Topic '{options.topic}' does not exist as expected")
 
 
-def _confirm(options: TopicsOptions, names: list[str]) -> None:
-    """A regular expression that deletes several topics is asked about, only where somebody can answer."""
-    if len(names) < 2 or options.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return
-    warn(f"This deletes {len(names)} topics: {', '.join(names)}")
-    sys.stderr.write("Go on? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise CommandError("Nothing was deleted.")
+def _loss(names: list[str]) -> str:
+    topics = "topic" if len(names) == 1 else f"{len(names)} topics"
+    return f"This deletes {topics} {listed(names)} with all records."
 
 
 def _changed(output: Output, name: str, action: str, dry_run: bool, would: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.cli.java_order import map_order, string_hash
+from kcli.cli.output import warn
 from kcli.client.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
 from kcli.client.topics import PARTITIONS_PER_RESPONSE, PartitionDescription, Reassignment, TopicDescription
 from kcli.errors import ErrorCode, KafkaError
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 MIN_ISR = "min.insync.replicas"
 Reassignments = dict[tuple[str, int], Reassignment]
+Described = tuple[list["TopicRow"], list[KafkaError]]
+"""What is known, and why the rest is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +59,25 @@ def id_of(text: str | None) -> uuid.UUID | None:
     return wanted if wanted.int else None
 
 
-async def describe_by_id(options: TopicsOptions, client: AdminClient, topic_id: uuid.UUID) -> list[TopicRow]:
+async def describe_by_id(options: TopicsOptions, client: AdminClient, topic_id: uuid.UUID) -> Described:
     """The topic with an id. Raises ValueError when there is none."""
     found = (await client.describe_topics_by_id([topic_id])).get(topic_id)
     if isinstance(found, TopicDescription):
         return await _rows(options, client, [found])
     if options.if_exists:
-        return []
+        return [], []
     raise ValueError(f"TopicId '{options.topic_id}' does not exist as expected")
 
 
-async def describe(options: TopicsOptions, client: AdminClient, names: list[str]) -> list[TopicRow]:
-    """The topics `names`, in Kafka's order. Raises KafkaError."""
+async def describe(options: TopicsOptions, client: AdminClient, names: list[str]) -> Described:
+    """The topics `names`, in Kafka's order."""
     page = options.partition_size_limit_per_response or PARTITIONS_PER_RESPONSE
     found = await client.describe_topics(names, page_partitions=page)
-    topics = []
-    for name in map_order(names, string_hash, capacity=len(names)):
-        topic = found[name]
-        if isinstance(topic, KafkaError):
-            raise topic
-        topics.append(topic)
-    return await _rows(options, client, topics)
+    ordered = [found[name] for name in map_order(names, string_hash, capacity=len(names))]
+    rows, failures = await _rows(
+        options, client, [topic for topic in ordered if isinstance(topic, TopicDescription)]
+    )
+    return rows, [error for error in ordered if isinstance(error, KafkaError)] + failures
 
 
 def text(row: TopicRow, *, topic: bool, partitions: bool) -> str:
@@ -87,35 +88,35 @@ def text(row: TopicRow, *, topic: bool, partitions: bool) -> str:
     return "\n".join(lines)
 
 
-async def _rows(
-    options: TopicsOptions, client: AdminClient, topics: list[TopicDescription]
-) -> list[TopicRow]:
+async def _rows(options: TopicsOptions, client: AdminClient, topics: list[TopicDescription]) -> Described:
     if not topics:
-        return []
+        return [], []
     resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
     configs = await client.describe_configs(resources)
     live = {node.id for node in (await client.describe_cluster()).nodes}
     moving = await _reassignments(client, topics)
-    rows = []
+    rows: list[TopicRow] = []
+    failures: list[KafkaError] = []
     for topic, resource in zip(topics, resources, strict=True):
         entries = configs[resource]
         if isinstance(entries, KafkaError):
-            raise entries
+            failures.append(entries)
+            entries = ()
         row = _row(options, topic, entries, live, moving)
         if row.configs or not options.topics_with_overrides:
             rows.append(row)
-    return rows
+    return rows, failures
 
 
 async def _reassignments(client: AdminClient, topics: Iterable[TopicDescription]) -> Reassignments:
-    """Partitions on the move; brokers that cannot tell, or may not, have none to show."""
+    """Partitions on the move; none where the cluster cannot tell, or may not."""
     partitions = [(topic.name, each.partition) for topic in topics for each in topic.partitions]
     try:
         return await client.list_reassignments(partitions)
     except KafkaError as error:
-        if error.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
-            return {}
-        raise
+        if error.code not in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+            warn(f"Reassignments are not shown: {error.message}")
+        return {}
 
 
 def _row(

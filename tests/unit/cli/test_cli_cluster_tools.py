@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import json
+import sys
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -606,3 +609,69 @@ def test_broker_api_versions_without_a_broker(capsys: pytest.CaptureFixture[str]
     assert "Request METADATA failed on brokers [127.0.0.1:1 (id: -1 rack: null isFenced: false)]" in (
         capsys.readouterr().err
     )
+
+
+def test_topics_describe_shows_what_is_known_of_the_others(kcli: Kcli, cluster: Cluster) -> None:
+    cluster.topics["v"] = 1
+    told = cluster.describe
+
+    def describe(request: Any, version: int) -> Any:
+        answer = told(request, version)
+        return dataclasses.replace(
+            answer,
+            topics=tuple(
+                dataclasses.replace(topic, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partitions=())
+                if topic.name == "u"
+                else topic
+                for topic in answer.topics
+            ),
+        )
+
+    cluster.server.script = {**cluster.script(), ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe}
+    done = kcli("topics", "--describe")
+    assert done.code == 1
+    lines = done.out.splitlines()
+    assert [line.split("\t")[0] for line in lines if not line.startswith("\t")] == [
+        "Topic: t",
+        "Topic: v",
+        "Error while executing topic command : Topic authorization failed.",
+    ]
+    rows = kcli("topics", "--describe", "--output", "json")
+    assert [json.loads(line)["topic"] for line in rows.out.splitlines()] == ["t", "v"]
+    assert rows.err == "Topic authorization failed.\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("YES\n", 0), ("n\n", 1), ("\n", 1), ("", 1)])
+def test_a_terminal_is_asked_before_something_is_lost(
+    kcli: Kcli, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str, code: int
+) -> None:
+    def at_terminal(*words: str) -> tuple[int, str]:
+        asked = Terminal()
+        monkeypatch.setattr(sys, "stdin", Terminal(answer))
+        monkeypatch.setattr(sys, "stderr", asked)
+        done = kcli(*words)
+        monkeypatch.undo()
+        return done.code, asked.getvalue()
+
+    found, asked = at_terminal("topics", "--delete", "--topic", "t")
+    assert found == code
+    assert asked.startswith("This deletes topic t with all records.\nGo on? [y/N] ")
+    assert len(cluster.server.sent(ApiKey.DELETE_TOPICS)) == (code == 0)
+    assert ("Nothing was deleted." in asked) == (code == 1)
+    assert at_terminal("topics", "--delete", "--topic", "u", "--yes") == (0, "")
+    file = tmp_path / "offsets.json"
+    file.write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": -1}]}')
+    found, asked = at_terminal("delete-records", "--offset-json-file", str(file))
+    assert found == code and asked.startswith("This deletes the records of t-0 before the end.\n")
+    found, asked = at_terminal("delete-records", "--offset-json-file", str(file), "--yes")
+    assert (found, asked) == (0, "")
+
+
+def test_without_a_terminal_nobody_is_asked(kcli: Kcli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(""))
+    assert kcli("topics", "--delete", "--topic", "t").code == 0

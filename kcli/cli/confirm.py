@@ -1,0 +1,34 @@
+"""Asking before something is lost, only where somebody can answer: scripts go on as with Kafka's own tools."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from kcli.cli.options import CommandError
+from kcli.cli.output import warn
+
+MAX_SHOWN = 20
+"""Names in a question: more would scroll it off the screen."""
+
+
+def can_ask() -> bool:
+    """Whether a question would be seen and answered by a person."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirm(loss: str, *, yes: bool) -> None:
+    """Go on after a yes, with `--yes`, or where nobody can be asked. Raises CommandError after any other answer."""
+    if yes or not can_ask():
+        return
+    warn(loss)
+    sys.stderr.write("Go on? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise CommandError("Nothing was deleted.")
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names for a question, the first of them where there are many."""
+    shown = ", ".join(names[:MAX_SHOWN])
+    return shown if len(names) <= MAX_SHOWN else f"{shown} and {len(names) - MAX_SHOWN} more"

@@ -1,0 +1,67 @@
+"""`--watch`: a result again and again, in place on a terminal, block after block on a pipe, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import shutil
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from kcli.cli.options import UsageError
+from kcli.cli.output import Output, plain
+
+DEFAULT_SECONDS = 2.0
+# ECMA-48: cursor to the top left; erase to the end of the line, and to the end of the screen.
+_HOME, _END_OF_LINE, _END_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+class StampedOutput(Output):
+    """Rows with the time of their block: on a pipe nothing else tells one block of json or tsv from the next."""
+
+    time = ""
+
+    def row(self, row: Any, text: Callable[[Any], str] | str) -> None:
+        super().row(
+            row if self.is_text else {"time": self.time, **plain(row)},
+            text if isinstance(text, str) else text(row),
+        )
+
+
+def check_interval(seconds: float | None) -> None:
+    """Refuse an interval that would leave no time between two questions."""
+    if seconds is not None and not 0.1 <= seconds <= 86_400:
+        raise UsageError(f"--watch {seconds:g}: the seconds between two looks must be from 0.1 to 86400")
+
+
+async def watch(seconds: float, show: Callable[[Output], Awaitable[None]], format: str) -> None:
+    """Call `show` every so many seconds. Ctrl-C is how it ends, so that is no failure."""
+    output = StampedOutput(format)
+    is_screen = sys.stdout.isatty()
+    with contextlib.suppress(asyncio.CancelledError):
+        while True:
+            output.time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            if is_screen:
+                await _draw(output, show, seconds)
+            else:
+                output.say(output.time)
+                await show(output)
+            sys.stdout.flush()
+            await asyncio.sleep(seconds)
+
+
+async def _draw(output: StampedOutput, show: Callable[[Output], Awaitable[None]], seconds: float) -> None:
+    """What is shown, cut to the screen; it is put there at once, so that nothing flickers."""
+    block = io.StringIO()
+    with contextlib.redirect_stdout(block), contextlib.redirect_stderr(block):
+        await show(output)
+    size = shutil.get_terminal_size()
+    lines = [f"{output.time}  every {seconds:g} s, Ctrl-C ends", *block.getvalue().splitlines()]
+    room = size.lines - 1
+    if len(lines) > room:
+        lines = [*lines[: room - 1], f"… {len(lines) - room + 1} more lines"]
+    shown = "".join(f"{line[: size.columns]}{_END_OF_LINE}\n" for line in lines)
+    sys.stdout.write(f"{_HOME}{shown}{_END_OF_SCREEN}")
