@@ -288,6 +288,7 @@ class Broker:
         self.transactions.load(image)
         self.moves.recover(image)
         self.replicas.load(image)
+        self.replicas.subscribe(self.assignments.leadership_changed)
         self.quorum.subscribe(self._metadata_changed)
 
     def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:

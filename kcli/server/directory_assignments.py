@@ -21,6 +21,7 @@ from kcli.protocol.messages.assign_replicas_to_dirs import (
     RequestTopicData,
 )
 from kcli.server.quorum import Quorum
+from kcli.server.replicas import LeaderPartition
 from kcli.storage.store import LogStore
 
 logger = logging.getLogger(__name__)
@@ -57,6 +58,14 @@ class DirectoryAssignments:
             else:
                 self._consider(diff.topic, diff.topic_id, diff.partition, diff.after)
         self._send_soon()
+
+    def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
+        """A log that was made after its delta had been applied: one of many."""
+        topic = self._quorum.image.topics.topic(leader.topic)
+        partition = None if topic is None else topic.partitions.get(leader.partition)
+        if led and topic is not None and partition is not None:
+            self._consider(leader.topic, topic.topic_id, leader.partition, partition)
+            self._send_soon()
 
     async def promise(self, topic_id: uuid.UUID, number: int, directory: uuid.UUID) -> None:
         """A replica moves there next. Told before it does: should a crash come between, the copy is known to be whole.

@@ -55,6 +55,9 @@ class LogDirectory:
         self.deletions = DeletionQueue(self)
         self.background = background
         self.checkpointing = threading.Lock()  # checkpoints are written by a clock's thread and by deletions
+        self.settling = (
+            threading.Lock()
+        )  # the files of a new log are written in the background and by a flush
         self._on_failure = on_failure
         self._guard = threading.Lock()
 

@@ -19,7 +19,6 @@ from kcli.storage.checkpoint import (
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
     read_partition_metadata,
-    write_partition_metadata,
 )
 from kcli.storage.directory import LogDirectory
 from kcli.storage.files import (
@@ -76,15 +75,27 @@ def create_log(
     config: LogConfig,
     settings: LogSettings,
 ) -> PartitionLog:
-    """A new, empty log in a directory of its own."""
-    path = f"{directory.path}/{name}"
-    directory.disk.make_dir(path)
+    """A new, empty log in a directory of its own, which a crash will not take."""
+    log = make_log(directory, name, topic, partition, topic_id, config, settings)
+    log.settle()
+    return log
+
+
+def make_log(
+    directory: LogDirectory,
+    name: str,
+    topic: str,
+    partition: int,
+    topic_id: uuid.UUID | None,
+    config: LogConfig,
+    settings: LogSettings,
+) -> PartitionLog:
+    """As `create_log`, but nothing of it is on the device before the log is settled."""
+    directory.disk.make_dir(f"{directory.path}/{name}")
     log = load_log(directory, name, topic, partition, config, settings, LoadState(clean=True))
-    if topic_id is not None and log.topic_id is None:
-        write_partition_metadata(directory.disk, f"{path}/{PARTITION_METADATA_FILE}", topic_id)
+    if log.topic_id is None:
         log.topic_id = topic_id
-    directory.disk.sync_dir(path)
-    directory.disk.sync_dir(directory.path)
+    log.is_settled = False
     return log
 
 

@@ -26,6 +26,7 @@ from kcli.errors import (
 )
 from kcli.protocol.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid
 from kcli.runtime.disk import Buffer
+from kcli.storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.index import TimestampOffset
 from kcli.storage.leader_epochs import NO_EPOCH, LeaderEpochCache
@@ -100,6 +101,9 @@ class PartitionLog:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
+        self.is_settled = (
+            True  # whether a power failure would leave the log itself; a new one has to be settled
+        )
         self.high_watermark = log_start_offset
         self.last_flush_ms = now_ms()
         # Held by whoever changes which segments there are: the owner, and the cleaner in its thread.
@@ -597,8 +601,36 @@ class PartitionLog:
         if end > self.recovery_point:
             self._flush(end)
 
+    def settle(self) -> None:
+        """Puts a new log on the device: its topic id and its names. May block, and may be called in any thread."""
+        if not self.is_settled:
+            self.settle_files()
+            self._sync_name()
+
+    @on_disk
+    def settle_files(self) -> None:
+        """All of `settle` but the log's own name, which may be synced for many logs at once."""
+        directory = self.directory
+        try:
+            with directory.settling:
+                if self.topic_id is None:
+                    directory.disk.sync_dir(self.path)
+                else:
+                    path = f"{self.path}/{PARTITION_METADATA_FILE}"
+                    write_partition_metadata(directory.disk, path, self.topic_id)  # syncs all names beside it
+        except FileNotFoundError:
+            if directory is self.directory:
+                raise
+            # closed, and its directory renamed, while this thread came to it
+
+    @on_disk
+    def _sync_name(self) -> None:
+        self.directory.disk.sync_dir(self.directory.path)
+        self.is_settled = True
+
     @on_disk
     def _flush(self, end: int) -> None:
+        self.settle()
         recovery_point = self.recovery_point
         segments = [segment for segment in self._segments_from(recovery_point) if segment.base_offset < end]
         for segment in segments:
@@ -627,6 +659,7 @@ class PartitionLog:
         if clean:
             self.snapshots.take(self.producers)
             self.segments[-1].seal()
+            self.settle()
             self.flush()
             self.leader_epochs.flush()
         for segment in self.segments:

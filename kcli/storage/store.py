@@ -1,4 +1,8 @@
-"""Every partition log of every log directory of a node."""
+"""Every partition log of every log directory of a node.
+
+The file is long for what a store is to the server: opening, making, deleting, housekeeping, checkpoints and closing, of
+all logs. What they do one by one is the log's; what new and deleted ones still owe to the device is `settling`'s.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,6 @@ from kcli.runtime.disk import Disk, FileLock, make_durable_dir
 from kcli.runtime.rng import Rng
 from kcli.storage.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
-    CLEANER_OFFSET_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
@@ -38,10 +41,11 @@ from kcli.storage.directory import (
 )
 from kcli.storage.files import HandlePool
 from kcli.storage.future_logs import FutureLogs
-from kcli.storage.loader import LoadState, LogSettings, create_log, load_log
+from kcli.storage.loader import LoadState, LogSettings, load_log, make_log
 from kcli.storage.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kcli.storage.record_validation import Validation
+from kcli.storage.settling import Settling
 
 logger = logging.getLogger(__name__)
 
@@ -100,8 +104,10 @@ class LogStore:
     ) -> None:
         self.disk = disk
         self.cluster_id: str | None = None
+        self.is_open = True
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.futures = FutureLogs(self, settings)
+        self._settling = Settling(disk, self._checkpoint_cuts)
         self._preferred: dict[TopicPartition, str] = {}
         self.directories: list[LogDirectory] = []
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
@@ -343,11 +349,13 @@ class LogStore:
             directory = self._directory_for(topic, partition, assigned)
             name = partition_dir_name(topic, partition)
             config = config or self.default_config
+            self._settling.before_making((topic, partition), directory)
             try:
-                log = create_log(directory, name, topic, partition, topic_id, config, self._settings)
+                log = make_log(directory, name, topic, partition, topic_id, config, self._settings)
             except OSError as error:
                 raise directory.failed(error) from error
             self.logs[(topic, partition)] = log
+            self._settling.made(log)
         elif topic_id is not None and log.topic_id not in (None, topic_id):
             raise InconsistentTopicIdException(
                 f"{log.path} belongs to topic id {log.topic_id}, but {topic} has topic id {topic_id}"
@@ -372,6 +380,8 @@ class LogStore:
             online = [directory for directory in online if directory.path == self._metadata_directory]
         if not online:
             raise KafkaStorageException(f"No log directory is online for a log of {topic}")
+        if len(online) == 1:
+            return online[0]
         counts = {id(directory): 0 for directory in online}
         for log in (*self.logs.values(), *self.futures.logs.values()):
             if id(log.directory) in counts:
@@ -389,12 +399,16 @@ class LogStore:
         self.futures.abandon(topic, partition)
         log = self.logs.get((topic, partition))
         if log is not None:
-            self.remove(log)
+            directory = log.directory  # a closed log has none
+            self._delete_later(directory, log, self._set_aside(log, DELETE_SUFFIX))
+            self._settling.gone(directory, (topic, partition))
 
     def remove(self, log: PartitionLog) -> None:
-        """As `delete`, of one log only, be it the partition's or a copy."""
-        directory = log.directory  # a closed log has none
-        path = self._set_aside(log, DELETE_SUFFIX)
+        """As `delete`, of one log only, be it the partition's or a copy; when this returns, no crash brings it back."""
+        directory = log.directory
+        self._delete_later(directory, log, self._set_aside_for_good(log, DELETE_SUFFIX))
+
+    def _delete_later(self, directory: LogDirectory, log: PartitionLog, path: str) -> None:
         directory.deletions.add([path], self._clock.now_ms() + log.config.file_delete_delay_ms)
 
     def new_id(self) -> uuid.UUID:
@@ -405,7 +419,18 @@ class LogStore:
         log = self.logs.get((topic, partition))
         if log is not None:
             logger.warning("%s is stray: no topic of this cluster, or no replica of this node", log.path)
-            self._set_aside(log, STRAY_SUFFIX)
+            self._set_aside_for_good(log, STRAY_SUFFIX)
+
+    def _set_aside_for_good(self, log: PartitionLog, suffix: str) -> str:
+        directory = log.directory
+        path = self._set_aside(log, suffix)
+        try:
+            self.disk.sync_dir(directory.path)
+        except OSError as error:
+            raise directory.failed(error) from error
+        self._checkpoint_cuts(directory)
+        self._settling.forget_cleaned(directory, [(log.topic, log.partition)])
+        return path
 
     def _set_aside(self, log: PartitionLog, suffix: str) -> str:
         directory = log.directory
@@ -415,28 +440,16 @@ class LogStore:
         try:
             log.close(clean=False)
             self.disk.rename(log.path, path)
-            self.disk.sync_dir(directory.path)
         except OSError as error:
             raise directory.failed(error) from error
         if self.logs.get((log.topic, log.partition)) is log:
             del self.logs[(log.topic, log.partition)]
-        # A new log of the same name must not inherit where this one was cut.
-        self._checkpoint(directory, LOG_START_OFFSET_FILE, _log_start_to_note)
-        self._checkpoint(directory, RECOVERY_POINT_FILE, self._recovery_point)
-        self._forget_cleaned(directory, (log.topic, log.partition))
         return path
 
-    def _forget_cleaned(self, directory: LogDirectory, key: TopicPartition) -> None:
-        path = f"{directory.path}/{CLEANER_OFFSET_FILE}"
-        try:
-            with directory.checkpointing:
-                cleaned = read_offsets(self.disk, path)
-                if cleaned.pop(key, None) is not None:
-                    write_offsets(self.disk, path, cleaned)
-        except OSError as error:
-            directory.failed(error)
-        except CorruptRecordError as error:
-            logger.warning("%s", error)  # the cleaner takes it for empty, and writes it anew
+    def _checkpoint_cuts(self, directory: LogDirectory) -> None:
+        """A new log of the name of one that is gone must not inherit where that was cut."""
+        self._checkpoint(directory, LOG_START_OFFSET_FILE, _log_start_to_note)
+        self._checkpoint(directory, RECOVERY_POINT_FILE, self._recovery_point)
 
     # --- housekeeping
 
@@ -556,6 +569,9 @@ class LogStore:
 
     def close(self, clean: bool = True, *, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Clean: everything flushed, checkpoints and the clean-shutdown marker written. Releases the locks."""
+        self.is_open = False
+        if clean:
+            self._settling.run()
         for directory in self.directories:
             logs = [
                 log

@@ -1,0 +1,113 @@
+"""What new and deleted logs still owe to the device, paid in the background.
+
+Creating or deleting a thousand partitions means as many new names, each to be synced: seconds that no request should
+wait for, and on the event loop all would. So a log is served as soon as its files are there, as in Kafka. Until it is
+settled a power failure may take it, but then no record in it was flushed either: the first flush settles the log.
+A deleted log is out of service at once. Its entries in the checkpoints, which say where it was cut, go before another
+log takes its name.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from kcli.errors import CorruptRecordError, StorageError
+from kcli.runtime.disk import Disk
+from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
+from kcli.storage.directory import LogDirectory
+from kcli.storage.log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+TopicPartition = tuple[str, int]
+
+
+class Settling:
+    """`made` and `gone` are told on the event loop; `run` may block, and runs in the background of a directory."""
+
+    def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None]) -> None:
+        """`checkpoint` writes what says where the logs of a directory were cut."""
+        self._disk = disk
+        self._checkpoint = checkpoint
+        self._made: deque[PartitionLog] = deque()
+        self._gone: dict[tuple[TopicPartition, str], LogDirectory] = {}
+        self._is_asked = False
+        self._running = threading.Lock()
+
+    def made(self, log: PartitionLog) -> None:
+        self._made.append(log)
+        self._ask(log.directory)
+
+    def gone(self, directory: LogDirectory, key: TopicPartition) -> None:
+        """The log's directory has another name now."""
+        self._gone[key, directory.path] = directory
+        self._ask(directory)
+
+    def before_making(self, key: TopicPartition, directory: LogDirectory) -> None:
+        """A log of this name is about to be made there: what was written of an older one must be gone."""
+        if (key, directory.path) in self._gone:
+            self.run()
+
+    def _ask(self, directory: LogDirectory) -> None:
+        if not self._is_asked:
+            self._is_asked = True
+            directory.background(self.run)
+
+    def run(self) -> None:
+        with self._running:
+            self._is_asked = False  # what comes from now on asks again
+            self._settle_made()
+            self._forget_gone()
+
+    def _settle_made(self) -> None:
+        named: dict[LogDirectory, list[PartitionLog]] = {}
+        while self._made:
+            log = self._made.popleft()
+            directory = log.directory
+            try:
+                log.settle_files()
+                named.setdefault(directory, []).append(log)
+            except StorageError:
+                pass  # the log was deleted meanwhile, or its directory has failed and said so
+        for directory, logs in named.items():
+            if self._synced(directory):
+                for log in logs:
+                    log.is_settled = True
+
+    def _forget_gone(self) -> None:
+        gone = dict(self._gone)
+        keys: dict[LogDirectory, list[TopicPartition]] = {}
+        for (key, _path), directory in gone.items():
+            keys.setdefault(directory, []).append(key)
+        for directory, forgotten in keys.items():
+            if self._synced(directory):
+                self._checkpoint(directory)
+                self.forget_cleaned(directory, forgotten)
+        for entry in gone:
+            del self._gone[entry]
+
+    def _synced(self, directory: LogDirectory) -> bool:
+        if directory.error is not None:
+            return False
+        try:
+            self._disk.sync_dir(directory.path)
+        except OSError as error:
+            directory.failed(error)
+        return directory.error is None
+
+    def forget_cleaned(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
+        """How far the cleaner came in logs that are no more."""
+        path, gone = f"{directory.path}/{CLEANER_OFFSET_FILE}", set(keys)
+        try:
+            with directory.checkpointing:
+                cleaned = read_offsets(self._disk, path)
+                kept = {key: offset for key, offset in cleaned.items() if key not in gone}
+                if len(kept) < len(cleaned):
+                    write_offsets(self._disk, path, kept)
+        except OSError as error:
+            directory.failed(error)
+        except CorruptRecordError as error:
+            logger.warning("%s", error)  # the cleaner takes it for empty, and writes it anew
