@@ -1,10 +1,13 @@
-"""Group configs of Kafka 4.1 (`kafka-configs --entity-type groups`), and the broker keys that supply their defaults."""
+"""Group configs of Kafka 4.1 (`kafka-configs --entity-type groups`), and the broker keys that supply their defaults and
+limits."""
 # ruff: noqa: E501  (a table reads best with one key to a line)
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kcli.config.definition import (
     ConfigDef,
@@ -19,6 +22,9 @@ from kcli.config.definition import (
     UpdateMode,
     Validator,
 )
+
+if TYPE_CHECKING:
+    from kcli.config.broker import BrokerConfig
 
 _DURATION = re.compile(
     r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?", re.ASCII | re.IGNORECASE
@@ -108,3 +114,89 @@ def _check_limit(name: str, value: ConfigValue, broker: Mapping[str, ConfigValue
             raise ConfigError(f"{name} must be greater than or equal to {limit_key}", key=name)
         if bound == "max" and value > limit:
             raise ConfigError(f"{name} must be less than or equal to {limit_key}", key=name)
+
+
+# The broker's own keys of consumer groups (KIP-848).
+
+CONSUMER_SESSION = "consumer.session.timeout.ms"
+CONSUMER_HEARTBEAT = "consumer.heartbeat.interval.ms"
+# (lower bound, the broker's own value, upper bound)
+_CONSUMER_BOUNDS = (
+    (
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+    ),
+    (
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
+    ),
+)
+# Kafka knows its assignors by name and by class.
+_ASSIGNORS: Mapping[str, str] = {
+    spelling: name
+    for name, class_name in (("uniform", "UniformAssignor"), ("range", "RangeAssignor"))
+    for spelling in (name, f"org.apache.kafka.coordinator.group.assignor.{class_name}")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupKeys:
+    """`assignors`: by name, the default first; `is_enabled`: among `group.coordinator.rebalance.protocols`."""
+
+    assignors: tuple[str, ...]
+    migration_policy: str
+    is_enabled: bool
+
+
+def consumer_group_keys(config: BrokerConfig) -> ConsumerGroupKeys:
+    """Raises ConfigError where the keys do not go together."""
+    _check_consumer_bounds(config)
+    return ConsumerGroupKeys(
+        assignors=_assignors(config),
+        migration_policy=config.text("group.consumer.migration.policy").lower(),
+        is_enabled="consumer" in config.listed("group.coordinator.rebalance.protocols"),
+    )
+
+
+def _assignors(config: BrokerConfig) -> tuple[str, ...]:
+    key = "group.consumer.assignors"
+    names = []
+    for given in config.listed(key):
+        if given not in _ASSIGNORS:
+            raise ConfigError(
+                f"Invalid value {given} for configuration {key}: the assignors are uniform and range, and classes "
+                "of one's own cannot be loaded",
+                key=key,
+                where=config.texts.where(key),
+            )
+        names.append(_ASSIGNORS[given])
+    if not names:
+        raise ConfigError(f"{key} must name an assignor: uniform, range", key=key)
+    return tuple(dict.fromkeys(names))
+
+
+def _check_consumer_bounds(config: BrokerConfig) -> None:
+    """Kafka's texts."""
+    for low, own, high in _CONSUMER_BOUNDS:
+        for smaller, larger in ((low, high), (low, own)):
+            if config.integer(smaller) > config.integer(larger):
+                raise _broken(config, larger, f"greater than or equal to {smaller}")
+        if config.integer(own) > config.integer(high):
+            raise _broken(config, own, f"less than or equal to {high}")
+    (_, heartbeat, _), (_, session, _) = _CONSUMER_BOUNDS
+    if config.integer(heartbeat) >= config.integer(session):
+        raise _broken(config, heartbeat, f"less than {session}")
+
+
+def _broken(config: BrokerConfig, key: str, bound: str) -> ConfigError:
+    return ConfigError(f"{key} must be {bound}", key=key, where=config.texts.where(key))
+
+
+def effective_consumer_times(overrides: Mapping[str, str], config: BrokerConfig) -> tuple[int, int]:
+    """(session timeout, heartbeat interval) of a consumer group, in ms."""
+    return (
+        _effective(CONSUMER_SESSION, overrides, config),
+        _effective(CONSUMER_HEARTBEAT, overrides, config),
+    )

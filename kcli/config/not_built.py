@@ -46,10 +46,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "controller.socket.timeout.ms",
         ),
         "two-phase commit": ("transaction.two.phase.commit.enable",),
-        "the consumer group protocol of KIP-848": (
-            "group.consumer.",
-            "group.coordinator.rebalance.protocols",
-        ),
         "share groups": ("group.share.", "share.coordinator.", "share.fetch."),
         "streams groups": ("group.streams.",),
         "metrics reporters, which are Java classes": (

@@ -1,8 +1,13 @@
-"""Which partition of an internal topic coordinates a key: Java's `String.hashCode`, because every broker must agree."""
+"""Java's hash codes: every broker must agree on which partition coordinates a key, and in which order members count."""
 
 from __future__ import annotations
 
 import struct
+import uuid
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 MIN_INT32 = -(2**31)
 
@@ -20,3 +25,23 @@ def partition_for(key: str, partition_count: int) -> int:
     """The partition that holds key's state; Java's absolute value of the smallest int is taken as 0."""
     value = java_hash(key)
     return (0 if value == MIN_INT32 else abs(value)) % partition_count
+
+
+def uuid_hash(value: uuid.UUID) -> int:
+    """`Uuid.hashCode`: both halves folded into 32 bits."""
+    folded = (value.int >> 64) ^ (value.int & 0xFFFFFFFFFFFFFFFF)
+    return (folded >> 32) ^ (folded & 0xFFFFFFFF)
+
+
+def in_hash_order(items: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
+    """`items`, without repetitions, as a Java HashMap or HashSet lists them: assignments follow that order."""
+    distinct = list(dict.fromkeys(items))
+    table = 16
+    while len(distinct) > table * 3 // 4:
+        table *= 2
+
+    def bucket(item: T) -> int:
+        value = hash_of(item) & 0xFFFFFFFF
+        return (value ^ value >> 16) & (table - 1)
+
+    return sorted(distinct, key=bucket)

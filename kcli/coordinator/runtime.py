@@ -97,6 +97,9 @@ class Timers:
         if queued is None or queued > deadline_ms:
             self._push(key, deadline_ms)
 
+    def is_scheduled(self, key: Hashable) -> bool:
+        return key in self._deadlines
+
     def cancel(self, key: Hashable) -> None:
         self._deadlines.pop(key, None)
 

@@ -3,8 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 MAX_INT32 = 2**31 - 1
+
+
+class MigrationPolicy(Enum):
+    """`group.consumer.migration.policy`: whether a group may change its protocol while it has members."""
+
+    DISABLED = "disabled"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerTimes:
+    """What a consumer group may set for itself (`configs --entity-type groups`)."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,3 +45,9 @@ class GroupConfig:
     """`offset.metadata.max.bytes`, which Kafka counts in UTF-16 code units despite its name."""
     offsets_retention_ms: int = 10_080 * 60_000
     offsets_retention_check_interval_ms: int = 600_000
+
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """`group.consumer.assignors`; the first is for groups whose members do not ask for one."""
+    consumer_max_size: int = MAX_INT32
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    regex_refresh_interval_ms: int = 600_000

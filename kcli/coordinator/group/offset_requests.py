@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from kcli.coordinator.group.classic import ClassicGroup, GroupState
 from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.consumer_group import ConsumerGroup
 from kcli.coordinator.group.failure import fail_offset_commit
+from kcli.coordinator.group.groups import Group
 from kcli.coordinator.group.offsets import OffsetTable, is_expired
 from kcli.coordinator.group.other import OtherGroup
 from kcli.coordinator.group.rebalance import GroupStep, Rebalance
@@ -30,10 +32,9 @@ from kcli.protocol.messages.offset_delete import (
 from kcli.protocol.messages.offset_fetch import OffsetFetchResponsePartitions, OffsetFetchResponseTopics
 from kcli.protocol.records.consumer_offsets import OffsetCommitValue
 
-Group = ClassicGroup | OtherGroup
-
-GROUP_ID_NOT_FOUND_VERSION = 9
-"""OffsetCommit knows the error GROUP_ID_NOT_FOUND from this version on (KIP-848)."""
+MEMBER_EPOCH_VERSION = 9
+"""OffsetCommit knows member epochs, and the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH, from this version on
+(KIP-848)."""
 NO_OFFSET = -1
 DEFAULT_RETENTION = -1
 
@@ -176,7 +177,7 @@ class OffsetProtocol:
             return
         topics = []
         for topic in request.topics:
-            subscribed = isinstance(group, ClassicGroup) and group.is_subscribed_to(topic.name)
+            subscribed = not isinstance(group, OtherGroup) and group.is_subscribed_to(topic.name)
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
             results = []
             for each in topic.partitions:
@@ -189,26 +190,18 @@ class OffsetProtocol:
 
     # Expiry
 
-    def expire(self, group: ClassicGroup, step: GroupStep) -> bool:
+    def expire(self, group: ClassicGroup | ConsumerGroup, step: GroupStep) -> bool:
         """Appends tombstones for the offsets of a group that are old enough; True when none will be left.
 
-        The clock of an empty group started when it became empty, so that its offsets go together; that of a group that
-        never had members, or of a topic that a stable group no longer subscribes, at the commit.
+        The clock of an empty classic group started when it became empty, so that its offsets go together; that of a
+        group that never had members, of a consumer group, or of a topic that a stable group no longer subscribes, at
+        the commit.
         """
-        group_id = group.group_id
-        since_empty = group.protocol_type is not None and group.state is GroupState.EMPTY
-        applies = (
-            group.protocol_type is None
-            or since_empty
-            or (
-                group.is_consumer_protocol
-                and group.subscribed is not None
-                and group.state is GroupState.STABLE
-            )
-        )
-        if not applies:
+        if not _may_expire(group):
             return False
-        all_gone = not self._table.has_pending(group_id)
+        group_id = group.group_id
+        empty_since_ms = _empty_since_ms(group)
+        all_gone = True
         for topic, partitions in self._table.topics_of(group_id).items():
             if group.is_subscribed_to(topic):
                 all_gone = False
@@ -216,8 +209,7 @@ class OffsetProtocol:
             for partition in partitions:
                 committed = self._table.get(group_id, topic, partition)
                 assert committed is not None, f"offset of {group_id} {topic}-{partition} vanished"
-                has_since = since_empty and group.state_timestamp_ms != NO_TIMESTAMP
-                since_ms = group.state_timestamp_ms if has_since else committed.commit_timestamp
+                since_ms = committed.commit_timestamp if empty_since_ms is None else empty_since_ms
                 if is_expired(
                     committed, step.now_ms, since_ms, self._config.offsets_retention_ms
                 ) and not self._table.is_pending(group_id, topic, partition):
@@ -227,17 +219,32 @@ class OffsetProtocol:
         return all_gone
 
 
+def _may_expire(group: ClassicGroup | ConsumerGroup) -> bool:
+    if isinstance(group, ConsumerGroup) or group.protocol_type is None or group.state is GroupState.EMPTY:
+        return True
+    return group.is_consumer_protocol and group.subscribed is not None and group.state is GroupState.STABLE
+
+
+def _empty_since_ms(group: ClassicGroup | ConsumerGroup) -> int | None:
+    """Since when a classic group has had no members, where it ever had some and that is known."""
+    if isinstance(group, ConsumerGroup) or group.protocol_type is None or group.state is not GroupState.EMPTY:
+        return None
+    return None if group.state_timestamp_ms == NO_TIMESTAMP else group.state_timestamp_ms
+
+
 def _commit_error(group: Group | None, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
     """Who may commit: a member of the current generation, or anybody while the group has no members."""
     generation_id = request.generation_id_or_member_epoch
     if group is None:
         if generation_id < 0:
             return ErrorCode.NONE  # a group that only keeps offsets comes into being with its first one
-        known = api_version >= GROUP_ID_NOT_FOUND_VERSION
+        known = api_version >= MEMBER_EPOCH_VERSION
         return ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
     if isinstance(group, OtherGroup):
         outsider = generation_id < 0 and not group.has_members
         return ErrorCode.NONE if outsider else ErrorCode.UNKNOWN_MEMBER_ID
+    if isinstance(group, ConsumerGroup):
+        return _consumer_commit_error(group, request, api_version)
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if generation_id < 0 and group.state is GroupState.EMPTY:
@@ -255,6 +262,28 @@ def _commit_error(group: Group | None, request: OffsetCommitRequest, api_version
     return ErrorCode.NONE
 
 
+def _consumer_commit_error(group: ConsumerGroup, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+    """A member commits with its epoch; whoever is behind asks the coordinator first (KIP-848)."""
+    epoch = request.generation_id_or_member_epoch
+    if epoch < 0 and not group.members:
+        return ErrorCode.NONE
+    member = group.members.get(request.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not member.is_classic and api_version < MEMBER_EPOCH_VERSION:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return member_epoch_error(group, request.member_id, epoch)
+
+
+def member_epoch_error(group: ConsumerGroup, member_id: str, epoch: int) -> ErrorCode:
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
+
+
 def _transactional_commit_error(group: Group | None, request: OffsetCommitRequest) -> ErrorCode:
     """The rules of a plain commit, but that old producers say nothing of a membership, and that a rebalance may go on:
     the group's generation fences (KIP-447)."""
@@ -262,6 +291,10 @@ def _transactional_commit_error(group: Group | None, request: OffsetCommitReques
     if generation_id < 0 and not request.member_id and request.group_instance_id is None:
         dead = isinstance(group, ClassicGroup) and group.state is GroupState.DEAD
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if dead else ErrorCode.NONE
+    if isinstance(group, ConsumerGroup):
+        # Producers before Kafka 4.4 do not know STALE_MEMBER_EPOCH here.
+        code = _consumer_commit_error(group, request, MEMBER_EPOCH_VERSION)
+        return ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.STALE_MEMBER_EPOCH else code
     code = _commit_error(group, request, 0)
     return ErrorCode.NONE if code is ErrorCode.REBALANCE_IN_PROGRESS else code
 
@@ -271,6 +304,8 @@ def _delete_error(group: Group | None) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if isinstance(group, OtherGroup):
         return ErrorCode.NON_EMPTY_GROUP if group.has_members else ErrorCode.NONE
+    if isinstance(group, ConsumerGroup):
+        return ErrorCode.NONE
     if group.state is GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.state is not GroupState.EMPTY and not group.is_consumer_protocol:

@@ -101,11 +101,14 @@ class OffsetTable:
         """Whether an open transaction has an offset for this partition."""
         return any((group_id, topic, partition) in pending for pending in self._pending.values())
 
-    def has_pending(self, group_id: str) -> bool:
-        """Whether an open transaction, or a write on its way, will bring the group an offset."""
-        return any(key[0] == group_id for pending in self._pending.values() for key in pending) or any(
-            key[0] == group_id for key in self._expected
-        )
+    def groups_with_pending(self) -> frozenset[str]:
+        """The groups that an open transaction, or a write on its way, will bring an offset."""
+        pending = (key[0] for offsets in self._pending.values() for key in offsets)
+        return frozenset((*pending, *(key[0] for key in self._expected)))
+
+    def size_of(self, group_id: str) -> int:
+        """How many offsets a group has."""
+        return sum(map(len, self._groups.get(group_id, {}).values()))
 
     # Tombstones
 

@@ -1,4 +1,4 @@
-"""A group of a newer protocol (KIP-848, share, streams), known only from the records another broker wrote.
+"""A group of a newer protocol (share, streams), known only from the records another broker wrote.
 
 Its records are kept as bytes. Listing needs the type, which the record types give, and the state, which follows from
 the epochs at the head of the values.
@@ -24,16 +24,15 @@ class GroupType:
     STREAMS = "streams"
 
 
-_MEMBER_TYPES = {GroupType.CONSUMER: 5, GroupType.SHARE: 10, GroupType.STREAMS: 19}
-_EPOCH_TYPES = {GroupType.CONSUMER: 3, GroupType.SHARE: 11, GroupType.STREAMS: 17}
-_ASSIGNMENT_EPOCH_TYPES = {GroupType.CONSUMER: 6, GroupType.SHARE: 12, GroupType.STREAMS: 20}
-_CURRENT_TYPES = {GroupType.CONSUMER: 8, GroupType.SHARE: 14, GroupType.STREAMS: 22}
+_MEMBER_TYPES = {GroupType.SHARE: 10, GroupType.STREAMS: 19}
+_EPOCH_TYPES = {GroupType.SHARE: 11, GroupType.STREAMS: 17}
+_ASSIGNMENT_EPOCH_TYPES = {GroupType.SHARE: 12, GroupType.STREAMS: 20}
+_CURRENT_TYPES = {GroupType.SHARE: 14, GroupType.STREAMS: 22}
 
 
 def type_of_key(key_type: int) -> str | None:
-    """Which type of group writes records of this key type; None for a type we have never heard of."""
-    if 3 <= key_type <= 8 or key_type == 16:
-        return GroupType.CONSUMER
+    """Which type of group writes records of this key type; None for a type we have never heard of. Those of consumer
+    groups are taken apart before."""
     if 10 <= key_type <= 15:
         return GroupType.SHARE
     if key_type == 17 or 19 <= key_type <= 23:

@@ -34,6 +34,12 @@ class TimerKind(IntEnum):
     JOIN = 1
     SYNC = 2
     OFFSETS_CHECK = 3
+    REVOCATION = 4
+    """A member of a consumer group has until then to give up partitions."""
+    MEMBER_JOIN = 5
+    """A classic member of a consumer group has until then to join again,"""
+    MEMBER_SYNC = 6
+    """and until then to fetch its assignment."""
 
 
 TimerKey = tuple[TimerKind, str, str]

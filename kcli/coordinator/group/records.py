@@ -1,7 +1,8 @@
-"""The records of `__consumer_offsets` as the core sees them: three small types, and how they become bytes.
+"""The records of `__consumer_offsets` as the core sees them: four small types, and how they become bytes.
 
-`OffsetRecord` and `GroupRecord` say what this broker writes. `OtherRecord` is one of a KIP-848, share or streams group:
-kept as the bytes it is, because we only list such groups and must leave their state untouched.
+`OffsetRecord`, `GroupRecord` (a classic group) and `ConsumerRecord` (part of a KIP-848 group) say what this broker
+writes. `OtherRecord` is one of a share or streams group: kept as the bytes it is, because we only list such groups and
+must leave their state untouched.
 
 Offset commits are packed and unpacked here by hand, being nearly all of the topic: 2 µs a record where the general
 codec takes 10. A test holds the two against each other.
@@ -13,6 +14,7 @@ import struct
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
+from kcli.protocol.records import consumer_offsets as co
 from kcli.protocol.records.consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -43,6 +45,36 @@ class GroupRecord:
     metadata: GroupMetadataValue | None
 
 
+ConsumerKey = (
+    co.ConsumerGroupMetadataKey
+    | co.ConsumerGroupPartitionMetadataKey
+    | co.ConsumerGroupMemberMetadataKey
+    | co.ConsumerGroupTargetAssignmentMetadataKey
+    | co.ConsumerGroupTargetAssignmentMemberKey
+    | co.ConsumerGroupCurrentMemberAssignmentKey
+    | co.ConsumerGroupRegularExpressionKey
+)
+ConsumerValue = (
+    co.ConsumerGroupMetadataValue
+    | co.ConsumerGroupPartitionMetadataValue
+    | co.ConsumerGroupMemberMetadataValue
+    | co.ConsumerGroupTargetAssignmentMetadataValue
+    | co.ConsumerGroupTargetAssignmentMemberValue
+    | co.ConsumerGroupCurrentMemberAssignmentValue
+    | co.ConsumerGroupRegularExpressionValue
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRecord:
+    key: ConsumerKey
+    value: ConsumerValue | None
+
+    @property
+    def group_id(self) -> str:
+        return self.key.group_id
+
+
 @dataclass(frozen=True, slots=True)
 class OtherRecord:
     key_type: int
@@ -51,7 +83,7 @@ class OtherRecord:
     value: bytes | None
 
 
-LogRecord = OffsetRecord | GroupRecord | OtherRecord
+LogRecord = OffsetRecord | GroupRecord | ConsumerRecord | OtherRecord
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -72,6 +104,8 @@ def encode(record: LogRecord) -> tuple[bytes, bytes | None]:
         case GroupRecord(group_id, metadata):
             value = None if metadata is None else encode_value(metadata)
             return encode_key(GroupMetadataKey(group=group_id)), value
+        case ConsumerRecord(consumer_key, detail):
+            return encode_key(consumer_key), None if detail is None else encode_value(detail)
         case OtherRecord(_, _, key, other):
             return key, other
 
@@ -98,6 +132,10 @@ def decode(key: bytes, value: bytes | None) -> LogRecord | None:
         metadata = None if value is None else decode_value(parsed, value)[0]
         assert metadata is None or isinstance(metadata, GroupMetadataValue)
         return GroupRecord(parsed.group, metadata)
+    if isinstance(parsed, ConsumerKey):
+        detail = None if value is None else decode_value(parsed, value)[0]
+        assert detail is None or isinstance(detail, ConsumerValue)
+        return ConsumerRecord(parsed, detail)
     return OtherRecord(key_type, key[_KEY_HEAD.size : _KEY_HEAD.size + length].decode(), key, value)
 
 

@@ -1,33 +1,47 @@
 """One partition of `__consumer_offsets` as a state machine: its groups, their offsets, their timers.
 
 A call takes a message, the token of its request and the time, and returns a `Ready` (see `coordinator.runtime` for what
-the shell owes it). Offsets and the existence of groups change by `replay` alone, live and on loading. The members of a
-classic group are soft state, as in Kafka: they move as requests come, a record of them is written when a generation has
-its assignment or the group becomes empty, and it is read back only on loading. So a live replay of a group record adds
-nothing; of a tombstone it removes the group.
+the shell owes it). Offsets change by `replay` alone, live and on loading. The members of a classic group are soft
+state, as in Kafka: they move as requests come, a record of them is written when a generation has its assignment or the
+group becomes empty, and it is read back only on loading. So a live replay of a group record adds nothing; of a
+tombstone it removes the group. A consumer group changes as its records are written (`consumer_log` says why).
+
+A call of the consumer protocol may raise a KafkaError, which is its answer; nothing has changed then.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from kcli.coordinator.group.classic import ClassicGroup, GroupState
-from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.classic import ClassicGroup
+from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
+from kcli.coordinator.group.consumer_group import ConsumerGroup
+from kcli.coordinator.group.consumer_protocol import ConsumerProtocol
+from kcli.coordinator.group.consumer_records import group_tombstones
+from kcli.coordinator.group.consumer_sessions import TimesOf
+from kcli.coordinator.group.directory import GroupDirectory
+from kcli.coordinator.group.groups import Groups
 from kcli.coordinator.group.join import Caller, Join, JoinProtocol
 from kcli.coordinator.group.membership import MembershipProtocol, leave_unknown_group
-from kcli.coordinator.group.offset_requests import Group, OffsetProtocol
+from kcli.coordinator.group.offset_requests import OffsetProtocol, member_epoch_error
 from kcli.coordinator.group.offsets import NO_PRODUCER_ID, OffsetTable
-from kcli.coordinator.group.other import GroupType, OtherGroup, type_of_key
+from kcli.coordinator.group.other import OtherGroup, type_of_key
 from kcli.coordinator.group.rebalance import GroupStep, Rebalance, TimerKind
-from kcli.coordinator.group.records import GroupRecord, LogRecord, OffsetRecord, OtherRecord
-from kcli.coordinator.runtime import Producer, Ready, Step, Timers, Token
-from kcli.errors import ErrorCode
-from kcli.protocol.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
+from kcli.coordinator.group.records import (
+    ConsumerRecord,
+    GroupRecord,
+    LogRecord,
+    OffsetRecord,
+    OtherRecord,
 )
+from kcli.coordinator.group.topics import Topics
+from kcli.coordinator.runtime import Producer, Ready, Step, Timers, Token
+from kcli.errors import ErrorCode, KafkaError
+from kcli.protocol.messages import consumer_group_describe as cgd
+from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.describe_groups import DescribedGroup
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kcli.protocol.messages.leave_group import LeaveGroupRequest
@@ -40,8 +54,9 @@ from kcli.protocol.records.consumer_offsets import GroupMetadataValue
 
 GroupReady = Ready[LogRecord]
 
-DESCRIBE_NOT_FOUND_VERSION = 6
-"""DescribeGroups says GROUP_ID_NOT_FOUND from this version on; before, a missing group is "Dead" (KIP-1043)."""
+
+NEXT_SLICE_MS = 1
+"""Between two slices of the search for old offsets: time enough for whoever waits."""
 
 
 class Uuids(Protocol):
@@ -50,36 +65,85 @@ class Uuids(Protocol):
     def uuid(self) -> uuid.UUID: ...
 
 
+def _default_times(_group_id: str) -> ConsumerTimes:
+    return ConsumerTimes()
+
+
 class GroupShard:
-    def __init__(self, config: GroupConfig, rng: Uuids) -> None:
+    """`times_of`: what a consumer group is configured to, by its id."""
+
+    def __init__(self, config: GroupConfig, rng: Uuids, times_of: TimesOf = _default_times) -> None:
         self._config = config
-        self._groups: dict[str, Group] = {}
+        self._groups: Groups = {}
         self._timers = Timers()
         self._table = OffsetTable()
         self._rebalance = Rebalance(config, self._timers)
         self._joins = JoinProtocol(config, self._rebalance, rng.uuid)
         self._membership = MembershipProtocol(self._rebalance)
         self._offsets = OffsetProtocol(config, self._table, self._rebalance)
+        self._consumers = ConsumerProtocol(
+            config, self._groups, self._timers, self._rebalance, times_of, rng.uuid
+        )
+        self._directory = GroupDirectory(
+            config,
+            self._groups,
+            self._table,
+            self._offsets,
+            self._consumers.log,
+            lambda: self._consumers.topics,
+        )
         self._live = False
 
-    # Membership
+    # The consumer protocol
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, now_ms: int
+    ) -> GroupReady:
+        """ConsumerGroupHeartbeat; raises KafkaError where it is refused."""
+        step: GroupStep = Step(now_ms)
+        self._consumers.heartbeats.heartbeat(request, caller, token, step)
+        return step.ready()
+
+    def topics_changed(self, topics: Topics, names: Iterable[str], *, has_new: bool) -> None:
+        """`names`: of the topics that are not what they were; `has_new`: some did not exist before."""
+        self._consumers.topics_changed(topics, names, has_new=has_new)
+
+    def regexes_resolved(
+        self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, now_ms: int
+    ) -> GroupReady:
+        """The answer to a `ResolveRegexes`, from the topics of the image of this version; None: it failed."""
+        step: GroupStep = Step(now_ms)
+        self._consumers.regexes_resolved(group_id, found, version, step)
+        return step.ready()
+
+    # The classic protocol, in groups of either
 
     def join_group(self, request: JoinGroupRequest, caller: Caller, token: Token, now_ms: int) -> GroupReady:
         step: GroupStep = Step(now_ms)
         config = self._config
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
             return _refuse_join(request, ErrorCode.INVALID_SESSION_TIMEOUT, token)
+        protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+        join = Join(request, caller, token, protocols)
         group = self._groups.get(request.group_id)
-        is_new = group is None
-        if group is None:
+        if isinstance(group, OtherGroup):
+            return _refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, token)
+        if isinstance(group, ConsumerGroup) and group.members:
+            try:
+                self._consumers.classic_members.join(group, join, step)
+            except KafkaError as error:
+                return _refuse_join(request, error.code, token)
+            return step.ready()
+        is_new = not isinstance(group, ClassicGroup)
+        if not isinstance(group, ClassicGroup):
             if request.member_id:
                 return _refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID, token)
+            if group is not None:
+                # Its protocol does not matter any more.
+                self._consumers.log.writer(group, step).put_all(tuple(group_tombstones(group)))
             group = self._groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
-        elif isinstance(group, OtherGroup):
-            return _refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, token)
-        protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
-        self._joins.join(group, Join(request, caller, token, protocols), step)
-        if is_new and not step.records:
+        self._joins.join(group, join, step)
+        if is_new and not any(isinstance(record, GroupRecord) for record in step.records):
             # The group exists from now on, also for a coordinator that takes over.
             newborn = GroupMetadataValue(
                 protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms
@@ -88,12 +152,18 @@ class GroupShard:
         return step.ready()
 
     def sync_group(self, request: SyncGroupRequest, token: Token, now_ms: int) -> GroupReady:
-        group = self._classic(request.group_id)
+        group = self._groups.get(request.group_id)
         step: GroupStep = Step(now_ms)
-        if group is None:
-            step.reply(token, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-        else:
-            self._membership.sync(group, request, token, step)
+        match group:
+            case ClassicGroup():
+                self._membership.sync(group, request, token, step)
+            case ConsumerGroup():
+                try:
+                    self._consumers.classic_members.sync(group, request, token, step)
+                except KafkaError as error:
+                    step.reply(token, SyncGroupResponse(error_code=error.code))
+            case _:
+                step.reply(token, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         return step.ready()
 
     def heartbeat(
@@ -101,19 +171,31 @@ class GroupShard:
     ) -> ErrorCode:
         """Answered at once and never written, so there is no token."""
         group = self._groups.get(group_id)
-        if not isinstance(group, ClassicGroup):
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return self._membership.heartbeat(group, member_id, group_instance_id, generation_id, now_ms)
+        match group:
+            case ClassicGroup():
+                return self._membership.heartbeat(group, member_id, group_instance_id, generation_id, now_ms)
+            case ConsumerGroup():
+                try:
+                    return self._consumers.classic_members.heartbeat(
+                        group, member_id, group_instance_id, generation_id, now_ms
+                    )
+                except KafkaError as error:
+                    return error.code
+            case _:
+                return ErrorCode.UNKNOWN_MEMBER_ID
 
     def leave_group(
         self, request: LeaveGroupRequest, api_version: int, token: Token, now_ms: int
     ) -> GroupReady:
-        group = self._classic(request.group_id)
+        group = self._groups.get(request.group_id)
         step: GroupStep = Step(now_ms)
-        if group is None:
-            step.reply(token, leave_unknown_group(request, api_version))
-        else:
-            self._membership.leave(group, request, api_version, token, step)
+        match group:
+            case ClassicGroup():
+                self._membership.leave(group, request, api_version, token, step)
+            case ConsumerGroup():
+                self._consumers.classic_members.leave(group, request, api_version, token, step)
+            case _:
+                step.reply(token, leave_unknown_group(request, api_version))
         return step.ready()
 
     # Offsets
@@ -142,10 +224,16 @@ class GroupShard:
         member_epoch: int = -1,
         require_stable: bool = False,
     ) -> OffsetFetchResponseGroup:
-        """Committed offsets. A member id makes sense to groups of the new protocol only; ours have no such members."""
+        """Committed offsets. Only groups of the newer protocols look at who asks."""
         group = self._groups.get(group_id)
-        if isinstance(group, OtherGroup) and (member_id is not None or member_epoch >= 0):
-            return OffsetFetchResponseGroup(group_id=group_id, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        code = ErrorCode.NONE
+        if member_id is not None or member_epoch >= 0:
+            if isinstance(group, ConsumerGroup):
+                code = member_epoch_error(group, member_id or "", member_epoch)
+            elif isinstance(group, OtherGroup):
+                code = ErrorCode.UNKNOWN_MEMBER_ID
+        if code is not ErrorCode.NONE:
+            return OffsetFetchResponseGroup(group_id=group_id, error_code=code)
         found = self._offsets.fetch(group_id, topics, require_stable=require_stable)
         return OffsetFetchResponseGroup(group_id=group_id, topics=found)
 
@@ -164,58 +252,18 @@ class GroupShard:
     # Groups
 
     def list_groups(self) -> tuple[ListedGroup, ...]:
-        return tuple(_listed(group) for group in self._groups.values())
+        return self._directory.list_groups()
 
     def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
-        group = self._groups.get(group_id)
-        if isinstance(group, ClassicGroup):
-            stable = group.state is GroupState.STABLE
-            return DescribedGroup(
-                group_id=group_id,
-                group_state=group.state.value,
-                protocol_type=group.protocol_type or "",
-                protocol_data=(group.protocol_name or "") if stable else "",
-                members=group.described_members(),
-            )
-        if api_version < DESCRIBE_NOT_FOUND_VERSION:
-            return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
-        reason = "not found" if group is None else "is not a classic group"
-        return DescribedGroup(
-            group_id=group_id,
-            group_state=GroupState.DEAD.value,
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} {reason}.",
-        )
+        return self._directory.describe_classic(group_id, api_version)
+
+    def describe_consumer_group(self, group_id: str) -> cgd.DescribedGroup:
+        return self._directory.describe_consumer(group_id)
 
     def delete_groups(self, request: DeleteGroupsRequest, token: Token, now_ms: int) -> GroupReady:
-        """Deletes empty groups and their offsets. Until the tombstones are committed they are Dead to everybody."""
         step: GroupStep = Step(now_ms)
-        dying: list[ClassicGroup] = []
-        results = []
-        for group_id in request.groups_names:
-            group = self._groups.get(group_id)
-            code = _delete_error(group)
-            results.append(DeletableGroupResult(group_id=group_id, error_code=code))
-            if code is ErrorCode.NONE and isinstance(group, ClassicGroup):
-                self._kill(group, step)
-                dying.append(group)
-        if dying:
-            step.on_written = lambda code, _: self._revive(dying, code)
-        step.reply(token, DeleteGroupsResponse(results=tuple(results)))
+        self._directory.delete_groups(request, token, step)
         return step.ready()
-
-    def _kill(self, group: ClassicGroup, step: GroupStep) -> None:
-        for record in self._table.tombstones_of_group(group.group_id):
-            step.append(record)
-        step.append(GroupRecord(group.group_id, None))
-        group.previous_state = group.state
-        group.state = GroupState.DEAD  # keeps its timestamp, which dates its offsets should the write fail
-
-    def _revive(self, dying: list[ClassicGroup], code: ErrorCode) -> GroupReady:
-        if code is not ErrorCode.NONE:
-            for group in dying:
-                group.state = GroupState.EMPTY
-        return Ready()
 
     # Time
 
@@ -238,10 +286,17 @@ class GroupShard:
 
     def _expire(self, kind: TimerKind, group_id: str, member_id: str, step: GroupStep) -> None:
         if kind is TimerKind.OFFSETS_CHECK:
-            self._expire_offsets(step)
+            has_more = self._directory.expire_offsets(step)
+            self._schedule_offsets_check(step.now_ms, NEXT_SLICE_MS if has_more else None)
             return
-        group = self._classic(group_id)
-        assert group is not None, f"a {kind.name} timer outlived group {group_id!r}"
+        match self._groups.get(group_id):
+            case ClassicGroup() as group:
+                self._expire_classic(kind, group, member_id, step)
+            case ConsumerGroup() as group:
+                if kind not in (TimerKind.JOIN, TimerKind.SYNC):  # those of the classic group it once was
+                    self._consumers.expire(kind, group, member_id, step)
+
+    def _expire_classic(self, kind: TimerKind, group: ClassicGroup, member_id: str, step: GroupStep) -> None:
         match kind:
             case TimerKind.SESSION:
                 self._rebalance.expire_session(group, member_id, step)
@@ -250,23 +305,9 @@ class GroupShard:
             case TimerKind.SYNC:
                 self._rebalance.expire_sync(group, step)
 
-    def _expire_offsets(self, step: GroupStep) -> None:
-        dying = []
-        for group in tuple(self._groups.values()):
-            if not isinstance(group, ClassicGroup) or group.state is GroupState.DEAD:
-                continue
-            all_gone = self._offsets.expire(group, step)
-            if all_gone and group.state is GroupState.EMPTY and not group.pending_joins:
-                step.append(GroupRecord(group.group_id, None))
-                group.state = GroupState.DEAD
-                dying.append(group)
-        if dying:
-            step.on_written = lambda code, _: self._revive(dying, code)
-        self._schedule_offsets_check(step.now_ms)
-
-    def _schedule_offsets_check(self, now_ms: int) -> None:
-        interval_ms = self._config.offsets_retention_check_interval_ms
-        self._timers.schedule((TimerKind.OFFSETS_CHECK, "", ""), now_ms + interval_ms)
+    def _schedule_offsets_check(self, now_ms: int, delay_ms: int | None = None) -> None:
+        after_ms = self._config.offsets_retention_check_interval_ms if delay_ms is None else delay_ms
+        self._timers.schedule((TimerKind.OFFSETS_CHECK, "", ""), now_ms + after_ms)
 
     # The log
 
@@ -282,6 +323,8 @@ class GroupShard:
                     )
             case GroupRecord():
                 self._replay_group(record)
+            case ConsumerRecord():
+                self._consumers.log.replay(record, live=self._live)
             case OtherRecord():
                 self._replay_other(record)
 
@@ -294,7 +337,7 @@ class GroupShard:
             if isinstance(known, ClassicGroup):
                 self._rebalance.forget(known)
                 del self._groups[record.group_id]
-        elif not self._live or not isinstance(known, ClassicGroup):
+        elif not self._live or not isinstance(known, ClassicGroup | ConsumerGroup):
             self._groups[record.group_id] = ClassicGroup.from_metadata(record.group_id, record.metadata)
 
     def _replay_other(self, record: OtherRecord) -> None:
@@ -322,6 +365,7 @@ class GroupShard:
                     f"it was loaded with {len(group.members)} members; {self._config.max_size} are allowed"
                 )
                 self._rebalance.prepare(group, reason, step)
+        self._consumers.start(now_ms)
         self._schedule_offsets_check(now_ms)
         return step.ready()
 
@@ -336,38 +380,6 @@ class GroupShard:
                     )
         return step.ready()
 
-    def _classic(self, group_id: str) -> ClassicGroup | None:
-        group = self._groups.get(group_id)
-        return group if isinstance(group, ClassicGroup) else None
-
 
 def _refuse_join(request: JoinGroupRequest, code: ErrorCode, token: Token) -> GroupReady:
     return Ready(replies=((token, JoinGroupResponse(error_code=code, member_id=request.member_id)),))
-
-
-def _delete_error(group: Group | None) -> ErrorCode:
-    if group is None:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    if isinstance(group, OtherGroup):
-        # Its records are not ours to delete: this broker does not serve its protocol.
-        return ErrorCode.NON_EMPTY_GROUP if group.has_members else ErrorCode.UNSUPPORTED_VERSION
-    match group.state:
-        case GroupState.DEAD:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        case GroupState.EMPTY:
-            return ErrorCode.NONE
-        case _:
-            return ErrorCode.NON_EMPTY_GROUP
-
-
-def _listed(group: Group) -> ListedGroup:
-    if isinstance(group, ClassicGroup):
-        group_type, state = GroupType.CLASSIC, group.state.value
-    else:
-        group_type, state = group.group_type, group.state
-    return ListedGroup(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type or "",
-        group_state=state,
-        group_type=group_type,
-    )

@@ -32,7 +32,7 @@ def other(key_type, group="g", member="", value=b"\x00\x00\x00\x00\x00\x01"):
     return OtherRecord(key_type, group, key, value)
 
 
-def current(member, epoch, state=0, key_type=8):
+def current(member, epoch, state=0, key_type=22):
     return other(
         key_type, member=member, value=struct.pack(">hiib", 0, epoch, epoch - 1, state) + b"\x01\x01\x00"
     )
@@ -55,20 +55,15 @@ def state_of(shard):
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
-        ((other(3),), ("consumer", "Empty", "consumer")),
-        ((other(5, member="m"), other(3), other(6), current("m", 1)), ("consumer", "Stable", "consumer")),
-        (
-            (other(5, member="m"), other(3), other(6), current("m", 1, state=1)),
-            ("consumer", "Reconciling", "consumer"),
-        ),
-        ((other(5, member="m"), other(3), current("m", 1)), ("consumer", "Assigning", "consumer")),
         ((other(11),), ("share", "Empty", "share")),
         ((other(10, member="m"), other(11)), ("share", "Stable", "share")),
         ((other(17),), ("streams", "Empty", "streams")),
+        ((other(19, member="m"), other(17), other(20), current("m", 1)), ("streams", "Stable", "streams")),
         (
-            (other(19, member="m"), other(17), other(20), current("m", 1, key_type=22)),
-            ("streams", "Stable", "streams"),
+            (other(19, member="m"), other(17), other(20), current("m", 1, state=1)),
+            ("streams", "Reconciling", "streams"),
         ),
+        ((other(19, member="m"), other(17), current("m", 1)), ("streams", "Assigning", "streams")),
     ],
 )
 def test_type_and_state_follow_from_the_records(records, expected) -> None:
@@ -76,26 +71,26 @@ def test_type_and_state_follow_from_the_records(records, expected) -> None:
 
 
 def test_a_group_is_gone_with_its_last_record() -> None:
-    shard = shard_with(other(5, member="m"), other(3))
-    shard.replay(other(5, member="m", value=None), 2)
+    shard = shard_with(other(19, member="m"), other(17))
+    shard.replay(other(19, member="m", value=None), 2)
     assert state_of(shard)[1] == "Empty"
-    shard.replay(other(3, value=None), 3)
-    shard.replay(other(3, value=None), 4)
+    shard.replay(other(17, value=None), 3)
+    shard.replay(other(17, value=None), 4)
     assert shard.list_groups() == ()
 
 
 def test_a_group_that_changed_its_type_is_what_it_became() -> None:
     classic = GroupRecord("g", GroupMetadataValue(protocol_type="consumer", generation=4))
-    became_consumer = shard_with(classic, GroupRecord("g", None), other(3))
-    assert state_of(became_consumer)[0] == "consumer"
-    became_classic = shard_with(other(3), other(3, value=None), classic)
+    became_streams = shard_with(classic, GroupRecord("g", None), other(17))
+    assert state_of(became_streams)[0] == "streams"
+    became_classic = shard_with(other(17), other(17, value=None), classic)
     assert state_of(became_classic)[0] == "classic"
-    kept_only_offsets = shard_with(OffsetRecord("g", "t", 0, OffsetCommitValue(offset=1)), other(3))
-    assert state_of(kept_only_offsets)[0] == "consumer"
+    kept_only_offsets = shard_with(OffsetRecord("g", "t", 0, OffsetCommitValue(offset=1)), other(17))
+    assert state_of(kept_only_offsets)[0] == "streams"
 
 
 def test_its_offsets_are_served_and_do_not_expire() -> None:
-    shard = shard_with(other(3), OffsetRecord("g", "t", 0, OffsetCommitValue(offset=7, commit_timestamp=0)))
+    shard = shard_with(other(17), OffsetRecord("g", "t", 0, OffsetCommitValue(offset=7, commit_timestamp=0)))
     assert shard.tick(1_000_000) == ()
     (topic,) = shard.fetch_offsets("g", None).topics
     assert topic.partitions[0].committed_offset == 7
@@ -106,7 +101,7 @@ def test_its_offsets_are_served_and_do_not_expire() -> None:
 
 
 def test_nobody_joins_or_deletes_it() -> None:
-    shard = shard_with(other(5, member="m"), other(3), other(3, group="empty"))
+    shard = shard_with(other(19, member="m"), other(17), other(17, group="empty"))
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=6000,
@@ -135,7 +130,7 @@ def commit(group, generation=-1, member=""):
 
 
 def test_an_administrator_moves_the_offsets_of_an_empty_one_only() -> None:
-    shard = shard_with(other(5, member="m"), other(3), other(3, group="empty"))
+    shard = shard_with(other(19, member="m"), other(17), other(17, group="empty"))
     assert len(shard.commit_offsets(commit("empty"), 9, "token", 0).records) == 1
     assert shard.commit_offsets(commit("empty", 1, "m"), 9, "token", 0).records == ()
     ready = shard.commit_offsets(commit("g"), 9, "token", 0)
@@ -144,9 +139,9 @@ def test_an_administrator_moves_the_offsets_of_an_empty_one_only() -> None:
 
 def test_offsets_may_be_deleted_from_an_empty_one_only() -> None:
     shard = shard_with(
-        other(5, member="m"),
-        other(3),
-        other(3, group="empty"),
+        other(19, member="m"),
+        other(17),
+        other(17, group="empty"),
         OffsetRecord("empty", "t", 0, OffsetCommitValue(offset=1)),
     )
     topics = (
@@ -159,5 +154,5 @@ def test_offsets_may_be_deleted_from_an_empty_one_only() -> None:
 
 
 def test_what_is_kept_is_what_was_read() -> None:
-    record = other(8, member="m", value=b"\x00\x00bytes of a future version")
+    record = other(22, member="m", value=b"\x00\x00bytes of a future version")
     assert encode(record) == (record.key, record.value)

@@ -1,0 +1,34 @@
+"""Between the two protocols: what classic consumers embed in their messages, as a consumer group says it.
+
+Classic members name topics, consumer groups their ids; a topic that does not exist is left out either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kcli.coordinator.group.assignment import Assignment, assignment
+from kcli.coordinator.group.topics import Topics
+from kcli.protocol.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    TopicPartitions,
+    decode_subscription,
+    encode_assignment,
+)
+
+
+def by_id(listed: Iterable[TopicPartitions], topics: Topics) -> Assignment:
+    found = ((topics.topic(each.topic), each.partitions) for each in listed)
+    return assignment((topic.topic_id, partitions) for topic, partitions in found if topic is not None)
+
+
+def assignment_bytes(assigned: Assignment, topics: Topics, subscription: bytes) -> bytes:
+    """What a classic member is given, in the version that it subscribed in."""
+    found = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
+    listed = tuple(
+        TopicPartitions(topic=topic.name, partitions=tuple(sorted(partitions)))
+        for topic, partitions in found
+        if topic is not None
+    )
+    _, version = decode_subscription(subscription)
+    return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=listed), version)

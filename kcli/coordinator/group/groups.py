@@ -1,0 +1,11 @@
+"""The groups of a shard, of whatever protocol."""
+
+from __future__ import annotations
+
+from kcli.coordinator.group.classic import ClassicGroup
+from kcli.coordinator.group.consumer_group import ConsumerGroup
+from kcli.coordinator.group.other import OtherGroup
+
+Group = ClassicGroup | ConsumerGroup | OtherGroup
+Groups = dict[str, Group]
+"""By group id. Shared by the parts of a shard."""

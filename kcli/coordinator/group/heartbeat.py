@@ -1,0 +1,265 @@
+"""ConsumerGroupHeartbeat: the one request of the consumer group protocol (KIP-848).
+
+Whoever joins, changes its subscription, gives up a partition or leaves says so in a heartbeat, and what it should do
+next is in the answer. A heartbeat does five things in this order: it saves what is new about the member; raises the
+group epoch if that or the topics changed what the group subscribes; computes targets if the group epoch is ahead of
+them; takes the member a step towards its target; and starts its session anew. Whatever may be refused is refused before
+the first record is written.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kcli.coordinator.group.assignment import Assignment
+from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.consumer_group import ConsumerGroup
+from kcli.coordinator.group.consumer_log import ConsumerLog, Writer
+from kcli.coordinator.group.consumer_member import (
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+    sorted_names,
+)
+from kcli.coordinator.group.consumer_records import current_record, member_tombstones, target_record
+from kcli.coordinator.group.consumer_sessions import ConsumerSessions
+from kcli.coordinator.group.departure import Departures
+from kcli.coordinator.group.heartbeat_request import check_epoch, check_request, owned_partitions
+from kcli.coordinator.group.join import Caller
+from kcli.coordinator.group.rebalance import GroupStep
+from kcli.coordinator.group.regexes import Regexes
+from kcli.coordinator.group.targets import Targets
+from kcli.coordinator.group.upgrade import Upgrades
+from kcli.coordinator.runtime import Token
+from kcli.errors import (
+    FencedInstanceIdException,
+    GroupMaxSizeReachedException,
+    UnknownMemberIdException,
+    UnreleasedInstanceIdException,
+)
+from kcli.protocol.messages.consumer_group_heartbeat import Assignment as ResponseAssignment
+from kcli.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ResponseTopicPartitions,
+)
+
+_log = logging.getLogger("kcli.coordinator.group")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a member stands in its group. `replaces`: the static member whose place it takes."""
+
+    member: ConsumerMember
+    replaces: ConsumerMember | None = None
+
+
+class ConsumerHeartbeats:
+    def __init__(
+        self,
+        config: GroupConfig,
+        log: ConsumerLog,
+        sessions: ConsumerSessions,
+        targets: Targets,
+        regexes: Regexes,
+        departures: Departures,
+        upgrades: Upgrades,
+        new_uuid: Callable[[], uuid.UUID],
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._sessions = sessions
+        self._targets = targets
+        self._regexes = regexes
+        self._departures = departures
+        self._upgrades = upgrades
+        self._new_uuid = new_uuid
+
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, step: GroupStep
+    ) -> None:
+        """Raises KafkaError, with nothing changed."""
+        check_request(request, caller.api_version, self._config.consumer_assignors)
+        if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
+            self._leave(request, token, step)
+        else:
+            self._beat(request, caller, token, step)
+
+    # Regular heartbeats
+
+    def _beat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, step: GroupStep
+    ) -> None:
+        joins = request.member_epoch == 0
+        entrance = self._upgrades.enter(request.group_id, creates=joins)
+        group = entrance.group
+        member_id = request.member_id or _text(self._new_uuid())
+        self.check_room(group, member_id, request.instance_id)
+        owned = owned_partitions(request.topic_partitions)
+        place = self._place(group, request, member_id, owned)
+        before = place.member
+        after = _updated(before, request, caller)
+        self._regexes.check(group, before, after.topic_regex)
+        writer = self._log.writer(group, step)
+        self._upgrades.begin(entrance, writer)
+        if place.replaces is not None:
+            self.replace(writer, place.replaces, before)
+        self._targets.take_in(writer, before, after)
+        after = self._targets.reconcile(writer, after.member_id, owned)
+        self._sessions.restart(group, after, step.now_ms)
+        resolve = self._targets.regexes_due(group, step.now_ms)
+        if resolve is not None:
+            step.sends.append(resolve)
+        step.reply(token, self._answer(request, before, after))
+
+    def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+        """A static member takes the place of its former self, so it needs no room."""
+        if (
+            len(group.members) >= self._config.consumer_max_size
+            and member_id not in group.members
+            and (instance_id is None or instance_id not in group.static_members)
+        ):
+            raise GroupMaxSizeReachedException(
+                "The consumer group has reached its maximum capacity of "
+                f"{self._config.consumer_max_size} members."
+            )
+
+    def _place(
+        self,
+        group: ConsumerGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        member_id: str,
+        owned: Assignment | None,
+    ) -> Place:
+        joins = request.member_epoch == 0
+        if request.instance_id is None:
+            known = group.members.get(member_id)
+            if known is None and not joins:
+                raise UnknownMemberIdException(
+                    f"Member {member_id} is not a member of group {group.group_id}."
+                )
+            member = known or ConsumerMember(member_id=member_id)
+            if known is not None:
+                check_epoch(member, request.member_epoch, owned)
+            return Place(member)
+        holder = group.static_member(request.instance_id)
+        if joins:
+            return self._static_place(group, holder, request.instance_id, member_id)
+        held = check_instance(holder, request.instance_id, member_id)
+        check_epoch(held, request.member_epoch, owned)
+        return Place(held)
+
+    def _static_place(
+        self, group: ConsumerGroup, holder: ConsumerMember | None, instance_id: str, member_id: str
+    ) -> Place:
+        if holder is None:
+            return Place(group.members.get(member_id) or ConsumerMember(member_id=member_id))
+        if not holder.is_classic and holder.epoch != STATIC_LEAVE_EPOCH:
+            raise UnreleasedInstanceIdException(
+                f"Static member {member_id} with instance id {instance_id} cannot join the group because "
+                f"the instance id is owned by {holder.member_id} member."
+            )
+        return Place(replace(holder, member_id=member_id, epoch=0, previous_epoch=0), holder)
+
+    def replace(self, writer: Writer, old: ConsumerMember, new: ConsumerMember) -> None:
+        """A static member is back under another id: it takes over what was assigned to it."""
+        group = writer.group
+        target = group.target_of(old.member_id)
+        writer.put_all(member_tombstones(group.group_id, old.member_id))
+        self._sessions.cancel(group.group_id, old.member_id)
+        self._targets.save_member(writer, new)
+        writer.put_all((target_record(group.group_id, new.member_id, target),))
+        writer.put_all((current_record(group.group_id, new),))
+
+    def _answer(
+        self, request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
+    ) -> ConsumerGroupHeartbeatResponse:
+        """The assignment is told who joins, who says all of itself (it does so when it missed an answer), and whose
+        assignment has changed."""
+        is_full = (
+            request.rebalance_timeout_ms != -1
+            and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+            and request.topic_partitions is not None
+        )
+        tells = request.member_epoch == 0 or is_full or before.assigned != after.assigned
+        return ConsumerGroupHeartbeatResponse(
+            member_id=after.member_id,
+            member_epoch=after.epoch,
+            heartbeat_interval_ms=self._sessions.times_of(request.group_id).heartbeat_interval_ms,
+            assignment=_response(after.assigned) if tells else None,
+        )
+
+    # Leaving
+
+    def _leave(self, request: ConsumerGroupHeartbeatRequest, token: Token, step: GroupStep) -> None:
+        group = self._upgrades.existing(request.group_id)
+        member_id = request.member_id
+        if request.instance_id is None:
+            member = group.members.get(member_id)
+            if member is None:
+                raise UnknownMemberIdException(
+                    f"Member {member_id} is not a member of group {group.group_id}."
+                )
+        else:
+            member = check_instance(group.static_member(request.instance_id), request.instance_id, member_id)
+        if request.member_epoch == STATIC_LEAVE_EPOCH:
+            _log.info("[GroupId %s] Static member %s left for a while.", group.group_id, member_id)
+            away = replace(member, epoch=STATIC_LEAVE_EPOCH, pending_revocation={})
+            self._log.writer(group, step).put_all((current_record(group.group_id, away),))
+        else:
+            _log.info("[GroupId %s] Member %s left the consumer group.", group.group_id, member_id)
+            self._departures.remove(group, (member,), step)
+        response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
+        step.reply(token, response)
+
+
+def check_instance(holder: ConsumerMember | None, instance_id: str, member_id: str) -> ConsumerMember:
+    """The static member of this instance id, if it is this member."""
+    if holder is None:
+        raise UnknownMemberIdException(f"Instance id {instance_id} is unknown.")
+    if holder.member_id != member_id:
+        raise FencedInstanceIdException(
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{holder.member_id}."
+        )
+    return holder
+
+
+def _updated(
+    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
+) -> ConsumerMember:
+    """What a heartbeat leaves out is as it was."""
+    names = request.subscribed_topic_names
+    regex = request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=request.server_assignor or member.server_assignor,
+        topic_names=member.topic_names if names is None else sorted_names(names),
+        topic_regex=member.topic_regex if regex is None else regex,
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        classic=None,
+    )
+
+
+def _response(assigned: Assignment) -> ResponseAssignment:
+    return ResponseAssignment(
+        topic_partitions=tuple(
+            ResponseTopicPartitions(topic_id=topic_id, partitions=tuple(sorted(partitions)))
+            for topic_id, partitions in assigned.items()
+        )
+    )
+
+
+def _text(value: uuid.UUID) -> str:
+    """As Kafka writes an id: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")

@@ -1,0 +1,29 @@
+"""ConsumerGroupHeartbeat (key 68, versions 0-1): a member joins, stays in or leaves a consumer group. KIP-848, 1082
+(v1: the client makes its member id; subscription by regular expression).
+
+UNSUPPORTED_VERSION where group.coordinator.rebalance.protocols or the finalized group.version say that there are no
+such groups.
+"""
+
+from __future__ import annotations
+
+from kcli.coordinator.group.join import Caller
+from kcli.errors import UnsupportedVersionException
+from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kcli.server.context import RequestContext
+from kcli.server.group_ids import client_host
+
+
+def handle(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> object:
+    groups = context.broker.groups
+    if not groups.serves_consumer_protocol:
+        raise UnsupportedVersionException
+    caller = Caller(
+        api_version=context.api_version,
+        client_id=context.client_id or "",
+        client_host=client_host(context),
+    )
+    return groups.call(
+        request.group_id,
+        lambda shard, token, now_ms: shard.consumer_heartbeat(request, caller, token, now_ms),
+    )
