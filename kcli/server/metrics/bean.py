@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcli.protocol.object_name import quoted
 from kcli.server.metrics.meters import Attributes
-from kcli.server.metrics.object_name import quoted
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
 
+from kcli.protocol.object_name import MalformedObjectName, ObjectName
 from kcli.server.metrics.bean import Bean
 from kcli.server.metrics.broker_beans import broker_beans
 from kcli.server.metrics.exposition import CONTENT_TYPE, PrometheusText, json_bean
-from kcli.server.metrics.object_name import MalformedObjectName, ObjectName
 
 if TYPE_CHECKING:
     from kcli.server.broker import Broker

@@ -19,6 +19,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
+from kcli.protocol.object_name import unquoted
 from kcli.server.metrics.bean import Bean
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -41,7 +42,6 @@ _PROCESS = {
     "VirtualMemoryBytes": ("process_virtual_memory_bytes", "gauge", 1.0),
 }
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
-_UNQUOTE = re.compile(r'\\(["\\*?])')
 
 
 class PrometheusText:
@@ -127,7 +127,7 @@ def _name(*parts: str) -> str:
 def _labels(properties: Mapping[str, str]) -> str:
     return ",".join(
         [
-            f'{_NOT_IN_A_NAME.sub("_", key)}="{_escaped(_unquoted(value))}"'
+            f'{_NOT_IN_A_NAME.sub("_", key)}="{_escaped(unquoted(value))}"'
             for key, value in properties.items()
             if key not in ("type", "name")
         ]
@@ -136,12 +136,6 @@ def _labels(properties: Mapping[str, str]) -> str:
 
 def _braced(labels: str) -> str:
     return f"{{{labels}}}" if labels else ""
-
-
-def _unquoted(value: str) -> str:
-    if not value.startswith('"'):
-        return value
-    return _UNQUOTE.sub(r"\1", value[1:-1].replace("\\n", "\n"))
 
 
 def _escaped(value: str) -> str:

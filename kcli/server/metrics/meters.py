@@ -38,9 +38,10 @@ class Meter:
 
     __slots__ = ("_began", "_rates", "_ticked", "_ticked_at", "count")
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, *, began: float | None = None) -> None:
+        """`began`: since when what is counted could have come, if that is earlier."""
         self.count: float = 0
-        self._began = now
+        self._began = now if began is None else began
         self._ticked: float = 0
         self._ticked_at = now
         self._rates: list[float] | None = None  # a second; None before the first tick

@@ -66,11 +66,11 @@ class Metrics:
         """Brings every meter up to date; before each reading too, so that counts are never behind."""
         now = self.clock.monotonic()
         self.requests.fold()
-        _take_over(self._total, self.traffic.total(), now)
+        self._take_over(self._total, self.traffic.total(), now)
         for gone in self._of_topics.keys() - self.traffic.topics.keys():
             del self._of_topics[gone]
         for topic, traffic in self.traffic.topics.items():
-            _take_over(self._of_topics.setdefault(topic, {}), traffic, now)
+            self._take_over(self._of_topics.setdefault(topic, {}), traffic, now)
         for name, listener in listeners.items():
             for what, count in (("creation", listener.opened_count), ("close", listener.closed_count)):
                 self._rate(name, what).tick(count, now)
@@ -93,14 +93,13 @@ class Metrics:
             self._connections[key] = WindowedRate(self._samples, self._window_seconds, self._began)
         return self._connections[key]
 
-
-def _take_over(meters: Meters, traffic: Traffic, now: float) -> None:
-    for name in NAMES:
-        count = getattr(traffic, name)
-        meter = meters.get(name)
-        if meter is None:
-            if not count:
-                continue  # most counts of most topics stay 0
-            meter = meters[name] = Meter(now)
-        meter.count = count
-        meter.tick(now)
+    def _take_over(self, meters: Meters, traffic: Traffic, now: float) -> None:
+        for name in NAMES:
+            count = getattr(traffic, name)
+            meter = meters.get(name)
+            if meter is None:
+                if not count:
+                    continue  # most counts of most topics stay 0
+                meter = meters[name] = Meter(now, began=self._began)
+            meter.count = count
+            meter.tick(now)

@@ -136,6 +136,7 @@ class RequestMetrics:
         self.clock = clock
         self.slowest = SlowestRequests()
         self.apis: dict[int, ApiTimes] = {}
+        self._began = clock.monotonic()
 
     def of(self, key: int) -> ApiTimes:
         found = self.apis.get(key)
@@ -154,15 +155,15 @@ class RequestMetrics:
         for times in self.apis.values():
             if times.sizes or times.waited:
                 times.fold(now)
-            _take_over(times.version_meters, times.versions, now)
-            _take_over(times.error_meters, times.errors, now)
+            _take_over(times.version_meters, times.versions, now, self._began)
+            _take_over(times.error_meters, times.errors, now, self._began)
 
 
-def _take_over(meters: dict[Label, Meter], counts: dict[Label, int], now: float) -> None:
+def _take_over(meters: dict[Label, Meter], counts: dict[Label, int], now: float, began: float) -> None:
     for label, count in counts.items():
         meter = meters.get(label)
         if meter is None:
-            meter = meters[label] = Meter(now)
+            meter = meters[label] = Meter(now, began=began)
         meter.count = count
         meter.tick(now)
 

@@ -1,0 +1,268 @@
+"""kafka-jmx: the metrics of a broker, row after row.
+
+Kafka's tool speaks RMI to a JVM. This one asks the metrics endpoint of a broker of kcli (JMX_PORT, or
+`kcli.metrics.listener`) over HTTP; a service:jmx:rmi URL is taken for the host and port in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kcli.cli import java_dates
+from kcli.cli.options import Command, CommandError, CommonOptions, Kind, flag, option
+from kcli.cli.output import Output, warn
+from kcli.client.config import Address
+from kcli.client.metrics import BeanValues, MetricsUnavailable, Value, fetch_beans
+from kcli.config.definition import java_double
+from kcli.protocol.object_name import MalformedObjectName, ObjectName
+
+# Kafka's own: so long for a first connection, and so long for the objects that --wait waits for.
+CONNECT_MAX_MS = 10_000
+WAIT_MAX_MS = 10_000
+RETRY_PAUSE_S = 0.1
+
+_SERVICE_URL = re.compile(r"service:jmx:rmi:///jndi/rmi://([^/:]*|\[[^\]]*\]):(\d+)/.*", re.ASCII)
+_HTTP_URL = re.compile(r"(?:http://)?([^/:]+|\[[^\]]*\]):(\d+)(?:/.*)?", re.ASCII)
+_PORT_MAX = 65535
+
+_FORMATS = {"properties": "{key}={value}", "csv": '{key},"{value}"', "tsv": "{key}\t{value}"}
+ORIGINAL = "original"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JmxOptions(CommonOptions):
+    object_name: tuple[str, ...] = option(
+        "An object name, or a pattern of names (*, ?, and ,* for more keys); may be given several times. "
+        "All objects without it.",
+        metavar="name",
+        repeatable=True,
+    )
+    attributes: str | None = option("Only these attributes, apart by comma.", metavar="name")
+    reporting_interval: int = option(
+        "Milliseconds from row to row; -1 is --one-time.", Kind.INTEGER, metavar="ms", default=2000
+    )
+    one_time: bool = option(
+        "Print one row and end.",
+        Kind.BOOLEAN,
+        metavar="one-time",
+        default=False,
+        optional_argument=True,
+        bare_value=True,
+    )
+    date_format: str | None = option(
+        "How the time is written, as SimpleDateFormat; milliseconds since the epoch without it.",
+        metavar="format",
+    )
+    jmx_url: str = option(
+        "Where the broker's metrics are: a service URL, of which host and port are used, or http://host:port.",
+        metavar="service-url",
+        default="service:jmx:rmi:///jndi/rmi://:9999/jmxrmi",
+    )
+    report_format: str = option(
+        "One row of values under a header (original), or a line for each value: properties, csv, tsv.",
+        metavar="report-format",
+        default=ORIGINAL,
+    )
+    jmx_auth_prop: str | None = option(
+        "user=password for a proxy before the endpoint, sent as HTTP Basic: the endpoint itself asks nobody.",
+        metavar="jmx-auth-prop",
+    )
+    jmx_ssl_enable: bool = option(
+        "Refused when true: the endpoint speaks plain HTTP.",
+        Kind.BOOLEAN,
+        metavar="ssl-enable",
+        default=False,
+    )
+    wait: bool = flag("Wait until all objects are there; none of the names may be a pattern.")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Whom to ask. `url` is as it was given, for messages."""
+
+    url: str
+    address: Address
+    credentials: str | None
+
+    async def beans(self, queries: Sequence[str]) -> list[BeanValues]:
+        return await fetch_beans(self.address, queries, credentials=self.credentials)
+
+
+async def run(options: JmxOptions, output: Output) -> None:
+    """Connect, find the objects, print their attributes until it is enough."""
+    if options.date_format is not None:
+        try:
+            java_dates.check(options.date_format)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+    endpoint = _endpoint(options)
+    names = _object_names(options.object_name)
+    wanted = None if options.attributes is None else [each for each in options.attributes.split(",") if each]
+    await _connect(endpoint)
+    try:
+        found = await _find(endpoint, names, wait=options.wait)
+        expected = _expected_count(found, wanted, names)
+        await _report(endpoint, options, output, [bean.name for bean in found], wanted, expected)
+    except MetricsUnavailable as error:
+        raise CommandError(f"{endpoint.url}: {error}") from error
+
+
+async def _report(
+    endpoint: Endpoint,
+    options: JmxOptions,
+    output: Output,
+    names: list[str],
+    wanted: list[str] | None,
+    expected: int,
+) -> None:
+    keys: list[str] = []
+    while True:
+        began = time.monotonic()
+        # One long query instead of a thousand short ones: whoever asked for a pattern gets the same objects again.
+        beans = await endpoint.beans(options.object_name)
+        known = set(names)
+        values = _values([bean for bean in beans if bean.name in known], wanted)
+        if not keys:
+            keys = ["time", *sorted(values)]
+            _print_header(options, output, keys, expected)
+        _print_values(options, output, keys, {"time": _now(options.date_format), **values}, expected)
+        if options.reporting_interval < 0 or options.has("one-time"):
+            return
+        elapsed = time.monotonic() - began
+        await asyncio.sleep(max(options.reporting_interval / 1000 - elapsed, 0))
+
+
+def _print_header(options: JmxOptions, output: Output, keys: list[str], expected: int) -> None:
+    if options.report_format.lower() not in _FORMATS and len(keys) == expected + 1:
+        output.say(",".join(f'"{key}"' for key in keys))
+
+
+def _print_values(
+    options: JmxOptions, output: Output, keys: list[str], values: dict[str, Value], expected: int
+) -> None:
+    """A row is left out, as by Kafka's tool, while an attribute that was asked for is not there."""
+    if len(values) != expected + 1:
+        return
+    texts = {key: _text(values[key]) if key in values else "null" for key in keys}
+    line = _FORMATS.get(options.report_format.lower())
+    if line is None:
+        text = ",".join(texts.values())
+    else:
+        text = "\n".join(line.format(key=key, value=value) for key, value in texts.items())
+    output.row({key: values.get(key) for key in keys}, text)
+
+
+def _text(value: Value) -> str:
+    return java_double(value) if isinstance(value, float) else str(value)
+
+
+def _values(beans: list[BeanValues], wanted: list[str] | None) -> dict[str, Value]:
+    return {
+        f"{bean.name}:{attribute}": value
+        for bean in beans
+        for attribute, value in bean.attributes.items()
+        if wanted is None or attribute in wanted
+    }
+
+
+def _expected_count(found: list[BeanValues], wanted: list[str] | None, names: Sequence[ObjectName]) -> int:
+    """How many values a whole row has. Raises CommandError where nothing is left to print."""
+    if wanted is None:
+        counts = [len(bean.attributes) for bean in found]
+    elif any(name.is_pattern for name in names):
+        counts = [sum(attribute in wanted for attribute in bean.attributes) for bean in found]
+        counts = [count for count in counts if count]
+    else:
+        counts = [len(wanted) for _ in found]
+    if not counts:
+        queried = ", ".join(name.text for name in names) if names else "null"
+        raise CommandError(f"No matched attributes for the queried objects [{queried}].")
+    return sum(counts)
+
+
+async def _connect(endpoint: Endpoint) -> None:
+    """Tries for a while, as a broker may be about to start. Raises CommandError."""
+    deadline = time.monotonic() + CONNECT_MAX_MS / 1000
+    while True:
+        # On stderr, since Kafka's system tests read it.
+        warn(f"Trying to connect to JMX url: {endpoint.url}")
+        try:
+            await endpoint.beans(["kafka.server:type=KafkaServer,name=BrokerState"])
+            return
+        except MetricsUnavailable as error:
+            warn(f"Could not connect to JMX url: {endpoint.url}. Exception: {error}.")
+        await asyncio.sleep(RETRY_PAUSE_S)
+        if time.monotonic() >= deadline:
+            raise CommandError(f"Could not connect to JMX url {endpoint.url} after {CONNECT_MAX_MS} ms.")
+
+
+async def _find(endpoint: Endpoint, names: Sequence[ObjectName], *, wait: bool) -> list[BeanValues]:
+    """The objects that are meant; with `wait`, once all of them are there."""
+    queries = [name.text for name in names]
+    deadline = time.monotonic() + WAIT_MAX_MS / 1000
+    waits = wait and not any(name.is_pattern for name in names)
+    while True:
+        found = await endpoint.beans(queries)
+        missing = [name.text for name in names if not any(_is(name, bean) for bean in found)]
+        if not waits or (names and not missing):
+            return found
+        if time.monotonic() >= deadline:
+            raise CommandError(
+                f"Could not find all requested object names after {WAIT_MAX_MS} ms. Missing {','.join(missing)}"
+            )
+        if found:
+            warn("Could not find all object names, retrying")
+        await asyncio.sleep(RETRY_PAUSE_S)
+
+
+def _is(name: ObjectName, bean: BeanValues) -> bool:
+    found = ObjectName.parse(bean.name)
+    return name.matches(found.domain, found.properties)
+
+
+def _object_names(texts: Sequence[str]) -> list[ObjectName]:
+    names = []
+    for text in texts:
+        try:
+            names.append(ObjectName.parse(text))
+        except MalformedObjectName as error:
+            raise CommandError(
+                f"javax.management.MalformedObjectNameException: {error} (--object-name {text})"
+            ) from None
+    return names
+
+
+def _endpoint(options: JmxOptions) -> Endpoint:
+    if options.jmx_ssl_enable:
+        raise CommandError(
+            "--jmx-ssl-enable true: the metrics endpoint speaks plain HTTP. Leave the option out, and have a "
+            "proxy add TLS where the network is not trusted"
+        )
+    found = _SERVICE_URL.fullmatch(options.jmx_url) or _HTTP_URL.fullmatch(options.jmx_url)
+    if found is None or not 0 < int(found[2]) <= _PORT_MAX:
+        raise CommandError(
+            f"--jmx-url {options.jmx_url} is neither service:jmx:rmi:///jndi/rmi://host:port/jmxrmi nor http://host:port"
+        )
+    credentials = None
+    if options.jmx_auth_prop is not None:
+        user, equals, password = options.jmx_auth_prop.partition("=")
+        if not equals:
+            raise CommandError("--jmx-auth-prop takes user=password")
+        credentials = f"{user}:{password}"
+    host = found[1].strip("[]") or "localhost"
+    return Endpoint(options.jmx_url, Address(host, int(found[2])), credentials)
+
+
+def _now(date_format: str | None) -> str:
+    now = time.time()
+    if date_format is None:
+        return str(int(now * 1000))
+    return java_dates.format_date(datetime.fromtimestamp(now).astimezone(), date_format)
+
+
+command = Command(name="jmx", description="Dump JMX values to standard output.", options=JmxOptions, run=run)

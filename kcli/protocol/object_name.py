@@ -1,0 +1,108 @@
+"""JMX object names, `domain:key=value,…`, and the patterns that select them (javax.management.ObjectName).
+
+In a pattern `*` and `?` stand for any characters, in the domain and in values; `,*` at the end allows more keys. A
+value in quotation marks may hold every character, with a backslash before a special one.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+# One `key=value`, with what follows it; a value is quoted, or free of what separates.
+_PROPERTY = re.compile(r'([^,=:"*?]+)=("(?:[^"\\\n]|\\["\\*?n])*"|[^,=:"]*)(,|$)')
+_NEEDS_QUOTES = re.compile(r'[,=:"*?\n]')
+_ESCAPED = re.compile(r'\\(["\\*?n])')
+_SPECIAL = re.compile(r'["\\*?]')
+
+
+class MalformedObjectName(ValueError):
+    """Not an object name; the text says why, as Java does."""
+
+
+def quoted(value: str) -> str:
+    """The value as an object name can carry it: Kafka quotes where it must."""
+    if not _NEEDS_QUOTES.search(value):
+        return value
+    escaped = _SPECIAL.sub(lambda special: "\\" + special[0], value).replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def unquoted(value: str) -> str:
+    """What a value of an object name means."""
+    if not value.startswith('"'):
+        return value
+    return _ESCAPED.sub(lambda escaped: "\n" if escaped[1] == "n" else escaped[1], value[1:-1])
+
+
+@dataclass(frozen=True)
+class ObjectName:
+    """A name or a pattern. `text` is as it was written."""
+
+    text: str
+    domain: str
+    properties: Mapping[str, str]
+    is_open: bool
+    """Whether it ends with `*`, so that names with more keys match."""
+
+    @classmethod
+    def parse(cls, text: str) -> ObjectName:
+        """Raises MalformedObjectName."""
+        domain, colon, rest = text.partition(":")
+        if not colon:
+            raise MalformedObjectName("Domain part must be specified")
+        if not rest:
+            raise MalformedObjectName("Key properties cannot be empty")
+        is_open = rest == "*" or rest.endswith(",*")
+        if is_open:
+            rest = rest[:-2] if rest.endswith(",*") else ""
+        properties: dict[str, str] = {}
+        at = 0
+        while at < len(rest) or (at and rest[at - 1] == ","):
+            found = _PROPERTY.match(rest, at)
+            if found is None:
+                raise MalformedObjectName(f"Invalid key property: `{rest[at:]}` is not key=value")
+            key, value = found[1], found[2]
+            if key in properties:
+                raise MalformedObjectName(f"key `{key}' already defined")
+            properties[key] = value
+            at = found.end()
+        return cls(text, domain, properties, is_open)
+
+    @cached_property
+    def is_pattern(self) -> bool:
+        return self.is_open or _is_wild(self.domain) or any(map(_is_wild, self.properties.values()))
+
+    def matches(self, domain: str, properties: Mapping[str, str]) -> bool:
+        """Whether the name made of these is one of those meant."""
+        if not _matches(self.domain, domain):
+            return False
+        if len(properties) != len(self.properties) and not self.is_open:
+            return False
+        return all(
+            key in properties and _matches(value, properties[key]) for key, value in self.properties.items()
+        )
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _is_wild(text: str) -> bool:
+    if text.startswith('"'):
+        text = re.sub(r"\\.", "", text)  # an escaped wildcard is a character
+    return "*" in text or "?" in text
+
+
+def _matches(pattern: str, text: str) -> bool:
+    if not _is_wild(pattern):
+        return pattern == text
+    return _expression(pattern).fullmatch(text) is not None
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    """`fnmatch` would read brackets as well, which JMX does not."""
+    escaped = re.sub(r"[\[]", "[[]", pattern)
+    return re.compile(fnmatch.translate(escaped))
