@@ -13,8 +13,8 @@ from kcli.config.group import ConsumerGroupKeys, consumer_group_keys, effective_
 from kcli.controller.delta import MetadataDelta
 from kcli.controller.image import ConfigResource, ConfigResourceType, MetadataImage
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
+from kcli.coordinator.group.consumer.regexes import ResolveRegexes, matching
 from kcli.coordinator.group.records import LogRecord, decode, encode
-from kcli.coordinator.group.regexes import ResolveRegexes, matching
 from kcli.coordinator.group.shard import GroupReady, GroupShard
 from kcli.protocol.compression import Codec
 from kcli.runtime.clock import Clock

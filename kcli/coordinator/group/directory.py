@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcli.coordinator.group.assignment import Assignment
 from kcli.coordinator.group.classic import ClassicGroup, GroupState
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer_group import ConsumerGroup
-from kcli.coordinator.group.consumer_log import ConsumerLog
-from kcli.coordinator.group.consumer_member import ConsumerMember
-from kcli.coordinator.group.consumer_records import group_tombstones
+from kcli.coordinator.group.consumer.assignment import Assignment
+from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.log import ConsumerLog
+from kcli.coordinator.group.consumer.member import ConsumerMember
+from kcli.coordinator.group.consumer.records import group_tombstones
 from kcli.coordinator.group.groups import Group, Groups
 from kcli.coordinator.group.offset_requests import OffsetProtocol
 from kcli.coordinator.group.offsets import OffsetTable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcli.coordinator.group.classic import ClassicGroup
-from kcli.coordinator.group.consumer_group import ConsumerGroup
+from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.coordinator.group.other import OtherGroup
 
 Group = ClassicGroup | ConsumerGroup | OtherGroup

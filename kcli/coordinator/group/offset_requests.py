@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kcli.coordinator.group.classic import ClassicGroup, GroupState
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer_group import ConsumerGroup
+from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.coordinator.group.failure import fail_offset_commit
 from kcli.coordinator.group.groups import Group
 from kcli.coordinator.group.offsets import OffsetTable, is_expired

@@ -4,7 +4,7 @@ A call takes a message, the token of its request and the time, and returns a `Re
 the shell owes it). Offsets change by `replay` alone, live and on loading. The members of a classic group are soft
 state, as in Kafka: they move as requests come, a record of them is written when a generation has its assignment or the
 group becomes empty, and it is read back only on loading. So a live replay of a group record adds nothing; of a
-tombstone it removes the group. A consumer group changes as its records are written (`consumer_log` says why).
+tombstone it removes the group. A consumer group changes as its records are written (`consumer/log.py` says why).
 
 A call of the consumer protocol may raise a KafkaError, which is its answer; nothing has changed then.
 """
@@ -17,10 +17,10 @@ from typing import Protocol
 
 from kcli.coordinator.group.classic import ClassicGroup
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
-from kcli.coordinator.group.consumer_group import ConsumerGroup
-from kcli.coordinator.group.consumer_protocol import ConsumerProtocol
-from kcli.coordinator.group.consumer_records import group_tombstones
-from kcli.coordinator.group.consumer_sessions import TimesOf
+from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.protocol import ConsumerProtocol
+from kcli.coordinator.group.consumer.records import group_tombstones
+from kcli.coordinator.group.consumer.sessions import TimesOf
 from kcli.coordinator.group.directory import GroupDirectory
 from kcli.coordinator.group.groups import Groups
 from kcli.coordinator.group.join import Caller, Join, JoinProtocol

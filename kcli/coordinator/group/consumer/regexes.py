@@ -15,10 +15,10 @@ from enum import Enum
 from typing import Protocol
 
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer_group import ConsumerGroup
-from kcli.coordinator.group.consumer_log import Writer
-from kcli.coordinator.group.consumer_member import ConsumerMember
-from kcli.coordinator.group.consumer_records import regex_tombstone
+from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.log import Writer
+from kcli.coordinator.group.consumer.member import ConsumerMember
+from kcli.coordinator.group.consumer.records import regex_tombstone
 from kcli.coordinator.group.topics import Topics
 from kcli.errors import InvalidRegularExpression
 

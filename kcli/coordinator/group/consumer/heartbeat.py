@@ -15,25 +15,25 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kcli.coordinator.group.assignment import Assignment
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer_group import ConsumerGroup
-from kcli.coordinator.group.consumer_log import ConsumerLog, Writer
-from kcli.coordinator.group.consumer_member import (
+from kcli.coordinator.group.consumer.assignment import Assignment
+from kcli.coordinator.group.consumer.departure import Departures
+from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.heartbeat_request import check_epoch, check_request, owned_partitions
+from kcli.coordinator.group.consumer.log import ConsumerLog, Writer
+from kcli.coordinator.group.consumer.member import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     ConsumerMember,
     sorted_names,
 )
-from kcli.coordinator.group.consumer_records import current_record, member_tombstones, target_record
-from kcli.coordinator.group.consumer_sessions import ConsumerSessions
-from kcli.coordinator.group.departure import Departures
-from kcli.coordinator.group.heartbeat_request import check_epoch, check_request, owned_partitions
+from kcli.coordinator.group.consumer.records import current_record, member_tombstones, target_record
+from kcli.coordinator.group.consumer.regexes import Regexes
+from kcli.coordinator.group.consumer.sessions import ConsumerSessions
+from kcli.coordinator.group.consumer.targets import Targets
+from kcli.coordinator.group.consumer.upgrade import Upgrades
 from kcli.coordinator.group.join import Caller
 from kcli.coordinator.group.rebalance import GroupStep
-from kcli.coordinator.group.regexes import Regexes
-from kcli.coordinator.group.targets import Targets
-from kcli.coordinator.group.upgrade import Upgrades
 from kcli.coordinator.runtime import Token
 from kcli.errors import (
     FencedInstanceIdException,

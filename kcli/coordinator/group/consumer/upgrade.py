@@ -11,13 +11,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kcli.coordinator.group.assignment import NOTHING, Assignment
 from kcli.coordinator.group.classic import ClassicGroup, ClassicMember, GroupState
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer_group import ConsumerGroup
-from kcli.coordinator.group.consumer_log import Writer
-from kcli.coordinator.group.consumer_member import ConsumerMember, sorted_names
-from kcli.coordinator.group.consumer_records import (
+from kcli.coordinator.group.consumer.assignment import NOTHING, Assignment
+from kcli.coordinator.group.consumer.embedded import by_id
+from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.log import Writer
+from kcli.coordinator.group.consumer.member import ConsumerMember, sorted_names
+from kcli.coordinator.group.consumer.records import (
     assignment_epoch_record,
     current_record,
     epoch_record,
@@ -25,8 +26,7 @@ from kcli.coordinator.group.consumer_records import (
     member_record,
     target_record,
 )
-from kcli.coordinator.group.consumer_sessions import ConsumerSessions
-from kcli.coordinator.group.embedded import by_id
+from kcli.coordinator.group.consumer.sessions import ConsumerSessions
 from kcli.coordinator.group.groups import Groups
 from kcli.coordinator.group.rebalance import Rebalance
 from kcli.coordinator.group.records import GroupRecord

@@ -16,12 +16,12 @@ from kcli.coordinator.group.classic import (
     GroupState,
 )
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer_group import ConsumerGroup
-from kcli.coordinator.group.consumer_log import Writer
-from kcli.coordinator.group.consumer_member import ConsumerMember
-from kcli.coordinator.group.consumer_records import group_tombstones
-from kcli.coordinator.group.consumer_sessions import ConsumerSessions
-from kcli.coordinator.group.embedded import assignment_bytes
+from kcli.coordinator.group.consumer.embedded import assignment_bytes
+from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.log import Writer
+from kcli.coordinator.group.consumer.member import ConsumerMember
+from kcli.coordinator.group.consumer.records import group_tombstones
+from kcli.coordinator.group.consumer.sessions import ConsumerSessions
 from kcli.coordinator.group.groups import Groups
 from kcli.coordinator.group.rebalance import Rebalance
 from kcli.coordinator.group.records import GroupRecord

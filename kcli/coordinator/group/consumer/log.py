@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kcli.coordinator.group.consumer_group import ConsumerGroup
+from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.coordinator.group.groups import Group, Groups
 from kcli.coordinator.group.rebalance import GroupStep
 from kcli.coordinator.group.records import ConsumerKey, ConsumerRecord, ConsumerValue, LogRecord

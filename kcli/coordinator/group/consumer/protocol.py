@@ -7,22 +7,22 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 
 from kcli.coordinator.group.classic import ClassicGroup
-from kcli.coordinator.group.classic_members import ClassicMembers
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer_group import ConsumerGroup
-from kcli.coordinator.group.consumer_log import ConsumerLog
-from kcli.coordinator.group.consumer_records import regex_record
-from kcli.coordinator.group.consumer_sessions import ConsumerSessions, TimesOf
-from kcli.coordinator.group.departure import Departures
-from kcli.coordinator.group.downgrade import Downgrades
+from kcli.coordinator.group.consumer.classic_members import ClassicMembers
+from kcli.coordinator.group.consumer.departure import Departures
+from kcli.coordinator.group.consumer.downgrade import Downgrades
+from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.heartbeat import ConsumerHeartbeats
+from kcli.coordinator.group.consumer.log import ConsumerLog
+from kcli.coordinator.group.consumer.records import regex_record
+from kcli.coordinator.group.consumer.regexes import Regexes, changed
+from kcli.coordinator.group.consumer.sessions import ConsumerSessions, TimesOf
+from kcli.coordinator.group.consumer.targets import Targets
+from kcli.coordinator.group.consumer.upgrade import Upgrades
 from kcli.coordinator.group.groups import Group, Groups
-from kcli.coordinator.group.heartbeat import ConsumerHeartbeats
 from kcli.coordinator.group.rebalance import GroupStep, Rebalance, TimerKind
 from kcli.coordinator.group.records import LogRecord
-from kcli.coordinator.group.regexes import Regexes, changed
-from kcli.coordinator.group.targets import Targets
 from kcli.coordinator.group.topics import NoTopics, Topics
-from kcli.coordinator.group.upgrade import Upgrades
 from kcli.coordinator.runtime import Ready, Step, Timers
 from kcli.errors import ErrorCode
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from kcli.coordinator.group.consumer_group import ConsumerGroup
-from kcli.coordinator.group.consumer_log import ConsumerLog
-from kcli.coordinator.group.consumer_member import ConsumerMember, MemberState
-from kcli.coordinator.group.consumer_records import member_tombstones, regex_tombstone
-from kcli.coordinator.group.consumer_sessions import ConsumerSessions
-from kcli.coordinator.group.downgrade import Downgrades
+from kcli.coordinator.group.consumer.downgrade import Downgrades
+from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.log import ConsumerLog
+from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState
+from kcli.coordinator.group.consumer.records import member_tombstones, regex_tombstone
+from kcli.coordinator.group.consumer.sessions import ConsumerSessions
+from kcli.coordinator.group.consumer.targets import Targets
 from kcli.coordinator.group.rebalance import GroupStep, TimerKind
-from kcli.coordinator.group.targets import Targets
 
 _log = logging.getLogger("kcli.coordinator.group")
 

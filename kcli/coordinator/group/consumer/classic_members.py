@@ -13,18 +13,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kcli.coordinator.group.classic import CONSUMER_PROTOCOL_TYPE
-from kcli.coordinator.group.consumer_group import ConsumerGroup
-from kcli.coordinator.group.consumer_log import ConsumerLog
-from kcli.coordinator.group.consumer_member import ConsumerMember, MemberState, sorted_names
-from kcli.coordinator.group.consumer_sessions import ConsumerSessions
-from kcli.coordinator.group.departure import Departures
-from kcli.coordinator.group.downgrade import Downgrades
-from kcli.coordinator.group.embedded import assignment_bytes, by_id
-from kcli.coordinator.group.heartbeat import ConsumerHeartbeats, Place, check_instance
+from kcli.coordinator.group.consumer.departure import Departures
+from kcli.coordinator.group.consumer.downgrade import Downgrades
+from kcli.coordinator.group.consumer.embedded import assignment_bytes, by_id
+from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.heartbeat import ConsumerHeartbeats, Place, check_instance
+from kcli.coordinator.group.consumer.log import ConsumerLog
+from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState, sorted_names
+from kcli.coordinator.group.consumer.sessions import ConsumerSessions
+from kcli.coordinator.group.consumer.targets import Targets
 from kcli.coordinator.group.join import MEMBER_ID_REQUIRED_VERSION, Join
 from kcli.coordinator.group.membership import leave_response, leaving
 from kcli.coordinator.group.rebalance import GroupStep
-from kcli.coordinator.group.targets import Targets
 from kcli.coordinator.group.topics import Topics
 from kcli.coordinator.runtime import Token
 from kcli.errors import (

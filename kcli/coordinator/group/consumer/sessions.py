@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcli.coordinator.group.config import ConsumerTimes
-from kcli.coordinator.group.consumer_group import ConsumerGroup
-from kcli.coordinator.group.consumer_member import ConsumerMember, MemberState
+from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState
 from kcli.coordinator.group.rebalance import TimerKind, session_key
 from kcli.coordinator.runtime import Timers
 
