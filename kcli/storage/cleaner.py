@@ -227,6 +227,14 @@ class LogCleaner:
             done.bytes_kept,
             done.bytes_read,
         )
+        for grown in done.grown:
+            logger.warning(
+                "%s: the batch that ends at offset %d has %d bytes after cleaning, more than max.message.bytes (%d)",
+                log.path,
+                grown.last_offset,
+                grown.size_bytes,
+                log.config.max_message_bytes,
+            )
         return CleaningResult(log.topic, log.partition, done.end_offset, bytes_before, done.bytes_kept)
 
     def _install(
@@ -349,6 +357,7 @@ def plan_of(candidate: Candidate, now_ms: int) -> CleaningPlan:
         segment_size_bytes=config.segment_size_bytes,
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
+        max_message_bytes=config.max_message_bytes,
     )
 
 

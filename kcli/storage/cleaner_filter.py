@@ -18,7 +18,7 @@ from kcli.protocol.control import control_type_of
 from kcli.protocol.record_starts import Bools, Ints
 from kcli.runtime.disk import Buffer
 from kcli.storage.cleaner_map import NOT_FOUND, KeyHash, OffsetMap
-from kcli.storage.cleaner_plan import LastRecord
+from kcli.storage.cleaner_plan import GrownBatch, LastRecord
 from kcli.storage.cleaner_rewrite import (
     NO_HORIZON,
     Survivors,
@@ -34,6 +34,9 @@ from kcli.storage.transaction_index import AbortedTransaction
 NO_DATA = -2
 """Stands for the last data offset of a producer that has left only markers: no batch ends there."""
 
+MAX_GROWN_TOLD = 100
+"""A pass tells of as many batches that grew too large: enough to see that a limit was lowered."""
+
 
 @dataclass(slots=True)
 class Kept:
@@ -42,6 +45,7 @@ class Kept:
     buffers: list[Buffer] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
     aborted: list[AbortedTransaction] = field(default_factory=list)
+    grown: list[GrownBatch] = field(default_factory=list)
     records: int = 0
 
     def add(self, batch: Buffer, last_offset: int, max_timestamp_ms: int) -> None:
@@ -97,6 +101,7 @@ class BatchFilter:
         now_ms: int,
         delete_retention_ms: int,
         upper_bound_offset: int,
+        max_message_bytes: int,
     ) -> None:
         self._offsets = offsets
         self._key_hash = key_hash
@@ -105,6 +110,7 @@ class BatchFilter:
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
         self._upper_bound_offset = upper_bound_offset
+        self._max_message_bytes = max_message_bytes
 
     def keep(self, table: BatchHeaders, kept: Kept) -> None:
         """Adds to `kept` what stays of the batches in `table`."""
@@ -190,6 +196,7 @@ class BatchFilter:
             if row in rewritten:
                 batch, max_timestamp_ms = rewritten[row]
                 kept.add(batch, lasts[nth], max_timestamp_ms)
+                self._note_grown(lasts[nth], len(batch), sizes[nth], kept)
             elif whole[nth]:
                 kept.add(view[starts[nth] : starts[nth] + sizes[nth]], lasts[nth], newest[nth])
             else:
@@ -218,6 +225,11 @@ class BatchFilter:
             batch = modern_batch(header, stay)
             placed = read_header(batch)
             kept.add(batch, placed.last_offset, placed.max_timestamp_ms)
+            self._note_grown(placed.last_offset, len(batch), len(message), kept)
+
+    def _note_grown(self, last_offset: int, size_bytes: int, before_bytes: int, kept: Kept) -> None:
+        if size_bytes > max(before_bytes, self._max_message_bytes) and len(kept.grown) < MAX_GROWN_TOLD:
+            kept.grown.append(GrownBatch(last_offset, size_bytes))
 
 
 def control_type(table: BatchHeaders, row: int) -> int | None:

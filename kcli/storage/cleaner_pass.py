@@ -119,6 +119,7 @@ class CleaningPass:
             now_ms=plan.now_ms,
             delete_retention_ms=plan.delete_retention_ms,
             upper_bound_offset=plan.upper_bound_offset,
+            max_message_bytes=plan.max_message_bytes,
         )
         horizon_ms = self._legacy_horizon_ms()
         kept, size_bytes = Kept(), 0
@@ -133,7 +134,13 @@ class CleaningPass:
             size_bytes += cleaned.sizes[LOG_SUFFIX]
             yield cleaned
         yield CleaningDone(
-            end_offset, offsets.size, self._records_read, kept.records, self._bytes_read, size_bytes
+            end_offset,
+            offsets.size,
+            self._records_read,
+            kept.records,
+            self._bytes_read,
+            size_bytes,
+            tuple(kept.grown),
         )
 
     # --- the map
@@ -256,6 +263,12 @@ class CleaningPass:
 
     def _write(self, cleaned: Segment, kept: Kept) -> None:
         if kept.buffers:
+            last_offset, _timestamp_ms, _size = kept.placed[-1]
+            if not cleaned.fits(last_offset):
+                raise CorruptRecordError(
+                    f"{cleaned.log.path.removesuffix(CLEANED_SUFFIX)}: offset {last_offset} is too far from the base "
+                    f"offset for an index: such a segment is split when the broker starts without a clean shutdown"
+                )
             batches = b"".join(kept.buffers)
             cleaned.append(kept.placed, (batches,), self._plan.index_interval_bytes)
             kept.buffers.clear()

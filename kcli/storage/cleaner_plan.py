@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from kcli.storage.index import MAX_RELATIVE_OFFSET
 from kcli.storage.transaction_index import AbortedTransaction
 
+MAX_BATCH_BYTES = 0x7FFF_FFFF
+"""What the length field of a batch can say."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceSegment:
@@ -59,6 +62,7 @@ class CleaningPlan:
     segment_size_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
+    max_message_bytes: int = MAX_BATCH_BYTES
 
     def end_of(self, nth: int) -> int:
         """The offset at which the segment after the n-th begins."""
@@ -83,6 +87,14 @@ class CleanedSegment:
 
 
 @dataclass(frozen=True, slots=True)
+class GrownBatch:
+    """One that was compressed anew and came out larger than it was, and larger than `max.message.bytes`."""
+
+    last_offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class CleaningDone:
     """The end of a pass. Everything before `end_offset` is clean now."""
 
@@ -92,6 +104,7 @@ class CleaningDone:
     records_kept: int
     bytes_read: int
     bytes_kept: int
+    grown: tuple[GrownBatch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

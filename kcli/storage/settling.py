@@ -26,7 +26,7 @@ TopicPartition = tuple[str, int]
 
 
 class Settling:
-    """`made` and `gone` are told on the event loop; `run` may block, and runs in the background of a directory."""
+    """`made`, `gone` and `soon` are told on the event loop; `run` may block."""
 
     def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None]) -> None:
         """`checkpoint` writes what says where the logs of a directory were cut."""
@@ -39,21 +39,21 @@ class Settling:
 
     def made(self, log: PartitionLog) -> None:
         self._made.append(log)
-        self._ask(log.directory)
 
     def gone(self, directory: LogDirectory, key: TopicPartition) -> None:
         """The log's directory has another name now."""
         self._gone[key, directory.path] = directory
-        self._ask(directory)
 
     def before_making(self, key: TopicPartition, directory: LogDirectory) -> None:
         """A log of this name is about to be made there: what was written of an older one must be gone."""
         if (key, directory.path) in self._gone:
             self.run()
 
-    def _ask(self, directory: LogDirectory) -> None:
-        if not self._is_asked:
+    def soon(self) -> None:
+        """Has it all done in the background."""
+        if not self._is_asked and (self._made or self._gone):
             self._is_asked = True
+            directory = self._made[0].directory if self._made else next(iter(self._gone.values()))
             directory.background(self.run)
 
     def run(self) -> None:

@@ -338,8 +338,11 @@ class LogStore:
         config: LogConfig | None = None,
         *,
         assigned: uuid.UUID | None = None,
+        more: bool = False,
     ) -> PartitionLog:
         """The partition's log, made in the directory with the fewest partitions unless it exists.
+
+        `more`: others are made or deleted next, and `settle_soon` is called then.
 
         `assigned`: the directory that the metadata names. Where that one is missing or broken, the log is there and
         cannot be reached: an empty one in its place would be loss of data, so KafkaStorageException is raised.
@@ -356,6 +359,8 @@ class LogStore:
                 raise directory.failed(error) from error
             self.logs[(topic, partition)] = log
             self._settling.made(log)
+            if not more:
+                self.settle_soon()
         elif topic_id is not None and log.topic_id not in (None, topic_id):
             raise InconsistentTopicIdException(
                 f"{log.path} belongs to topic id {log.topic_id}, but {topic} has topic id {topic_id}"
@@ -393,8 +398,8 @@ class LogStore:
         if len(self._preferred) < MAX_PREFERRED:
             self._preferred[topic, partition] = path
 
-    def delete(self, topic: str, partition: int) -> None:
-        """Takes the log out of service at once; its files go after `file.delete.delay.ms`."""
+    def delete(self, topic: str, partition: int, *, more: bool = False) -> None:
+        """Takes the log out of service at once; its files go after `file.delete.delay.ms`. `more` as in `create`."""
         self._preferred.pop((topic, partition), None)
         self.futures.abandon(topic, partition)
         log = self.logs.get((topic, partition))
@@ -402,6 +407,15 @@ class LogStore:
             directory = log.directory  # a closed log has none
             self._delete_later(directory, log, self._set_aside(log, DELETE_SUFFIX))
             self._settling.gone(directory, (topic, partition))
+            if not more:
+                self.settle_soon()
+
+    def settle_soon(self) -> None:
+        """Has the names of new and deleted logs put on the device, in the background.
+
+        Not before there are no more: the syncs of one hold up the making of the next.
+        """
+        self._settling.soon()
 
     def remove(self, log: PartitionLog) -> None:
         """As `delete`, of one log only, be it the partition's or a copy; when this returns, no crash brings it back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -383,6 +384,39 @@ class TestChoice:
         calls = rig.disk.calls
         assert rig.clean() == 0
         assert rig.disk.calls == calls
+
+    def test_offsets_too_far_apart(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Such a segment is split by recovery; what a pass over it could write has no place in an index."""
+        rig = Rig()
+        rig.append(("a", "1"))
+        rig.seal()
+        segment = rig.log.segments[0]
+        far = encode_batch([Record(-1, START_MS, b"b", b"2", (), -1)], base_offset=1 << 31)
+        segment.log.file().write_at(segment.size_bytes, far)
+        segment.size_bytes += len(far)
+        assert rig.clean() == 0
+        assert "left alone until restart" in caplog.text
+        assert f"offset {1 << 31} is too far from the base offset" in caplog.text
+
+    @pytest.mark.parametrize("max_message_bytes", [1000, 100_000])
+    def test_a_batch_that_has_grown(self, max_message_bytes: int, caplog: pytest.LogCaptureFixture) -> None:
+        """A client had packed it tighter than the broker does, and the limit was lowered."""
+        rig = Rig()
+        rng = random.Random(3)
+        words = [rng.randbytes(3).hex() for _ in range(200)]
+        value = "".join(rng.choice(words) for _ in range(3000))
+        rig.append(("k", value), ("a", "1"), codec=Codec.ZSTD, level=19)
+        before = rig.log.size_bytes
+        rig.append(("a", "2"))
+        rig.seal()
+        rig.log.update_config(replace(rig.config, max_message_bytes=max_message_bytes))
+        assert rig.clean() == 1
+        after = rig.batches()[0][0].size_bytes
+        assert after > before
+        told = (
+            f"the batch that ends at offset 1 has {after} bytes after cleaning, more than max.message.bytes"
+        )
+        assert (told in caplog.text) == (max_message_bytes == 1000)
 
 
 class TestChanges:
