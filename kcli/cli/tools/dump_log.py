@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kcli.cli.options import Command, CommonOptions, Kind, OnParseError, flag, option
+from kcli.cli.options import Command, CommandError, CommonOptions, Kind, OnParseError, flag, option
 from kcli.cli.output import WRITE_FAILED, Output, java_name, warn
 from kcli.cli.tools import dump_log_decoders as decoders
 from kcli.cli.tools.dump_log_batches import NO_LIMIT_BYTES, LogDump, dump_log
@@ -104,6 +104,8 @@ class Dumper:
     gaps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def dump(self, path: str) -> None:
+        if os.path.isdir(path):
+            raise CommandError(f"{path} is a directory: --files takes the files in it{_example(path)}")
         self.output.say(f"Dumping {path}")
         try:
             self._dump(path)
@@ -179,6 +181,11 @@ class Dumper:
             warn(f"Non-consecutive offsets in {path}")
             for before, after in gaps:
                 warn(f"  {before} is followed by {after}")
+
+
+def _example(directory: str) -> str:
+    logs = sorted(name for name in os.listdir(directory) if name.endswith(".log"))
+    return f", as in --files {os.path.join(directory, logs[0])}" if logs else ""
 
 
 def _suffix(path: str) -> str:

@@ -329,6 +329,12 @@ def test_wrong_names_and_words(dump, tmp_path) -> None:
         'NumberFormatException: For input string: "a"' in dump("--files", write(tmp_path, b"", "a.log")).err
     )
     assert "StringIndexOutOfBoundsException: begin -1, end 4, length 4" in dump("--files", "name").err
+    (tmp_path / "d-0").mkdir()
+    told = "d-0 is a directory: --files takes the files in it"
+    assert dump("--files", "d-0").err == told + "\n"
+    write(tmp_path, b"", f"d-0/{LOG}")
+    named = dump("--files", "d-0")
+    assert (named.code, named.out, named.err) == (1, "", f"{told}, as in --files d-0/{LOG}\n")
     two = dump("--files", f"{write(tmp_path, b'')},{write(tmp_path, b'', 'b.txt')}")
     assert two.lines == [f"Dumping {LOG}", "Log starting offset: 0", "Dumping b.txt"]
     bogus = dump("--bogus")
