@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.protocol.api import ApiKey
+from kcli.protocol.batch import LENGTH_OVERHEAD
 from kcli.protocol.batch_headers import AbortedTransaction, BatchHeaders, read_headers
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, Cluster, Retry
@@ -23,9 +24,6 @@ log = logging.getLogger("kcli.spark")
 
 MAX_WAIT_MS = 500
 """fetch.max.wait.ms of Kafka's consumer."""
-
-NO_DATA_MS = 120_000
-"""Spark's own source (kafkaConsumer.pollTimeoutMs) gives a poll as long before the task fails."""
 
 LEADER_ERRORS = frozenset(
     {
@@ -72,6 +70,15 @@ def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -
         yield Fetched(table, first_offset, aborted)
 
 
+def bytes_per_offset(fetched: Iterator[Fetched], offset: int) -> float:
+    """How many bytes an offset takes, as stored, by the first batches from `offset` on."""
+    for each in fetched:
+        headers = each.table.headers
+        span = each.table.next_offset - max(offset, int(headers["base_offset"][0]))
+        return float(headers["length"].sum() + LENGTH_OVERHEAD * len(headers)) / max(span, 1)
+    return 1.0  # nothing is left of these offsets: they cost nothing
+
+
 class _RangeReader:
     """Where reading stands: the next offset, and the request that is under way for it."""
 
@@ -79,7 +86,7 @@ class _RangeReader:
         self._cluster, self._wanted, self._options = cluster, wanted, options
         self.position = wanted.start
         self._pending: tuple[int, Pending] | None = None
-        self._retry = Retry(NO_DATA_MS, f"reading {wanted}")
+        self._retry = Retry(options.poll_timeout_ms, f"reading {wanted}")
 
     def next_answer(self) -> PartitionData | None:
         """The answer to the fetch at the present position, or None at the end of the range."""

@@ -7,17 +7,28 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 from kcli.errors import KcliError, UnknownTopicOrPartitionException
-from kcli.spark.cluster import EARLIEST, LATEST, Cluster, TopicPartition
+from kcli.spark.cluster import EARLIEST, LATEST, FoundOffset, TopicPartition
 from kcli.spark.options import Position, SourceOptions, Subscription
 
 log = logging.getLogger("kcli.spark")
 
 Offsets = dict[TopicPartition, int]
+
+
+class Topics(Protocol):
+    """Where partitions are: a cluster, or log directories."""
+
+    def topic_names(self) -> list[str]: ...
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]: ...
+
+    def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]: ...
 
 
 class DataLossError(KcliError):
@@ -39,7 +50,7 @@ class OffsetRange:
         return f"{self.part} {self.start}..{self.end}"
 
 
-def subscribed(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
+def subscribed(cluster: Topics, subscription: Subscription) -> list[TopicPartition]:
     """The partitions to read, as the cluster is now."""
     if subscription.partitions:
         known = set(cluster.partitions(part.topic for part in subscription.partitions))
@@ -54,7 +65,7 @@ def subscribed(cluster: Cluster, subscription: Subscription) -> list[TopicPartit
 
 
 def resolve(
-    cluster: Cluster, parts: list[TopicPartition], position: Position, *, latest_if_no_offset: bool, name: str
+    cluster: Topics, parts: list[TopicPartition], position: Position, *, latest_if_no_offset: bool, name: str
 ) -> Offsets:
     """The offset that `position` (option `name`) means in each partition."""
     if position.by_time:
@@ -80,7 +91,7 @@ def _difference(parts: list[TopicPartition], named: set[TopicPartition]) -> str:
 
 
 def _by_time(
-    cluster: Cluster, parts: list[TopicPartition], position: Position, latest_if_no_offset: bool, name: str
+    cluster: Topics, parts: list[TopicPartition], position: Position, latest_if_no_offset: bool, name: str
 ) -> Offsets:
     if position.timestamp is not None:
         wanted = dict.fromkeys(parts, position.timestamp)
@@ -100,7 +111,7 @@ def _by_time(
     return {part: ends[part].offset if part in ends else found[part].offset for part in parts}
 
 
-def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
+def batch_ranges(cluster: Topics, options: SourceOptions) -> list[OffsetRange]:
     """What a batch reads, partition by partition, as the cluster is now."""
     parts = subscribed(cluster, options.subscription)
     late = options.latest_if_no_offset
@@ -109,7 +120,7 @@ def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
     return _within_logs(cluster, [OffsetRange(part, start[part], end[part]) for part in parts], options)
 
 
-def _within_logs(cluster: Cluster, ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
+def _within_logs(cluster: Topics, ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
     """Offsets that the user named, checked against the logs before tasks fail, or wait for what never comes."""
     first = _ends(
         cluster, [each.part for each in ranges if options.start.offsets.get(each.part, -1) >= 0], EARLIEST
@@ -129,7 +140,7 @@ def _within_logs(cluster: Cluster, ranges: list[OffsetRange], options: SourceOpt
     return checked
 
 
-def _ends(cluster: Cluster, parts: list[TopicPartition], end: int) -> Offsets:
+def _ends(cluster: Topics, parts: list[TopicPartition], end: int) -> Offsets:
     found = cluster.list_offsets(dict.fromkeys(parts, end)) if parts else {}
     return {part: each.offset for part, each in found.items()}
 
@@ -151,24 +162,6 @@ def split(ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange
 def _cut(whole: OffsetRange, pieces: int) -> list[OffsetRange]:
     edges = [whole.start + len(whole) * nth // pieces for nth in range(pieces + 1)]
     return [OffsetRange(whole.part, low, high) for low, high in pairwise(edges)]
-
-
-def limited(start: Offsets, end: Offsets, max_rows: int) -> Offsets:
-    """`end`, moved back so that at most `max_rows` offsets lie before it, shared in proportion to what is there."""
-    sizes = {part: max(0, offset - start.get(part, offset)) for part, offset in end.items()}
-    total = sum(sizes.values())
-    if total <= max_rows:
-        return end
-    shares = {part: size * max_rows // total for part, size in sizes.items()}
-    left = max_rows - sum(shares.values())
-    for (
-        part,
-        size,
-    ) in sizes.items():  # what rounding down left over, so that a small limit still makes progress
-        more = min(left, size - shares[part])
-        shares[part] += more
-        left -= more
-    return {part: start.get(part, offset) + shares[part] for part, offset in end.items()}
 
 
 def stream_ranges(

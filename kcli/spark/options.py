@@ -48,13 +48,42 @@ SOURCE_OPTIONS = (
     "endingTimestamp",
     "startingOffsetsByTimestampStrategy",
     "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxBytesPerTrigger",
     "failOnDataLoss",
     "includeHeaders",
     "minPartitions",
     "maxRecordsPerPartition",
     "kafka.isolation.level",
     "kafka.max.partition.fetch.bytes",
+    "kafkaConsumer.pollTimeoutMs",
+    "path",
+    "readUpTo",
 )
+
+REFUSED = {
+    "kafka.group.id": "offsets live in Spark's checkpoint, and no consumer group is used",
+    "kafka.auto.offset.reset": "startingOffsets says where to start",
+    "kafka.enable.auto.commit": "offsets live in Spark's checkpoint",
+    "kafka.key.deserializer": "keys are binary: cast them in the query",
+    "kafka.value.deserializer": "values are binary: cast them in the query",
+    "kafka.key.serializer": "keys are written as they are: make them binary or string in the query",
+    "kafka.value.serializer": "values are written as they are: make them binary or string in the query",
+    "kafka.interceptor.classes": "there are no Java classes here",
+    "kafka.enable.idempotence": "the sink's producers always are idempotent",
+}
+"""Options of Kafka's clients that mean something else than the user thinks: refused with the reason, as Spark does."""
+
+POLL_TIMEOUT_MS = 120_000
+"""kafkaConsumer.pollTimeoutMs: how long a task waits for records that should be there. Spark's default."""
+
+MAX_TRIGGER_DELAY_MS = 900_000
+"""maxTriggerDelay: Spark's default, 15 minutes."""
+
+_UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+"""Of a duration, as Spark writes them."""
+
 SINK_OPTIONS = (
     *CLIENT_OPTIONS,
     "topic",
@@ -122,10 +151,17 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     include_headers: bool = False
     max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: float = MAX_TRIGGER_DELAY_MS
+    max_bytes_per_trigger: int | None = None
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     latest_if_no_offset: bool = False
     """startingOffsetsByTimestampStrategy=latest: no record that late starts at the end instead of failing."""
+    poll_timeout_ms: int = POLL_TIMEOUT_MS
+    log_directories: tuple[str, ...] = ()
+    """Read from these, without a cluster."""
+    to_log_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +190,28 @@ def source_options(raw: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     if not streaming:
         _refuse_end(start, "startingOffsets", LATEST, "latest")
     _refuse_end(end, "endingOffsets", EARLIEST, "earliest")
+    least, most = _positive(options, "minOffsetsPerTrigger"), _positive(options, "maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise ValueError(f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})")
+    directories = _directories(options)
     return SourceOptions(
-        client=_client(options),
-        subscription=_subscription(options),
+        client=_client(options, is_needed=not directories),
+        subscription=_subscription(options, all_by_default=bool(directories)),
         start=start,
         end=end,
         fail_on_data_loss=_boolean(options, "failOnDataLoss", True),
         include_headers=_boolean(options, "includeHeaders", False),
-        max_offsets_per_trigger=_positive(options, "maxOffsetsPerTrigger"),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=_duration_ms(options, "maxTriggerDelay", MAX_TRIGGER_DELAY_MS),
+        max_bytes_per_trigger=_positive(options, "maxBytesPerTrigger"),
         min_partitions=_positive(options, "minPartitions"),
         max_records_per_partition=_positive(options, "maxRecordsPerPartition"),
         latest_if_no_offset=_choice(options, "startingOffsetsByTimestampStrategy", ("error", "latest"))
         == "latest",
+        poll_timeout_ms=_positive(options, "kafkaConsumer.pollTimeoutMs") or POLL_TIMEOUT_MS,
+        log_directories=directories,
+        to_log_end=_choice(options, "readUpTo", ("highwatermark", "logend")) == "logend",
     )
 
 
@@ -196,6 +242,8 @@ def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     options = {name.lower(): value for name, value in raw.items()}
     known = {name.lower() for name in names}
     for name in options:
+        if name in REFUSED:
+            raise ValueError(f"{name} is not supported: {REFUSED[name]}")
         if name.startswith(SECURITY):
             raise ValueError(f"{name} is not supported: Spark jobs can use PLAINTEXT listeners only")
         if name not in known:
@@ -203,11 +251,24 @@ def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     return options
 
 
-def _client(options: Mapping[str, str]) -> ClientSettings:
-    servers = options.get("kafka.bootstrap.servers")
-    if not servers:
-        raise ValueError("Option 'kafka.bootstrap.servers' must be specified (host:port,…)")
-    parse_servers(servers)
+def _directories(options: Mapping[str, str]) -> tuple[str, ...]:
+    paths = tuple(filter(None, (each.strip() for each in options.get("path", "").split(","))))
+    if paths and "kafka.bootstrap.servers" in options:
+        raise ValueError("path reads log directories and kafka.bootstrap.servers a cluster: give one of them")
+    if "readupto" in options and not paths:
+        raise ValueError("readUpTo is for log directories: load(path) is missing")
+    for each in paths:
+        if "://" in each:
+            raise ValueError(f"path {each} is not a directory of this machine or of a shared file system")
+    return paths
+
+
+def _client(options: Mapping[str, str], *, is_needed: bool = True) -> ClientSettings:
+    servers = options.get("kafka.bootstrap.servers", "")
+    if servers or is_needed:
+        if not servers:
+            raise ValueError("Option 'kafka.bootstrap.servers' must be specified (host:port,…)")
+        parse_servers(servers)
     protocol = options.get("kafka.security.protocol", "PLAINTEXT")
     if protocol.upper() != "PLAINTEXT":
         raise ValueError(
@@ -227,8 +288,10 @@ def _client(options: Mapping[str, str]) -> ClientSettings:
     )
 
 
-def _subscription(options: Mapping[str, str]) -> Subscription:
+def _subscription(options: Mapping[str, str], *, all_by_default: bool) -> Subscription:
     given = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in options]
+    if not given and all_by_default:
+        return Subscription(pattern=".*")
     if len(given) != 1:
         raise ValueError(
             "One of 'subscribe', 'subscribePattern', 'assign' must be specified"
@@ -326,6 +389,16 @@ def _positive(options: Mapping[str, str], name: str) -> int | None:
     if value < 1:
         raise ValueError(f"{name} is {value}; a positive number is meant")
     return value
+
+
+def _duration_ms(options: Mapping[str, str], name: str, default: float) -> float:
+    text = options.get(name.lower())
+    if text is None:
+        return default
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    if match is None or (match[2] or "ms") not in _UNITS_MS:
+        raise ValueError(f"{name} is {text!r}; a duration like 30s or 15m is meant")
+    return int(match[1]) * _UNITS_MS[match[2] or "ms"]
 
 
 def _integer(text: str, name: str) -> int:

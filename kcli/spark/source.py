@@ -12,6 +12,7 @@ Spark does not tell a Python source which columns a query uses. Give the ones yo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -23,7 +24,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import (
@@ -37,13 +40,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kcli.spark.cluster import EARLIEST, LATEST, Cluster
+from kcli.spark.admission import Admission
+from kcli.spark.cluster import EARLIEST, LATEST, Cluster, TopicPartition
 from kcli.spark.offsets import (
     OffsetRange,
     Offsets,
     batch_ranges,
     from_json,
-    limited,
     resolve,
     split,
     stream_ranges,
@@ -55,6 +58,8 @@ from kcli.spark.options import SourceOptions, sink_options, source_options
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kcli.spark.fetcher import Fetched
+    from kcli.spark.log_directory import LogDirectories
     from kcli.spark.sink import BatchWriter, StreamWriter
 
 FIELDS = (
@@ -70,6 +75,10 @@ HEADERS = StructField(
     "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 )
 """The columns of Spark's Kafka source; headers only where includeHeaders asks for them."""
+
+
+SAMPLE_BYTES = 256 << 10
+"""What is looked at of a partition to tell how many bytes an offset takes there (maxBytesPerTrigger)."""
 
 
 class KcliDataSource(DataSource):
@@ -116,9 +125,8 @@ class KcliReader(DataSourceReader):
         self.options, self.schema = options, schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        with Cluster(self.options.client) as cluster:
-            ranges = batch_ranges(cluster, self.options)
-        return [RangePartition(each) for each in split(ranges, self.options)]
+        with opened(self.options) as topics:
+            return tasks(topics, batch_ranges(topics, self.options), self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.schema)
@@ -129,7 +137,8 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options, self.schema = options, schema
-        self._cluster: Cluster | None = None
+        self._topics: Cluster | LogDirectories | None = None
+        self._admission = Admission(options, self._density)
         self._last: Offsets | None = None
         """Where an AvailableNow query ends."""
 
@@ -137,28 +146,36 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return KcliStreamReader, (self.options, self.schema)
 
     def initialOffset(self) -> dict[str, Any]:
-        options, cluster = self.options, self._connected()
-        parts = subscribed(cluster, options.subscription)
+        options, topics = self.options, self._opened()
+        parts = subscribed(topics, options.subscription)
         late = options.latest_if_no_offset
         return to_json(
-            resolve(cluster, parts, options.start, latest_if_no_offset=late, name="startingOffsets")
+            resolve(topics, parts, options.start, latest_if_no_offset=late, name="startingOffsets")
         )
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._last = self._ends()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        rows = self.options.max_offsets_per_trigger
-        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+        """One limit is all that can be said to Spark; `latestOffset` keeps to all of them."""
+        options = self.options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         end = self._ends() if self._last is None else self._last
-        if isinstance(limit, ReadMaxRows):
-            begin = from_json(start)
-            new = [part for part in end if part not in begin]
-            begin |= self._earliest(new)
-            end = limited(begin, end, limit.max_rows)
-        return to_json(end)
+        if isinstance(limit, ReadAllAvailable):
+            return to_json(end)
+        begin = from_json(start)
+        begin |= self._earliest([part for part in end if part not in begin])
+        # An AvailableNow query knows its end: there is nothing to wait for.
+        admitted = self._admission.end(begin, end, may_wait=self._last is None)
+        return start if admitted is None else to_json(admitted)
 
     def reportLatestOffset(self) -> dict[str, Any]:
         return to_json(self._ends())
@@ -166,32 +183,70 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begin, stop = from_json(start), from_json(end)
         earliest = self._earliest([part for part in stop if part not in begin])
-        ranges = stream_ranges(begin, stop, earliest, self.options)
-        return [RangePartition(each) for each in split(ranges, self.options)]
+        return tasks(self._opened(), stream_ranges(begin, stop, earliest, self.options), self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.schema)
 
     def stop(self) -> None:
-        if self._cluster is not None:
-            self._cluster.close()
-            self._cluster = None
+        if self._topics is not None:
+            self._topics.close()
+            self._topics = None
 
-    def _connected(self) -> Cluster:
-        if self._cluster is None:
-            self._cluster = Cluster(self.options.client)
-        return self._cluster
+    def _opened(self) -> Cluster | LogDirectories:
+        if self._topics is None:
+            self._topics = opened(self.options)
+        return self._topics
 
     def _ends(self) -> Offsets:
-        cluster = self._connected()
-        found = cluster.list_offsets(dict.fromkeys(subscribed(cluster, self.options.subscription), LATEST))
+        topics = self._opened()
+        found = topics.list_offsets(dict.fromkeys(subscribed(topics, self.options.subscription), LATEST))
         return {part: each.offset for part, each in found.items()}
 
-    def _earliest(self, parts: list[Any]) -> Offsets:
+    def _earliest(self, parts: list[TopicPartition]) -> Offsets:
         if not parts:
             return {}
-        found = self._connected().list_offsets(dict.fromkeys(parts, EARLIEST))
+        found = self._opened().list_offsets(dict.fromkeys(parts, EARLIEST))
         return {part: each.offset for part, each in found.items()}
+
+    def _density(self, part: TopicPartition, offset: int) -> float:
+        from kcli.spark.fetcher import bytes_per_offset
+
+        small = replace(self.options.client, max_partition_fetch_bytes=SAMPLE_BYTES)
+        wanted = OffsetRange(part, offset, offset + 1)
+        return bytes_per_offset(fetched(self._opened(), wanted, replace(self.options, client=small)), offset)
+
+
+def opened(options: SourceOptions) -> Cluster | LogDirectories:
+    """Where the options say that topics are."""
+    if not options.log_directories:
+        return Cluster(options.client)
+    from kcli.spark.log_directory import LogDirectories
+
+    level = options.client.isolation_level
+    return LogDirectories(options.log_directories, isolation_level=level, to_log_end=options.to_log_end)
+
+
+def tasks(
+    topics: Cluster | LogDirectories, ranges: list[OffsetRange], options: SourceOptions
+) -> list[InputPartition]:
+    """What each task reads: the same for the same ranges, so that a batch that comes again is cut alike."""
+    if not isinstance(topics, Cluster):
+        ranges = [piece for each in ranges if len(each) for piece in topics.cut(each)]
+    return [RangePartition(each) for each in split(ranges, options)]
+
+
+def fetched(
+    topics: Cluster | LogDirectories, wanted: OffsetRange, options: SourceOptions
+) -> Iterator[Fetched]:
+    """The raw batches of a range."""
+    if isinstance(topics, Cluster):
+        from kcli.spark.fetcher import fetch_range
+
+        return fetch_range(topics, wanted, options)
+    from kcli.spark.log_directory import read_range
+
+    return read_range(topics, wanted, options)
 
 
 def read_partition(
@@ -201,12 +256,11 @@ def read_partition(
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from kcli.spark.arrow import record_batches
-    from kcli.spark.fetcher import fetch_range
 
     wanted = partition.value
-    with Cluster(options.client) as cluster:
-        fetched = fetch_range(cluster, wanted, options)
-        yield from record_batches(fetched, wanted, to_arrow_schema(schema, timezone="UTC"))
+    with opened(options) as topics:
+        batches = fetched(topics, wanted, options)
+        yield from record_batches(batches, wanted, to_arrow_schema(schema, timezone="UTC"))
 
 
 def checked_schema(schema: StructType) -> StructType:

@@ -1,4 +1,4 @@
-"""The sink's transactions on a running broker: what each attempt, crash and zombie leaves for readers of what is committed.
+"""The sink's transactions on a running broker: what each attempt, crash and zombie leaves for readers.
 
 The tasks and the driver's part of a batch are called one by one here, in the orders that crashes make of them.
 """

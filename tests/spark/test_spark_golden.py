@@ -77,6 +77,46 @@ def found(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"timestamp_ms": round(row.pop("timestamp").timestamp() * 1000)}
 
 
+def read_files(directory: Path, part: TopicPartition, **more: str) -> tuple[list[dict[str, Any]], int, int]:
+    """Rows, first offset and end of a partition, straight from the log directory; a task for each segment."""
+    from kcli.spark.arrow import record_batches
+    from kcli.spark.log_directory import LogDirectories, read_range
+
+    options = source_options({"path": str(directory), "subscribe": part.topic, **more}, streaming=False)
+    level = options.client.isolation_level
+    with LogDirectories(options.log_directories, isolation_level=level, to_log_end=False) as logs:
+        start, end = (logs.list_offsets({part: edge})[part].offset for edge in (EARLIEST, LATEST))
+        rows = []
+        for piece in logs.cut(OffsetRange(part, start, end)):
+            for batch in record_batches(read_range(logs, piece, options), piece, SCHEMA):
+                rows += batch.to_pylist()
+    return rows, start, end
+
+
+def test_files_are_read_as_a_consumer_reads(golden: Path) -> None:
+    expected: dict[TopicPartition, list[dict[str, Any]]] = defaultdict(list)
+    for line in (golden / "manifest.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        expected[TopicPartition(record["topic"], record["partition"])].append(as_row(record))
+    committed = 0
+    for line in (golden / "partitions.jsonl").read_text().splitlines():
+        bound = json.loads(line)
+        part = TopicPartition(bound["topic"], bound["partition"])
+        if part.topic.startswith("__"):
+            continue
+        rows, start, end = read_files(golden / "logdir-clean", part)
+        assert [found(row) for row in rows] == expected[part], part
+        assert (start, end) == (bound["log_start_offset"], bound["high_watermark"]), part
+        rows, _, end = read_files(
+            golden / "logdir-clean", part, **{"kafka.isolation.level": "read_committed"}
+        )
+        assert end == bound["last_stable_offset"], part
+        if "read_committed_offsets" in bound:
+            assert [row["offset"] for row in rows] == bound["read_committed_offsets"], part
+            committed += 1
+    assert committed >= 3
+
+
 def test_every_record_and_only_committed_ones(golden: Path, served: BrokerProcess) -> None:
     expected: dict[TopicPartition, list[dict[str, Any]]] = defaultdict(list)
     for line in (golden / "manifest.jsonl").read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Topic to Spark to topic through kill -9 of the driver, of a Python worker and of the broker: exact for committed readers.
+"""Topic to Spark to topic through kill -9 of the driver, of a Python worker and of the broker: every row once.
 
 Each round kills all three. `KCLI_KILLS=20 pytest tests/spark/test_spark_kills.py` goes on for twenty rounds.
 """

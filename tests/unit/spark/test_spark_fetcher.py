@@ -33,7 +33,6 @@ from kcli.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kcli.spark import cluster as cluster_module
-from kcli.spark import fetcher
 from kcli.spark.cluster import (
     EARLIEST,
     LATEST,
@@ -58,7 +57,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "LAST_BACKOFF_SECONDS", 0.002)
     monkeypatch.setattr(cluster_module, "BOOTSTRAP_SECONDS", 0.05)
     monkeypatch.setattr(cluster_module, "UNKNOWN_TOPIC_SECONDS", 0.05)
-    monkeypatch.setattr(fetcher, "NO_DATA_MS", 2000)
 
 
 class OnePartition:
@@ -186,10 +184,9 @@ def test_a_final_error_names_partition_and_offset(broker: OnePartition) -> None:
         read(broker)
 
 
-def test_waiting_for_records_ends(broker: OnePartition, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetcher, "NO_DATA_MS", 20)
+def test_waiting_for_records_ends(broker: OnePartition) -> None:
     with pytest.raises(UnreachableError, match=r"gave up on reading t-0 0\.\.99 after 20 ms"):
-        read(broker, 0, 99)
+        read(broker, 0, 99, **{"kafkaConsumer.pollTimeoutMs": "20"})
 
 
 def test_read_committed_hands_on_aborted_transactions(broker: OnePartition) -> None:

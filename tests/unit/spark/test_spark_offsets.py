@@ -13,7 +13,6 @@ from kcli.spark.offsets import (
     DataLossError,
     OffsetRange,
     from_json,
-    limited,
     split,
     stream_ranges,
     to_json,
@@ -52,18 +51,6 @@ def test_tasks_cover_every_offset_once(sizes: list[int], least: int, most: int) 
             range(whole.start, whole.end)
         )
     assert all(0 < len(task) <= most for task in tasks)
-
-
-@given(
-    sizes=st.lists(st.integers(0, 1000), min_size=1, max_size=6),
-    limit=st.integers(1, 2000),
-)
-def test_a_limit_is_kept_and_never_wasted(sizes: list[int], limit: int) -> None:
-    start = {TopicPartition("a", nth): 10 for nth in range(len(sizes))}
-    end = {part: 10 + size for part, size in zip(start, sizes, strict=True)}
-    reached = limited(start, end, limit)
-    assert all(start[part] <= reached[part] <= end[part] for part in start)
-    assert sum(reached[part] - start[part] for part in start) == min(limit, sum(sizes))
 
 
 def test_a_stream_reads_new_partitions_from_their_begin(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 
@@ -77,12 +78,17 @@ def test_assign_and_pattern() -> None:
         ({"minPartitions": "0"}, "minPartitions is 0"),
         ({"includeHeaders": "yes"}, "includeHeaders is 'yes'"),
         ({"kafka.isolation.level": "serializable"}, "read_uncommitted or read_committed"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "minOffsetsPerTrigger (9) is higher"),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is 'soon'"),
+        ({"kafka.group.id": "g"}, "kafka.group.id is not supported: offsets live in Spark's checkpoint"),
+        ({"path": "/data"}, "path reads log directories and kafka.bootstrap.servers a cluster"),
+        ({"readUpTo": "logEnd"}, "readUpTo is for log directories"),
         ({"kafka.security.protocol": "SASL_SSL"}, "PLAINTEXT listeners only"),
         ({"kafka.sasl.jaas.config": "secret"}, "kafka.sasl.jaas.config is not supported"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError, match=message.replace("(", r"\(")) as caught:
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
         source_options(BASE | change, streaming=False)
     assert "secret" not in str(caught.value)
 
@@ -101,10 +107,36 @@ def test_a_stream_has_no_end() -> None:
         source_options(BASE | {"endingOffsets": "latest"}, streaming=True)
 
 
+def test_log_directories_need_no_cluster() -> None:
+    options = source_options({"path": "/a, /b", "readUpTo": "logEnd"}, streaming=False)
+    assert (options.log_directories, options.to_log_end) == (("/a", "/b"), True)
+    assert options.subscription.pattern == ".*"
+    with pytest.raises(ValueError, match="path s3://x is not a directory"):
+        source_options({"path": "s3://x"}, streaming=False)
+
+
+@pytest.mark.parametrize(
+    "text, expected", [("15m", 900_000), ("30 s", 30_000), ("250", 250), ("2h", 7_200_000)]
+)
+def test_durations(text: str, expected: int) -> None:
+    assert source_options(BASE | {"maxTriggerDelay": text}, streaming=True).max_trigger_delay_ms == expected
+
+
 def test_unknown_options_are_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         source_options(BASE | {"minOffsetsPerTriger": "1"}, streaming=False)
     assert "minoffsetspertriger is not known" in caplog.text
+
+
+def test_transactions_of_the_sink() -> None:
+    base = {"kafka.bootstrap.servers": "h:1", "topic": "t"}
+    assert sink_options(base).transactional is None
+    given = {"kcli.transactional": "false", "kafka.transactional.id": "x", "kcli.batch.id": "4"}
+    options = sink_options(base | given | {"kafka.transaction.timeout.ms": "5000"})
+    assert (options.transactional, options.transactional_id, options.batch_id) == (False, "x", 4)
+    assert options.transaction_timeout_ms == 5000
+    levels = {"kafka.compression.type": "zstd", "kafka.compression.zstd.level": "7"}
+    assert sink_options(base | levels).level == 7
 
 
 def test_sink_options() -> None:

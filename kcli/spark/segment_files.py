@@ -1,0 +1,160 @@
+"""Segments of a partition as files that somebody else may be writing, cleaning or deleting: found, searched and read.
+
+Nothing is changed and nothing is trusted: a file may be gone by the time it is opened, may end in half a batch or,
+where it was preallocated, in zeros; indexes of the newest segment are longer than what is in them. An index only says
+where to begin, so a wrong one costs time and no records.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcli.errors import CorruptRecordError
+from kcli.protocol.batch import LENGTH_OVERHEAD
+from kcli.protocol.batch_headers import BatchHeaders, read_headers
+from kcli.storage.transaction_index import ENTRY as ABORTED_ENTRY
+from kcli.storage.transaction_index import AbortedTransaction
+
+CHUNK_BYTES = 8 << 20
+"""Read at once, as a fetch would be; more where a batch is larger."""
+
+MAX_BATCH_BYTES = 1 << 30
+"""A length beyond it is no batch's: Kafka's files of batches are themselves at most 2 GiB, and 1 by default."""
+
+MIN_MESSAGE_SIZE = 14
+"""CRC, magic, attributes and two lengths: the smallest message of the oldest format (magic 0)."""
+
+OFFSET_INDEX = np.dtype([("offset", ">i4"), ("position", ">i4")])
+TIME_INDEX = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+
+_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
+_PREFIX = struct.Struct(">qi")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """One `.log` file. `path` without its suffixes is what its indexes are called, too."""
+
+    base_offset: int
+    path: str
+
+    def beside(self, suffix: str) -> str:
+        """The path of another file of this segment; with `.swap`, as its log, while a cleaning is under way."""
+        stem, _, swap = self.path.rpartition(".log")
+        return f"{stem}{suffix}{swap}"
+
+    def batches(self, position: int, partition: str, *, is_last: bool) -> Iterator[tuple[int, BatchHeaders]]:
+        """The whole batches from byte `position` on, a chunk at a time and with the position after each chunk.
+
+        FileNotFoundError where it is gone. CorruptRecordError names what is no batch; in the last segment the end of
+        what was written is only the end.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size = CHUNK_BYTES
+            while raw := os.pread(descriptor, size, position):
+                whole = whole_batches(raw)
+                if whole:
+                    name = f"{partition} in {self.path} from byte {position} on"
+                    position += whole
+                    yield position, read_headers(raw[:whole], name)
+                    size = CHUNK_BYTES
+                    continue
+                needed = _needed(raw)
+                if needed is None and not is_last:
+                    raise CorruptRecordError(
+                        f"{partition}: there is no batch at byte {position} of {self.path}"
+                    )
+                if needed is None or len(raw) < size:
+                    return  # zeros of a preallocated file, or a batch that is being written or was torn
+                size = needed
+        finally:
+            os.close(descriptor)
+
+    def position_of(self, offset: int) -> int:
+        """Where to begin to read for `offset`: a batch start at or before it."""
+        entries = self._index(".index", OFFSET_INDEX, "position")
+        found = int(np.searchsorted(entries["offset"], offset - self.base_offset, side="right"))
+        return self._checked(int(entries["position"][found - 1]), offset) if found else 0
+
+    def offset_before(self, timestamp_ms: int) -> int:
+        """An offset before which no record has `timestamp_ms` or later."""
+        entries = self._index(".timeindex", TIME_INDEX, "timestamp")
+        found = int(np.searchsorted(entries["timestamp"], timestamp_ms, side="left"))
+        return self.base_offset + (int(entries["offset"][found - 1]) if found else 0)
+
+    def ends_before(self, timestamp_ms: int) -> bool:
+        """Whether the index says that no record here is as late; for segments that are not written any more."""
+        entries = self._index(".timeindex", TIME_INDEX, "timestamp")
+        return bool(len(entries)) and int(entries["timestamp"][-1]) < timestamp_ms
+
+    def aborted(self) -> list[AbortedTransaction]:
+        """The transactions whose abort marker lies here; the file is there only if there is one."""
+        raw = _read(self.beside(".txnindex"))
+        whole = len(raw) - len(raw) % ABORTED_ENTRY.size  # the rest is being written
+        return [AbortedTransaction(*fields[1:]) for fields in ABORTED_ENTRY.iter_unpack(raw[:whole])]
+
+    def _index(self, suffix: str, entry: np.dtype[np.void], rising: str) -> np.ndarray:
+        """The entries up to where they stop rising: after that a file that is mapped is filled with zeros."""
+        raw = _read(self.beside(suffix))
+        entries = np.frombuffer(raw, entry, len(raw) // entry.itemsize)
+        falls = np.flatnonzero(np.diff(entries[rising].astype(np.int64)) <= 0)
+        entries = entries[: int(falls[0]) + 1] if len(falls) else entries
+        return entries if len(entries) != 1 or any(entries[0].tolist()) else entries[:0]
+
+    def _checked(self, position: int, offset: int) -> int:
+        """`position` if a batch begins there that is not past `offset`, else the beginning of the file."""
+        with open(self.path, "rb", buffering=0) as file:
+            prefix = os.pread(file.fileno(), _PREFIX.size, position)
+        if len(prefix) == _PREFIX.size:
+            base, length = _PREFIX.unpack(prefix)
+            if self.base_offset <= base <= offset and MIN_MESSAGE_SIZE <= length <= MAX_BATCH_BYTES:
+                return position
+        return 0
+
+
+def list_segments(directory: str) -> list[SegmentFile]:
+    """The segments of a partition, oldest first.
+
+    A `.swap` is a cleaned segment whose older form is going: it is whole, and goes before what it replaces.
+    """
+    found: dict[int, SegmentFile] = {}
+    for name in sorted(os.listdir(directory)):
+        match = _NAME.fullmatch(name)
+        if match is not None and (match[2] is not None or int(match[1]) not in found):
+            found[int(match[1])] = SegmentFile(int(match[1]), os.path.join(directory, name))
+    return [found[base] for base in sorted(found)]
+
+
+def whole_batches(raw: bytes) -> int:
+    """How many bytes at the front are whole batches, or messages of an old format, by their lengths."""
+    at, end, length_of = 0, len(raw), _PREFIX.unpack_from
+    while at + _PREFIX.size <= end:
+        length = length_of(raw, at)[1]
+        if length < MIN_MESSAGE_SIZE or at + LENGTH_OVERHEAD + length > end:
+            break
+        at += LENGTH_OVERHEAD + length
+    return at
+
+
+def _needed(raw: bytes) -> int | None:
+    """The size of the batch at the front of `raw`; None where no batch can begin so."""
+    if len(raw) < _PREFIX.size:
+        return _PREFIX.size
+    length = int(_PREFIX.unpack_from(raw)[1])
+    return LENGTH_OVERHEAD + length if MIN_MESSAGE_SIZE <= length <= MAX_BATCH_BYTES else None
+
+
+def _read(path: str) -> bytes:
+    """A whole file, or nothing where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
