@@ -64,6 +64,8 @@ def _tool_page(tool: Tool) -> str:
     lines += [".TP", r".B \-\-help", "Print usage information and exit."]
     if command.family is Family.JOPT:
         lines += [".TP", r".B \-\-version", "Print the version and exit."]
+    for title, example in command.sections:
+        lines += [f".SH {title}", *_example(example)]
     lines += _exit_status()
     lines += [".SH SEE ALSO", ".BR kcli (1)"]
     return "\n".join(lines) + "\n"
@@ -77,7 +79,7 @@ def _profiles() -> list[str]:
         "command that connects takes --profile NAME; without it the environment variable KCLI_PROFILE names one. "
         "Profiles are tables of ~/.config/kcli/profiles.toml ($XDG_CONFIG_HOME/kcli/profiles.toml where that is set):"
     )
-    lines += [".PP", ".nf", *(f"    {_escape(line)}" for line in _PROFILE_EXAMPLE.splitlines()), ".fi", ".PP"]
+    lines += _example(_PROFILE_EXAMPLE)
     lines += _text(
         "bootstrap-server is the option of that name. command-config is a properties file with client settings, a path "
         "beside profiles.toml; properties holds such settings themselves and goes before it. A table with the name of "
@@ -156,6 +158,11 @@ def _exit_status() -> list[str]:
         ".SH EXIT STATUS",
         *_text("0 when the work was done, 1 when it failed or the options were wrong, 130 after Ctrl-C."),
     ]
+
+
+def _example(text: str) -> list[str]:
+    """Lines that stay as they are."""
+    return [".PP", ".nf", *(f"    {_escape(line)}" for line in text.splitlines()), ".fi", ".PP"]
 
 
 def _text(text: str) -> list[str]:

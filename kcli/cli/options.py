@@ -270,6 +270,8 @@ class Command:
     """argparse4j: `@file` stands for the lines of a file."""
     parse_failed: Callable[[str], None] | None = None
     """Says a parse error in the tool's own way; it then exits 1."""
+    sections: tuple[tuple[str, str], ...] = ()
+    """More for the manual page: titles, each with an example that is shown as it is."""
 
 
 class UsageError(Exception):

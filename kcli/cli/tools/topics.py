@@ -27,8 +27,19 @@ if TYPE_CHECKING:
     from kcli.cli.tools.topics_describe import TopicRow
     from kcli.client.admin import AdminClient
 
-ACTIONS = ("list", "describe", "create", "alter", "delete")
+ACTIONS = ("list", "describe", "create", "alter", "delete", "apply")
 REPLICATION_FACTOR_MAX = 32767  # a Java short
+FILE_OF_TOPICS = """\
+topics:
+  orders:
+    partitions: 6              # without: the broker's default, later as it is
+    replication-factor: 1      # the same
+    configs:                   # settings that are not here are left alone
+      retention.ms: 86400000
+      cleanup.policy: [compact, delete]
+      max.message.bytes:       # no value: back to the default
+  payments: {partitions: 3}
+"""
 COLLISION_WARNING = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could "
     "collide. To avoid issues it is best to use either, but not both."
@@ -75,7 +86,19 @@ class TopicsOptions(ClusterOptions):
         Kind.INTEGER,
         metavar="maximum number of partitions per response",
     )
-    dry_run: bool = flag("With --create, --alter or --delete: check and tell, change nothing.")
+    apply: str | None = option(
+        "Make topics what a YAML file says (see FILE OF TOPICS in the man page): create what is missing, add "
+        "partitions, change settings.",
+        metavar="file",
+    )
+    prune: bool = flag(
+        "With --apply: delete the topics that the file does not have, and the settings of a topic that its configs do "
+        "not have. Away from a terminal this needs --yes."
+    )
+    dry_run: bool = flag(
+        "With --create, --alter, --delete or --apply: check and tell, change nothing; with --apply the exit code is 2 "
+        "where there is something to change."
+    )
     yes: bool = flag("Delete without asking, as happens away from a terminal.")
 
 
@@ -119,18 +142,22 @@ PARTITION_REPORTS = (
 )
 
 
-async def run(options: TopicsOptions, output: Output) -> None:
+async def run(options: TopicsOptions, output: Output) -> int:
     """Check the options as Kafka does, then do the one action."""
     _check(options)
     async with admin(options) as client:
         try:
-            await _act(options, client, output)
+            return await _act(options, client, output)
         except (KcliError, ValueError) as error:
             _failed(str(error), output)
             raise CommandError from error
 
 
-async def _act(options: TopicsOptions, client: AdminClient, output: Output) -> None:
+async def _act(options: TopicsOptions, client: AdminClient, output: Output) -> int:
+    if options.apply is not None:
+        from kcli.cli.tools.topics_apply import apply
+
+        return await apply(options, client, output)
     if options.create:
         await _create(options, client, output)
     elif options.alter:
@@ -141,6 +168,7 @@ async def _act(options: TopicsOptions, client: AdminClient, output: Output) -> N
         await _describe(options, client, output)
     else:
         await _delete(options, client, output)
+    return 0
 
 
 def _failed(message: str, output: Output) -> None:
@@ -182,6 +210,9 @@ def _check(options: TopicsOptions) -> None:
                 "(To alter topic configurations, the kafka-configs tool can be used.)"
             )
         require(options, "partitions")
+    if options.prune and options.apply is None:
+        raise UsageError("--prune needs --apply: it is about the topics that a file does not have")
+    forbid(options, "topic", "apply")
     for name, actions in _GOES_WITH:
         forbid(options, name, *(action for action in ACTIONS if action not in actions))
     if options.create:
@@ -381,4 +412,5 @@ command = Command(
     run=run,
     on_parse_error=OnParseError.MESSAGE,
     parse_failed=_parse_failed,
+    sections=(("FILE OF TOPICS", FILE_OF_TOPICS),),
 )
