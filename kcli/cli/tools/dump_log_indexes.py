@@ -79,6 +79,14 @@ class ProducerRow:
     offset_delta: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SanityRow:
+    """Of an index that passed; one that does not ends the tool."""
+
+    file: str
+    is_sane: bool
+
+
 @dataclass(slots=True)
 class IndexFaults:
     """What is wrong with indexes, by absolute path: told after all files, on stderr."""
@@ -141,7 +149,7 @@ def dump_offset_index(
         _check_size(path, content, _OFFSET_ENTRY.size)
         last = base_offset + _OFFSET_ENTRY.unpack_from(content, len(content) - _OFFSET_ENTRY.size)[0]
         _check_last_offset(path, last, base_offset)
-        output.say(f"{path} passed sanity check.")
+        output.row(SanityRow(file=path, is_sane=True), f"{path} passed sanity check.")
         return
     for entry in _offset_entries(content, base_offset):
         batch = next(batches(log, entry.position, max_message_size, INDEXED_READ_BYTES), None)
@@ -176,7 +184,7 @@ def dump_time_index(
     content = _read(path)
     if sanity_only:
         _check_time_index(path, content, base_offset)
-        output.say(f"{path} passed sanity check.")
+        output.row(SanityRow(file=path, is_sane=True), f"{path} passed sanity check.")
         return
     positions = list(_offset_entries(_read_if_there(_beside(path, ".index")), base_offset))
     previous = NO_TIMESTAMP

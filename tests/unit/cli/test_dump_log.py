@@ -318,6 +318,9 @@ def test_rows(dump, tmp_path) -> None:
     assert rows[1]["header_keys"] == ["a", "b"]
     table = dump("--files", name, "--output", "tsv").lines
     assert table[0].startswith("file\tbase_offset\t") and len(table) == 2
+    index = write(tmp_path, struct.pack(">ii", 1, 0), LOG.replace(".log", ".index"))
+    checked = dump("--files", index, "--index-sanity-check", "--output", "json")
+    assert json.loads(checked.out) == {"file": index, "is_sane": True}
 
 
 def test_wrong_names_and_words(dump, tmp_path) -> None:
