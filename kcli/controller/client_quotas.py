@@ -10,14 +10,13 @@ from typing import Protocol
 
 from kcli.config.definition import ConfigDef, ConfigType
 from kcli.config.java_order import hash_order
-from kcli.config.quota import CLIENTS, IPS, USERS
+from kcli.config.quota import CLIENTS, IPS
 from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
 from kcli.controller.image import MetadataImage, QuotaEntity
 from kcli.errors import InvalidRequestException, KafkaError, UnsupportedVersionException
 from kcli.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
-    OpData,
     RequestEntryData,
     ResponseEntityData,
     ResponseEntryData,
@@ -38,7 +37,7 @@ ENTITY_TYPES = (USER, CLIENT_ID, IP)
 
 # Whole numbers may come with as much noise as arithmetic on doubles leaves.
 _FRACTION_MAX = 1e-6
-_INTEGER_MAX = {ConfigType.INT: ("INT", 2.0**31 - 1), ConfigType.LONG: ("LONG", 2.0**63)}
+_INTEGER_MAX = {ConfigType.INT: ("an INT", 2.0**31 - 1), ConfigType.LONG: ("a LONG", 2.0**63)}
 
 # How a component of a filter matches: one name, the default, any name.
 EXACT, DEFAULT, ANY = 0, 1, 2
@@ -87,13 +86,10 @@ def alter_client_quotas(
 def _alter(
     image: MetadataImage, entry: RequestEntryData, entity: QuotaEntity, resolvable: Callable[[str], bool]
 ) -> list[MetadataRecord]:
-    ops: dict[str, OpData] = {}
-    for op in entry.ops:
-        if op.key in ops:
-            raise InvalidRequestException(
-                f"Duplicate quota key {op.key} not updated for this entity: {_java_text(entity)}"
-            )
-        ops[op.key] = op
+    ops = {op.key: op for op in entry.ops}
+    if len(ops) < len(entry.ops):
+        # For a key that is there twice Kafka says the same as for an entity that is.
+        raise InvalidRequestException(f"Ignoring duplicate entity {_java_text(entity)}")
     keys = _keys_of(entity, resolvable)
     present: Mapping[str, float] = image.client_quotas.get(entity, {})
     names = dict(entity)
@@ -118,17 +114,18 @@ def _keys_of(entity: QuotaEntity, resolvable: Callable[[str], bool]) -> ConfigDe
     names: dict[str, str | None] = {}
     for kind, name in entity:
         if kind in names:
-            raise InvalidRequestException(f"Invalid client quota entity, duplicate entity entry for {kind}")
+            raise InvalidRequestException(f"Invalid client quota entity, duplicate entity entry {kind}")
         if kind not in ENTITY_TYPES:
             raise InvalidRequestException(f"Unhandled client quota entity type: {kind}")
         if name == "":
             raise InvalidRequestException(f"Empty {kind} not supported")
         names[kind] = name
     if IP not in names:
-        return USERS if CLIENT_ID not in names else CLIENTS
+        return CLIENTS
     if len(names) > 1:
         raise InvalidRequestException(
-            "Invalid quota entity combination, IP entity should not be used with User or ClientId"
+            # As Kafka spells it.
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
         )
     address = names[IP]
     if address is not None and not resolvable(address):
@@ -138,7 +135,7 @@ def _keys_of(entity: QuotaEntity, resolvable: Callable[[str], bool]) -> ConfigDe
 
 def _check_value(keys: ConfigDef, key: str, value: float) -> None:
     definition = keys.get(key)
-    if definition is None or definition.type is ConfigType.STRING:
+    if definition is None:
         raise InvalidRequestException(f"Invalid configuration key {key}")
     if not value > 0:
         raise InvalidRequestException(f"Quota {key} must be greater than 0")
@@ -146,13 +143,9 @@ def _check_value(keys: ConfigDef, key: str, value: float) -> None:
         return
     name, largest = _INTEGER_MAX[definition.type]
     if value > largest:
-        raise InvalidRequestException(f"Proposed value for {key} is too large for {_article(name)}.")
+        raise InvalidRequestException(f"Proposed value for {key} is too large for {name}.")
     if value % 1.0 > _FRACTION_MAX:
         raise InvalidRequestException(f"{key} cannot be a fractional value.")
-
-
-def _article(type_name: str) -> str:
-    return f"an {type_name}" if type_name == "INT" else f"a {type_name}"
 
 
 def _java_text(entity: QuotaEntity) -> str:
@@ -194,7 +187,7 @@ def _filter(components: Sequence[ComponentData]) -> dict[str, ComponentData]:
         wanted[kind] = component
     if IP in wanted and len(wanted) > 1:
         raise InvalidRequestException(
-            "Invalid entity filter component combination: IP filter component should not be used with "
+            "Invalid entity filter component combination. IP filter component should not be used with "
             "user or clientId filter component."
         )
     return wanted

@@ -8,10 +8,7 @@ else of this module is looked at.
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
-import logging
-import socket
+import math
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, replace
@@ -25,16 +22,13 @@ from kcli.errors import ThrottlingQuotaExceededException
 from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.fetch import FetchRequest
 from kcli.runtime.clock import Clock
-from kcli.server.rates import SampledRate, TokenBucket, Windows
-
-_log = logging.getLogger("kcli.server.ClientQuotaManager")
+from kcli.server.connection_quota import ConnectionQuota
+from kcli.server.rates import METERS_MAX, SampledRate, TokenBucket, Windows
 
 PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_rate"
 REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE = "request_percentage", "controller_mutation_rate"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
-# Client ids are the clients' to choose: above so many, meters that remember nothing are dropped.
-METERS_MAX = 10_000
 _FETCH_BYTES_MAX = 2**31 - 1
 
 # What brokers ask of each other is not held back: the cluster would wait for itself.
@@ -95,6 +89,8 @@ class Limits(Generic[M]):
         else:
             self.by_entity[entity] = limit
         self._found.clear()
+        if not self.by_entity:
+            self._meters.clear()
 
     def of(self, client: Client, now: float) -> Metered[M] | None:
         """The limit for a client, and the meter that it shares with whoever that limit counts together."""
@@ -204,13 +200,13 @@ class RequestThrottle:
         "_quotas",
         "_since",
         "_size_bytes",
-        "seconds",
+        "throttle_ms",
     )
 
     def __init__(
         self, quotas: ClientQuotas, client: Client, size_bytes: int, mute: Callable[[float], None]
     ) -> None:
-        self.seconds = 0.0
+        self.throttle_ms = 0
         self._quotas = quotas
         self._client = client
         self._size_bytes = size_bytes
@@ -279,9 +275,9 @@ class RequestThrottle:
             metered.meter.record(size_bytes, now)
             self._hold(metered.meter.seconds_over(metered.limit, now))
         self._charge_time()
-        if self.seconds > 0 and metered is not None:
+        if self.throttle_ms and metered is not None:
             metered.meter.record(-size_bytes, now)
-        return self.seconds > 0
+        return self.throttle_ms > 0
 
     def charge_partitions(self, count: int, *, strict: bool) -> None:
         """Partitions to be created or deleted. `strict`: raises ThrottlingQuotaExceededException when too many were."""
@@ -291,7 +287,8 @@ class RequestThrottle:
             return
         over = metered.meter.seconds_over(metered.limit, now)
         if strict and over > 0:
-            self._hold(over)
+            # A moment too early it would be refused again.
+            self._hold(math.ceil(over * 1000) / 1000)
             raise ThrottlingQuotaExceededException
         metered.meter.take(count, metered.limit, now)
         if not strict:
@@ -309,13 +306,12 @@ class RequestThrottle:
                 self._charge_produced()
             if response is not None:
                 self._charge_time()
-        milliseconds = round(self.seconds * 1000)
-        if milliseconds <= 0:
+        if not self.throttle_ms:
             return response
-        self._mute(milliseconds / 1000)
+        self._mute(self.throttle_ms / 1000)
         if response is None or not hasattr(response, "throttle_time_ms"):
             return response
-        throttled: T = replace(response, throttle_time_ms=milliseconds)  # type: ignore[type-var]
+        throttled: T = replace(response, throttle_time_ms=self.throttle_ms)  # type: ignore[type-var]
         return throttled
 
     def finish(self) -> None:
@@ -354,70 +350,4 @@ class RequestThrottle:
         return taken * 100
 
     def _hold(self, seconds: float) -> None:
-        self.seconds = max(self.seconds, seconds)
-
-
-class ConnectionQuota:
-    """connection_creation_rate: how fast an address may connect."""
-
-    def __init__(self, windows: Windows, clock: Clock) -> None:
-        self._windows = windows
-        self._clock = clock
-        self._default: float | None = None
-        self._limits: dict[str, float] = {}
-        self._rates: dict[str, SampledRate] = {}
-        self._rates_max = METERS_MAX
-        self._hosts: dict[str, float | None] = {}
-        self._addresses: dict[str, str] = {}
-        self._resolving: dict[asyncio.Task[None], None] = {}
-
-    def set(self, name: str | None, limit: float | None) -> None:
-        """`name` is an address, or that of a host, which counts for the address it has now; None is the default."""
-        if name is None:
-            self._default = limit
-            return
-        try:
-            self._set_address(str(ipaddress.ip_address(name)), limit)
-        except ValueError:
-            self._hosts[name] = limit
-            # Asking for it may take long.
-            task = asyncio.get_running_loop().create_task(self._resolve(name), name="resolve-quota")
-            self._resolving[task] = None
-            task.add_done_callback(self._resolving.pop)
-
-    def throttle_seconds(self, host: str) -> float:
-        """Counts a connection; above 0 it is too many, is not counted, and has to be closed after so long."""
-        limit = self._limits.get(host, self._default)
-        if limit is None:
-            return 0.0
-        now = self._clock.monotonic()
-        rate = self._rates.get(host)
-        if rate is None:
-            self._keep_bounded(now)
-            rate = self._rates[host] = SampledRate(self._windows)
-        rate.record(1, now)
-        seconds = rate.seconds_over(limit, now)
-        if seconds > 0:
-            rate.record(-1, now)
-        return min(seconds, self._windows.size_seconds)
-
-    def _keep_bounded(self, now: float) -> None:
-        if len(self._rates) >= self._rates_max:
-            self._rates = {host: rate for host, rate in self._rates.items() if not rate.is_idle(now)}
-            self._rates_max = max(METERS_MAX, 2 * len(self._rates))
-
-    def _set_address(self, address: str, limit: float | None) -> None:
-        if limit is None:
-            self._limits.pop(address, None)
-        else:
-            self._limits[address] = limit
-
-    async def _resolve(self, name: str) -> None:
-        try:
-            address = await asyncio.to_thread(socket.gethostbyname, name)
-        except OSError as error:
-            _log.warning("The connection quota of %s has no effect, it has no address: %s", name, error)
-            return
-        self._set_address(self._addresses.pop(name, address), None)
-        self._set_address(address, self._hosts[name])
-        self._addresses[name] = address
+        self.throttle_ms = max(self.throttle_ms, round(seconds * 1000))

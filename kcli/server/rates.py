@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+# Client ids and addresses are others' to choose: above so many meters, those that remember nothing are dropped.
+METERS_MAX = 10_000
 # A rate over less than this would be one over nothing.
 _ELAPSED_MIN_SECONDS = 0.001
 
