@@ -13,11 +13,18 @@ from typing import NoReturn
 
 from kcli.config.properties import load
 from kcli.errors import KcliError
+from kcli.spark.options import sink_options, source_options
 from kcli.spark.submit import JOBS
 
 MODES = ("batch", "available-now", "continuous")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ALIASES = {"bootstrap.servers": "bootstrap.server"}
 """Kafka's own spelling in files, and its spelling on command lines."""
+
+SHARED_KEYS = frozenset(
+    {"trigger.interval", "compression.type", "max.offsets.per.trigger", "on.bad.record", "read.committed"}
+)
+"""Keys that may stand for all jobs in a file; a job that has no such option passes over them without a word."""
 
 
 class JobError(KcliError):
@@ -57,7 +64,8 @@ class JobParser(argparse.ArgumentParser):
             name = rest if job == self.job else key
             action = known.get("--" + ALIASES.get(name, name).replace(".", "-"))
             if action is None:
-                print(f"{self.job}: {path}: {key} is not an option of this job", file=sys.stderr)
+                if key not in SHARED_KEYS:
+                    print(f"{self.job}: {path}: {key} is not an option of this job", file=sys.stderr)
             elif action.nargs != 0:
                 words += [action.option_strings[0], value]
             elif value.lower() == "true":
@@ -75,12 +83,31 @@ def _config_path(argv: Sequence[str]) -> str | None:
 
 
 def add_common(parser: JobParser) -> None:
-    """The options of both jobs."""
+    """The options of every job."""
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT", help="The cluster.")
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="Client properties for its connections (security, time-outs).",
+    )
     parser.add_argument(
         "--config", metavar="FILE", help="Defaults for these options (config/pipeline.properties)."
     )
     parser.add_argument("--dry-run", action="store_true", help="Show what would be done; starts no Spark.")
+    parser.add_argument(
+        "--output", choices=("text", "json"), default="text", help="Of the summary (default: text)."
+    )
+    parser.add_argument(
+        "--progress-interval",
+        type=float,
+        default=5.0,
+        metavar="SECONDS",
+        help="Time between lines of progress on stderr; 0: none (default: 5).",
+    )
+
+
+def add_mode(parser: JobParser) -> None:
+    """Of the jobs that can also be a stream."""
     parser.add_argument(
         "--mode",
         choices=MODES,
@@ -96,12 +123,99 @@ def add_common(parser: JobParser) -> None:
     )
 
 
-def check_common(parser: JobParser, options: argparse.Namespace) -> None:
+def check_mode(parser: JobParser, options: argparse.Namespace) -> None:
     """What argparse cannot say."""
     if options.mode == "batch" and options.checkpoint is not None:
         parser.error("--checkpoint is for --mode available-now or continuous")
     if options.mode != "batch" and options.checkpoint is None:
         parser.error(f"--mode {options.mode} needs --checkpoint")
+
+
+def add_source(parser: JobParser, *, topics_required: bool = True) -> None:
+    """Of the jobs that read topics: which, and from where to where."""
+    what = parser.add_mutually_exclusive_group(required=topics_required)
+    what.add_argument("--topic", metavar="NAME[,NAME]", help="The topics to read.")
+    what.add_argument("--topic-pattern", metavar="REGEX", help="All topics whose whole name matches.")
+    add_range(parser)
+
+
+def add_range(parser: JobParser) -> None:
+    parser.add_argument(
+        "--starting-offsets",
+        default="earliest",
+        metavar="TEXT",
+        help='earliest, latest or {"topic":{"0":23}}.',
+    )
+    parser.add_argument("--ending-offsets", metavar="TEXT", help="latest (default) or JSON; batch only.")
+    parser.add_argument("--starting-timestamp", metavar="MS", help="From the first record as late as this.")
+    parser.add_argument(
+        "--ending-timestamp", metavar="MS", help="Up to the first record as late as this; batch only."
+    )
+    parser.add_argument("--max-offsets-per-trigger", metavar="N", help="The size of a micro-batch.")
+    parser.add_argument("--min-partitions", metavar="N", help="At least so many tasks.")
+    parser.add_argument("--read-committed", action="store_true", help="Leave out aborted transactions.")
+    parser.add_argument(
+        "--ignore-data-loss", action="store_true", help="Go on where records were deleted unread."
+    )
+
+
+def add_sink(parser: JobParser) -> None:
+    """Of the jobs that write to a topic."""
+    parser.add_argument(
+        "--compression-type", choices=CODECS, default="none", help="Of the batches written (default: none)."
+    )
+
+
+def client_options(options: argparse.Namespace) -> dict[str, str]:
+    """The cluster of the job, as source and sink take it."""
+    return cluster_options(options.bootstrap_server, options.command_config, "--command-config")
+
+
+def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]:
+    found = {}
+    if path is not None:
+        try:
+            found = {f"kafka.{key}": value for key, value in load(path).items()}
+        except (OSError, ValueError) as error:
+            raise JobError(f"{name} {path}: {error}") from None
+    return found | {"kafka.bootstrap.servers": servers}
+
+
+def reader_options(
+    options: argparse.Namespace, *, topic: str | None = None, include_headers: bool = False
+) -> dict[str, str]:
+    """As the data source takes them; `topic` goes before the option of that name."""
+    wanted = {
+        "subscribe": topic or options.topic,
+        "subscribePattern": None if topic else getattr(options, "topic_pattern", None),
+        "startingOffsets": None if options.starting_timestamp else options.starting_offsets,
+        "startingTimestamp": options.starting_timestamp,
+        "startingOffsetsByTimestampStrategy": "latest" if options.starting_timestamp else None,
+        "endingOffsets": options.ending_offsets,
+        "endingTimestamp": options.ending_timestamp,
+        "maxOffsetsPerTrigger": options.max_offsets_per_trigger,
+        "minPartitions": options.min_partitions,
+        "kafka.isolation.level": "read_committed" if options.read_committed else None,
+        "failOnDataLoss": "false" if options.ignore_data_loss else None,
+        "includeHeaders": "true" if include_headers else None,
+    }
+    return client_options(options) | {name: value for name, value in wanted.items() if value is not None}
+
+
+def writer_options(options: argparse.Namespace, topic: str | None) -> dict[str, str]:
+    """As the sink takes them; without a topic rows name their own."""
+    found = client_options(options) | {"kafka.compression.type": options.compression_type}
+    return found if topic is None else found | {"topic": topic}
+
+
+def check_reader(options: dict[str, str], mode: str) -> None:
+    """ValueError names the option that is wrong."""
+    source_options(options, streaming=mode != "batch")
+
+
+def check_writer(options: dict[str, str]) -> None:
+    """ValueError names the option that is wrong."""
+    sink_options(options)
 
 
 def pairs(words: Sequence[str], name: str) -> dict[str, str]:

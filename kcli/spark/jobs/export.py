@@ -1,4 +1,4 @@
-"""The job `export`: records of topics to Parquet, JSON or CSV files."""
+"""The job `export`: records of topics to files (Parquet, JSON, CSV, text) or tables (Delta, Iceberg)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kcli.spark.cluster import Cluster
-from kcli.spark.jobs.arguments import JobError, JobParser, add_common, check_common, names, pairs
-from kcli.spark.jobs.running import Done, counted, job_main, run_stream
+from kcli.spark.jobs.arguments import (
+    JobError,
+    JobParser,
+    add_common,
+    add_mode,
+    add_source,
+    check_mode,
+    check_reader,
+    names,
+    pairs,
+    reader_options,
+)
+from kcli.spark.jobs.bad_input import KAFKA_ORIGIN, add_bad_input, bad_input, sifted
+from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, job_main, run_batch, run_stream
+from kcli.spark.jobs.values import ERROR, RECORD, ValueSpec, add_value_options, decoded, inferred
 from kcli.spark.offsets import batch_ranges
 from kcli.spark.options import source_options
 
@@ -30,98 +43,150 @@ COLUMN_TYPES = {
 DATE = "date"
 """A column that can be exported besides: the day of the timestamp, to partition files by."""
 
-FORMATS = ("parquet", "json", "csv")
+FILE_FORMATS = ("parquet", "json", "csv", "text")
+TABLE_FORMATS = ("delta", "iceberg")
+BINARY_FORMATS = ("parquet", *TABLE_FORMATS)
+"""Those that can hold bytes."""
+
 VALUES_AS = ("binary", "string", "base64")
 
 
 def parser() -> JobParser:
-    parser = JobParser("export", "Writes the records of topics to files.")
+    parser = JobParser("export", "Writes the records of topics to files or tables.")
     add_common(parser)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--topic", metavar="NAME[,NAME]", help="The topics to export.")
-    what.add_argument("--topic-pattern", metavar="REGEX", help="All topics whose whole name matches.")
-    parser.add_argument("--path", required=True, metavar="DIR", help="Where the files go.")
+    add_mode(parser)
+    add_source(parser)
     parser.add_argument(
-        "--format", choices=FORMATS, default="parquet", help="Of the files (default: parquet)."
+        "--path", required=True, metavar="DIR", help="Where the files go; of iceberg, the warehouse."
+    )
+    parser.add_argument(
+        "--format", choices=(*FILE_FORMATS, *TABLE_FORMATS), default="parquet", help="Default: parquet."
     )
     parser.add_argument(
         "--columns",
         metavar="NAME[,NAME]",
-        help=f"Which columns (default: all but headers): {', '.join(COLUMN_TYPES)}.",
+        help=f"Which columns (default: all but headers; text: value): {', '.join(COLUMN_TYPES)} and {DATE}.",
     )
     parser.add_argument("--include-headers", action="store_true", help="Also the record headers.")
     parser.add_argument(
-        "--values-as", choices=VALUES_AS, help="Keys and values as (default: binary in Parquet, else string)."
+        "--values-as",
+        choices=VALUES_AS,
+        help="Keys and values as (default: binary in Parquet and tables, else string).",
     )
+    add_value_options(parser)
+    add_bad_input(parser)
     parser.add_argument(
         "--partition-by", metavar="NAME[,NAME]", help="A directory for each value; date is one too."
-    )
-    parser.add_argument(
-        "--starting-offsets",
-        default="earliest",
-        metavar="TEXT",
-        help='earliest, latest or {"topic":{"0":23}}.',
-    )
-    parser.add_argument("--ending-offsets", metavar="TEXT", help="latest (default) or JSON; batch only.")
-    parser.add_argument("--starting-timestamp", metavar="MS", help="From the first record as late as this.")
-    parser.add_argument(
-        "--ending-timestamp", metavar="MS", help="Up to the first record as late as this; batch only."
-    )
-    parser.add_argument("--max-offsets-per-trigger", metavar="N", help="The size of a micro-batch.")
-    parser.add_argument("--min-partitions", metavar="N", help="At least so many tasks.")
-    parser.add_argument("--read-committed", action="store_true", help="Leave out aborted transactions.")
-    parser.add_argument(
-        "--ignore-data-loss", action="store_true", help="Go on where records were deleted unread."
     )
     parser.add_argument(
         "--save-mode",
         choices=("error", "append", "overwrite", "ignore"),
         default="error",
-        help="Where DIR exists.",
+        help="Where DIR (or the table) exists; batch only.",
     )
     parser.add_argument(
         "--write-option", action="append", default=[], metavar="KEY=VALUE", help="For Spark's writer."
     )
+    _add_table_options(parser)
     return parser
+
+
+def _add_table_options(parser: JobParser) -> None:
+    parser.add_argument("--table", metavar="SPACE.NAME", help="iceberg: its name (default: default.TOPIC).")
+    parser.add_argument(
+        "--catalog",
+        metavar="NAME",
+        help="iceberg: a catalog of .pyiceberg.yaml (default: a file catalog.db in DIR).",
+    )
+    parser.add_argument(
+        "--table-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="delta: of the object store; iceberg: of the catalog.",
+    )
+    parser.add_argument(
+        "--compact-every",
+        type=int,
+        default=0,
+        metavar="N",
+        help="Tables: after N micro-batches, and after a batch, put small files together and delete files that no "
+        "version needs; 0: never (default).",
+    )
+    parser.add_argument(
+        "--target-file-bytes",
+        type=int,
+        default=128 << 20,
+        metavar="N",
+        help="Of such files (default: 128 MiB).",
+    )
+    parser.add_argument(
+        "--vacuum-hours",
+        type=int,
+        default=168,
+        metavar="N",
+        help="How old a file must be to be deleted; readers of older versions and other writers need the time "
+        "(default: 168).",
+    )
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The options, checked. Exits with code 1 where they are wrong."""
     its_parser = parser()
     options = its_parser.parse(argv)
-    check_common(its_parser, options)
+    check_mode(its_parser, options)
     try:
-        source_options(reader_options(options), streaming=options.mode != "batch")
-        columns(options)
+        check_reader(_reading(options), options.mode)
+        _check_columns(options)
         pairs(options.write_option, "--write-option")
+        pairs(options.table_option, "--table-option")
+        value_spec(options).check()
+        bad_input(options)
     except (ValueError, JobError) as error:
         its_parser.error(str(error))
     return options
 
 
-def reader_options(options: argparse.Namespace) -> dict[str, str]:
-    """As the data source takes them."""
-    wanted = {
-        "kafka.bootstrap.servers": options.bootstrap_server,
-        "subscribe": options.topic,
-        "subscribePattern": options.topic_pattern,
-        "startingOffsets": None if options.starting_timestamp else options.starting_offsets,
-        "startingTimestamp": options.starting_timestamp,
-        "startingOffsetsByTimestampStrategy": "latest" if options.starting_timestamp else None,
-        "endingOffsets": options.ending_offsets,
-        "endingTimestamp": options.ending_timestamp,
-        "maxOffsetsPerTrigger": options.max_offsets_per_trigger,
-        "minPartitions": options.min_partitions,
-        "kafka.isolation.level": "read_committed" if options.read_committed else None,
-        "failOnDataLoss": "false" if options.ignore_data_loss else None,
-        "includeHeaders": "true" if "headers" in columns(options) else None,
-    }
-    return {name: value for name, value in wanted.items() if value is not None}
+def _check_columns(options: argparse.Namespace) -> None:
+    chosen = columns(options)
+    form = values_as(options)
+    if form == "binary" and options.format == "csv":
+        raise JobError("CSV cannot hold binary values: --values-as string or base64")
+    if options.format == "text" and [name for name in chosen if name not in names(options.partition_by)] != [
+        "value"
+    ]:
+        raise JobError("text files have lines and no columns: only value can be written")
+    if options.value_format != "raw" and options.format in ("csv", "text"):
+        raise JobError(
+            f"{options.format} cannot hold values with columns: --format json, parquet, delta or iceberg"
+        )
+    if options.format in TABLE_FORMATS and options.write_option:
+        raise JobError("--write-option is for Spark's writers, and tables are not written by those")
+
+
+def value_spec(options: argparse.Namespace) -> ValueSpec:
+    return ValueSpec(
+        options.value_format, options.value_schema, options.value_message, options.value_skip_bytes
+    )
+
+
+def _reading(options: argparse.Namespace) -> dict[str, str]:
+    headers = "headers" in columns(options) or (is_decoded(options) and bad_input(options).needs_headers)
+    return reader_options(options, include_headers=headers)
+
+
+def is_decoded(options: argparse.Namespace) -> bool:
+    return bool(options.value_format != "raw")
+
+
+def values_as(options: argparse.Namespace) -> str:
+    return options.values_as or ("binary" if options.format in BINARY_FORMATS else "string")
 
 
 def columns(options: argparse.Namespace) -> list[str]:
     """The columns to write, in the order asked for."""
-    chosen = names(options.columns) or [name for name in COLUMN_TYPES if name != "headers"]
+    usual = ["value"] if options.format == "text" else [name for name in COLUMN_TYPES if name != "headers"]
+    chosen = names(options.columns) or usual
     if options.include_headers and "headers" not in chosen:
         chosen.append("headers")
     for name in names(options.partition_by):
@@ -136,9 +201,10 @@ def columns(options: argparse.Namespace) -> list[str]:
 def plan(options: argparse.Namespace) -> list[str]:
     """What the job would do, one line each. Raises KcliError or ValueError where it cannot."""
     streaming = options.mode != "batch"
-    if not streaming and options.save_mode == "error" and os.path.exists(options.path):
+    must_not_exist = not streaming and options.save_mode == "error" and options.format in FILE_FORMATS
+    if must_not_exist and os.path.exists(options.path):
         raise JobError(f"{options.path} exists: --save-mode append, overwrite or ignore, or another --path")
-    wanted = source_options(reader_options(options), streaming=streaming)
+    wanted = source_options(_reading(options), streaming=streaming)
     with Cluster(wanted.client) as cluster:
         ranges = batch_ranges(cluster, wanted)
     total = sum(map(len, ranges))
@@ -146,49 +212,81 @@ def plan(options: argparse.Namespace) -> list[str]:
         f"export {total} offsets of {len(ranges)} partitions to {options.path} as {options.format} ({options.mode})"
     ]
     lines.append(f"columns: {', '.join(columns(options))}")
+    if is_decoded(options):
+        lines.append(f"values: {options.value_format}, what does not parse: {options.on_bad_record}")
     if streaming:
         lines.append(f"checkpoint: {options.checkpoint} (a stream that was there goes on from it)")
     return [*lines, *map(str, ranges)]
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> Done:
+    if options.format in TABLE_FORMATS:
+        from kcli.spark.jobs.export_tables import run_tables
+
+        return run_tables(spark, options)
+    streaming = options.mode != "batch"
+    counts = Counts(streaming=streaming)
+    frame = selected(spark, options, counts)
+    writing = {"header": "true"} if options.format == "csv" else {}
+    writing |= pairs(options.write_option, "--write-option")
+    by = names(options.partition_by)
+    if streaming:
+        stream = frame.writeStream.format(options.format).options(**writing).option("path", options.path)
+        return run_stream(stream.partitionBy(*by) if by else stream, options, "export")
+    writer = frame.write.mode(options.save_mode).options(**writing).format(options.format)
+    writer = writer.partitionBy(*by) if by else writer
+    if options.save_mode == "ignore" and os.path.exists(options.path):
+        return Done(0)
+    run_batch(spark, options, "export", lambda: writer.save(options.path))
+    return Done(counts.total("rows"), bad_records=counts.total(BAD_RECORDS))
+
+
+def selected(spark: SparkSession, options: argparse.Namespace, counts: Counts) -> DataFrame:
+    """The rows to write, with their columns."""
     chosen = columns(options)
+    reading = _reading(options)
     needed = [name for name in chosen if name in COLUMN_TYPES]
     if DATE in chosen and "timestamp" not in needed:
         needed.append("timestamp")
-    schema = ", ".join(f"{name} {COLUMN_TYPES[name]}" for name in needed)
+    if is_decoded(options):
+        extra = ["key", "headers"] if bad_input(options).needs_headers else []
+        needed += [name for name in ("value", *KAFKA_ORIGIN, *extra) if name not in needed]
     reader = spark.read if options.mode == "batch" else spark.readStream
-    frame = reader.format("kcli").options(**reader_options(options)).schema(schema).load()
-    frame = frame.select(*_selected(options, chosen))
-    writing = ({"header": "true"} if options.format == "csv" else {}) | pairs(
-        options.write_option, "--write-option"
-    )
-    by = names(options.partition_by)
-    if options.mode == "batch":
-        return Done(counted(frame, lambda rows: _save(rows, options, writing, by)))
-    writer = frame.writeStream.format(options.format).options(**writing).option("path", options.path)
-    return run_stream(writer.partitionBy(*by) if by else writer, options)
+    schema = ", ".join(f"{name} {COLUMN_TYPES[name]}" for name in needed)
+    frame = reader.format("kcli").options(**reading).schema(schema).load()
+    if not is_decoded(options):
+        return counts.rows(frame).select(*_selected(options, chosen))
+    from pyspark.sql.functions import col
+
+    spec = settled(spark, options)
+    frame = decoded(frame, spec)
+    origin = {name: col(name) for name in KAFKA_ORIGIN}
+    frame = sifted(frame, col(ERROR), origin, bad_input(options), counts)
+    return frame.select(*_selected(options, chosen))
 
 
-def _save(frame: DataFrame, options: argparse.Namespace, writing: dict[str, str], by: list[str]) -> None:
-    writer = frame.write.mode(options.save_mode).options(**writing)
-    (writer.partitionBy(*by) if by else writer).format(options.format).save(options.path)
+def settled(spark: SparkSession, options: argparse.Namespace) -> ValueSpec:
+    """The format of the values, with the schema inferred where none was given."""
+    spec = value_spec(options)
+    if spec.format != "json" or spec.schema:
+        return spec
+    from kcli.spark.jobs.topic_tables import sample
+
+    return ValueSpec("json", inferred(spark, sample(spark, reader_options(options))))
 
 
 def _selected(options: argparse.Namespace, chosen: list[str]) -> list[Column]:
     """Keys, values and headers as the format can hold them: CSV knows no lists, and neither text format bytes."""
     from pyspark.sql.functions import base64, col, expr, to_date
 
-    form = options.values_as or ("binary" if options.format == "parquet" else "string")
-    if form == "binary" and options.format == "csv":
-        raise JobError("CSV cannot hold binary values: --values-as string or base64")
+    form = values_as(options)
     selected = []
     for name in chosen:
-        if name in ("key", "value"):
-            text = {"binary": col(name), "string": col(name).cast("string"), "base64": base64(col(name))}[
-                form
-            ]
-            selected.append(text.alias(name))
+        if name == "value" and is_decoded(options):
+            selected.append(col(RECORD).alias(name))
+        elif name in ("key", "value"):
+            forms = {"binary": col(name), "string": col(name).cast("string"), "base64": base64(col(name))}
+            selected.append(forms[form].alias(name))
         elif name == "headers" and form != "binary":
             value = "string(h.value)" if form == "string" else "base64(h.value)"
             entries = f"transform(headers, h -> struct(h.key as key, {value} as value))"

@@ -1,4 +1,4 @@
-"""The job `ingest`: files of text, CSV, JSON or Parquet to a topic."""
+"""The job `ingest`: files of text, CSV, JSON or Parquet, or the rows of a database, to a topic."""
 
 from __future__ import annotations
 
@@ -11,70 +11,139 @@ from typing import TYPE_CHECKING
 
 from kcli.errors import UnknownTopicOrPartitionException
 from kcli.spark.cluster import Cluster
-from kcli.spark.jobs.arguments import JobError, JobParser, add_common, check_common, pairs
-from kcli.spark.jobs.running import Done, counted, job_main, run_stream
+from kcli.spark.jobs.arguments import (
+    JobError,
+    JobParser,
+    add_common,
+    add_mode,
+    add_sink,
+    check_mode,
+    check_writer,
+    pairs,
+    writer_options,
+)
+from kcli.spark.jobs.bad_input import add_bad_input, bad_input, sifted
+from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, job_main, run_batch, run_stream
+from kcli.spark.jobs.values import CORRUPT
 from kcli.spark.options import SINK_COLUMNS, sink_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-FORMATS = ("text", "csv", "json", "parquet")
+FILE_FORMATS = ("text", "csv", "json", "parquet")
+JDBC = "jdbc"
 
 
 def parser() -> JobParser:
-    parser = JobParser("ingest", "Writes the rows of files to a topic (at least once).")
+    parser = JobParser("ingest", "Writes the rows of files or of a database to a topic.")
     add_common(parser)
+    add_mode(parser)
     parser.add_argument("--topic", required=True, metavar="NAME", help="The topic to write to.")
+    parser.add_argument("--path", metavar="PATH", help="A file, a directory or a pattern of files.")
     parser.add_argument(
-        "--path", required=True, metavar="PATH", help="A file, a directory or a pattern of files."
+        "--format",
+        choices=(*FILE_FORMATS, JDBC),
+        default="text",
+        help="Of the files, or jdbc (default: text).",
     )
-    parser.add_argument("--format", choices=FORMATS, default="text", help="Of the files (default: text).")
     parser.add_argument("--key-column", metavar="NAME", help="The column that is the key (JSON: the field).")
     parser.add_argument(
         "--value-column",
         metavar="NAME",
         help="The column that is the value. Default: the line (text, JSON); a column named value where there is one, "
-        "else the whole row as JSON (CSV, Parquet).",
+        "else the whole row as JSON (CSV, Parquet, jdbc).",
     )
     parser.add_argument("--partition-column", metavar="NAME", help="The column that is the partition.")
-    parser.add_argument(
-        "--compression-type",
-        choices=("none", "gzip", "snappy", "lz4", "zstd"),
-        default="none",
-        help="Of the batches.",
-    )
+    add_sink(parser)
+    add_bad_input(parser)
     parser.add_argument("--max-files-per-trigger", metavar="N", help="The size of a micro-batch, in files.")
     parser.add_argument(
         "--read-option", action="append", default=[], metavar="KEY=VALUE", help="For Spark's reader."
     )
+    _add_jdbc(parser)
     return parser
+
+
+def _add_jdbc(parser: JobParser) -> None:
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        help="jdbc: the database, as SQLAlchemy has it (postgresql://user:password@host/db), or jdbc:… with its "
+        "driver in Spark's --jars (batch only).",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--table", metavar="NAME", help="jdbc: the table.")
+    what.add_argument("--query", metavar="SQL", help="jdbc: a SELECT in place of a table.")
+    position = parser.add_mutually_exclusive_group()
+    position.add_argument(
+        "--incrementing-column", metavar="NAME", help="jdbc: a column that only grows; streams go on from it."
+    )
+    position.add_argument(
+        "--timestamp-column",
+        metavar="NAME",
+        help="jdbc: a column with the time of the last change; streams go on from it.",
+    )
+    parser.add_argument(
+        "--timestamp-delay-ms",
+        type=int,
+        default=1000,
+        metavar="MS",
+        help="jdbc: how long a row may take from its timestamp to its commit (default: 1000).",
+    )
+    parser.add_argument(
+        "--max-rows-per-trigger",
+        type=int,
+        metavar="N",
+        help="jdbc: of a micro-batch by --incrementing-column.",
+    )
+    parser.add_argument(
+        "--tasks",
+        type=int,
+        default=1,
+        metavar="N",
+        help="jdbc: connections that read side by side (default: 1).",
+    )
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The options, checked. Exits with code 1 where they are wrong."""
     its_parser = parser()
     options = its_parser.parse(argv)
-    check_common(its_parser, options)
+    check_mode(its_parser, options)
     try:
-        sink_options(writer_options(options))
+        check_writer(writer_options(options, options.topic))
         pairs(options.read_option, "--read-option")
+        bad_input(options)
         if options.format == "text" and (options.key_column or options.partition_column):
             raise JobError(
                 "text files have no columns: --key-column and --partition-column need another format"
             )
-        files(options.path)
+        if options.format == JDBC:
+            _check_jdbc(options)
+        elif options.path is None:
+            its_parser.error("the following arguments are required: --path")
+        else:
+            files(options.path)
     except (ValueError, JobError) as error:
         its_parser.error(str(error))
     return options
 
 
-def writer_options(options: argparse.Namespace) -> dict[str, str]:
-    """As the sink takes them."""
-    return {
-        "kafka.bootstrap.servers": options.bootstrap_server,
-        "topic": options.topic,
-        "kafka.compression.type": options.compression_type,
-    }
+def _check_jdbc(options: argparse.Namespace) -> None:
+    if options.url is None or (options.table is None and options.query is None):
+        raise JobError("--format jdbc needs --url, and --table or --query")
+    streaming = options.mode != "batch"
+    if options.url.startswith("jdbc:"):
+        if streaming or options.incrementing_column or options.timestamp_column:
+            raise JobError("a jdbc: URL is read once and as a whole: a stream needs a URL of SQLAlchemy")
+        return
+    if streaming and not options.incrementing_column and not options.timestamp_column:
+        raise JobError(f"--mode {options.mode} needs --incrementing-column or --timestamp-column")
+    if options.tasks < 1 or (options.tasks > 1 and not options.incrementing_column):
+        raise JobError("--tasks N above 1 needs --incrementing-column")
+    from kcli.spark.jobs.sql_source import engine
+
+    engine(options.url)
 
 
 def files(path: str) -> list[str] | None:
@@ -96,50 +165,126 @@ def files(path: str) -> list[str] | None:
 
 def plan(options: argparse.Namespace) -> list[str]:
     """What the job would do, one line each."""
-    found = files(options.path)
-    size = "" if found is None else f" ({len(found)} files, {sum(map(os.path.getsize, found))} bytes)"
-    lines = [
-        f"ingest {options.format} files of {options.path}{size} to topic {options.topic} ({options.mode})"
-    ]
-    with Cluster(sink_options(writer_options(options)).client) as cluster:
+    found: list[str] = []
+    if options.format == JDBC:
+        lines = [_jdbc_plan(options)]
+    else:
+        on_disk = files(options.path)
+        found = on_disk or []
+        size = "" if on_disk is None else f" ({len(found)} files, {sum(map(os.path.getsize, found))} bytes)"
+        what = f"{options.format} files of {options.path}{size}"
+        lines = [f"ingest {what} to topic {options.topic} ({options.mode})"]
+    with Cluster(sink_options(writer_options(options, options.topic)).client) as cluster:
         try:
             lines.append(f"topic {options.topic} has {len(cluster.partitions([options.topic]))} partitions")
         except UnknownTopicOrPartitionException:
             lines.append(f"topic {options.topic} does not exist: it is made where the broker allows that")
     if options.mode != "batch":
-        lines.append(f"checkpoint: {options.checkpoint} (files it knows are not written again)")
-    return [*lines, *(found or [])]
+        what = "rows" if options.format == JDBC else "files"
+        lines.append(f"checkpoint: {options.checkpoint} ({what} it knows are not written again)")
+    return [*lines, *found]
+
+
+def _jdbc_plan(options: argparse.Namespace) -> str:
+    from kcli.spark.jobs.sql_source import shown
+
+    url = options.url.partition("?")[0] if options.url.startswith("jdbc:") else shown(options.url)
+    by = options.incrementing_column or options.timestamp_column
+    return (
+        f"ingest {options.table or f'({options.query})'} of {url} to topic {options.topic} ({options.mode}"
+        + (f", by {by})" if by else ")")
+    )
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> Done:
+    streaming = options.mode != "batch"
+    counts = Counts(streaming=streaming)
+    frame = _jdbc(spark, options) if options.format == JDBC else _of_files(spark, options)
+    if options.format in ("json", "csv"):
+        frame = _well(frame, options, counts)
+    else:
+        frame = counts.rows(frame)
+    records = frame.select(*_record(frame, options))
+    writing = writer_options(options, options.topic)
+    if streaming:
+        return run_stream(records.writeStream.format("kcli").options(**writing), options, "ingest")
+    writer = records.write.format("kcli").options(**writing).mode("append")
+    run_batch(spark, options, "ingest", writer.save)
+    return Done(counts.total("rows"), bad_records=counts.total(BAD_RECORDS))
+
+
+def _of_files(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     # JSON lines are kept byte for byte, so they are read as text.
     form = "text" if options.format == "json" else options.format
     reading = {"recursiveFileLookup": "true"}
     if form == "csv":
-        reading["header"] = "true"
+        reading |= {"header": "true", "columnNameOfCorruptRecord": CORRUPT}
     reading |= pairs(options.read_option, "--read-option")
-    frame = spark.read.format(form).options(**reading).load(options.path)
-    if options.mode != "batch":
-        stream = spark.readStream.format(form).options(**reading).schema(frame.schema)
+    schema = spark.read.format(form).options(**reading).load(options.path).schema
+    if form == "csv":
+        schema = schema.add(CORRUPT, "string")
+    if options.mode == "batch":
+        frame = spark.read.format(form).options(**reading).schema(schema).load(options.path)
+    else:
+        stream = spark.readStream.format(form).options(**reading).schema(schema)
         if options.max_files_per_trigger:
             stream = stream.option("maxFilesPerTrigger", options.max_files_per_trigger)
         frame = stream.load(options.path)
-    records = frame.select(*_record(frame, options))
-    if options.mode == "batch":
-        return Done(counted(records, lambda rows: _save(rows, options)))
-    return run_stream(records.writeStream.format("kcli").options(**writer_options(options)), options)
+    return frame.select("*", "_metadata.file_path") if options.format in ("json", "csv") else frame
 
 
-def _save(frame: DataFrame, options: argparse.Namespace) -> None:
-    frame.write.format("kcli").options(**writer_options(options)).mode("append").save()
+def _jdbc(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
+    from pyspark.sql.functions import struct, to_json
+
+    from kcli.spark.jobs.sql_source import FORMAT, INCREMENTING, TIMESTAMP, SqlDataSource, SqlSettings
+
+    if options.url.startswith("jdbc:"):
+        what = {"query": options.query} if options.query else {"dbtable": options.table}
+        reading = what | pairs(options.read_option, "--read-option")
+        rows = spark.read.format("jdbc").option("url", options.url).options(**reading).load()
+        return rows.select(to_json(struct("*")).alias("value"))
+    by = INCREMENTING if options.incrementing_column else TIMESTAMP if options.timestamp_column else None
+    settings = SqlSettings(
+        url=options.url,
+        table=options.table,
+        query=options.query,
+        column=options.incrementing_column or options.timestamp_column,
+        by=by,
+        delay_ms=options.timestamp_delay_ms,
+        tasks=options.tasks,
+        max_rows=options.max_rows_per_trigger,
+    )
+    spark.dataSource.register(SqlDataSource)
+    reader = spark.read if options.mode == "batch" else spark.readStream
+    return reader.format(FORMAT).option("settings", settings.to_json()).load()
+
+
+def _well(frame: DataFrame, options: argparse.Namespace, counts: Counts) -> DataFrame:
+    """The rows of JSON and CSV files that parse; with the others goes what the user said."""
+    from pyspark.sql.functions import col, length, lit, struct, trim, try_parse_json, when
+
+    names = [name for name in frame.columns if name not in (CORRUPT, "file_path")]
+    if options.format == "json":
+        frame = frame.where(length(trim(col("value"))) > 0)
+        wrong, said, line = try_parse_json("value").isNull(), "the line is not JSON", col("value")
+    else:
+        said = f"the line is not CSV of the {len(names)} columns {', '.join(names)}"
+        wrong, line = col(CORRUPT).isNotNull(), col(CORRUPT)
+    row = struct(*(col(f"`{name}`") for name in names)).alias("_row")
+    frame = frame.select(row, line.alias("value"), "file_path", wrong.alias("_wrong"))
+    error = when(col("_wrong"), lit(said))
+    frame = sifted(frame, error, {"file": col("file_path")}, bad_input(options), counts)
+    return frame.select("_row.*")
 
 
 def _record(frame: DataFrame, options: argparse.Namespace) -> list[Column]:
     """key, value, headers and partition of each row, where there are such."""
     from pyspark.sql.functions import col, get_json_object, struct, to_json
 
+    is_json = options.format in ("json", JDBC)
+
     def column(name: str) -> Column:
-        if options.format == "json":
+        if is_json:
             return get_json_object(col("value"), f"$.{name}")
         if name not in frame.columns:
             raise JobError(f"there is no column {name}; the files have {', '.join(frame.columns)}")
@@ -152,7 +297,7 @@ def _record(frame: DataFrame, options: argparse.Namespace) -> list[Column]:
         chosen.append(_bytes(frame, "key").alias("key"))
     if options.value_column:
         chosen.append(column(options.value_column).alias("value"))
-    elif options.format in ("text", "json") or "value" in frame.columns:
+    elif options.format == "text" or is_json or "value" in frame.columns:
         chosen.append(_bytes(frame, "value").alias("value"))
     else:
         chosen.append(to_json(struct("*")).alias("value"))
@@ -168,11 +313,8 @@ def _bytes(frame: DataFrame, name: str) -> Column:
     """A column as key or value: bytes and strings as they are, everything else as text."""
     from pyspark.sql.functions import col
 
-    return (
-        col(f"`{name}`")
-        if dict(frame.dtypes)[name] in SINK_COLUMNS["value"]
-        else col(f"`{name}`").cast("string")
-    )
+    column = col(f"`{name}`")
+    return column if dict(frame.dtypes)[name] in SINK_COLUMNS["value"] else column.cast("string")
 
 
 def main(argv: Sequence[str]) -> int:

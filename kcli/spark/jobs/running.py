@@ -1,37 +1,54 @@
-"""Running a built-in job inside Spark: counting rows, stopping a stream when asked, the last line."""
+"""Running a built-in job inside Spark: counting rows, progress, stopping when asked, the summary."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import logging
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.errors import KcliError
+from kcli.spark.jobs.arguments import JobError
+from kcli.spark.jobs.progress import ProgressLine, batch_progress, stream_progress
 from kcli.spark.submit import STOP_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+T = TypeVar("T")
 
 POLL_SECONDS = 0.25
-"""How soon a stream notices that it should stop."""
+"""How soon a job notices that it should stop."""
 
 FINISH_SECONDS = 45.0
 """How long a micro-batch under way may take after that; the next run does again what is cut off."""
 
+BAD_RECORDS = "bad"
+"""The metric of an observation that counts records that do not parse."""
+
+OBSERVED = "kcli"
+"""How the names of our observations begin."""
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a job did."""
+    """What a job did. `details` are the job's own figures, for the summary."""
 
     rows: int
     stopped: bool = False
+    bad_records: int = 0
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 class Stop:
@@ -40,14 +57,21 @@ class Stop:
     def __init__(self) -> None:
         self._signalled = False
         self._file = os.environ.get(STOP_FILE)
-        signal.signal(signal.SIGTERM, self._on_signal)
-
-    def _on_signal(self, number: int, _: FrameType | None) -> None:
-        self._signalled = True
 
     @property
     def is_asked(self) -> bool:
         return self._signalled or (self._file is not None and os.path.exists(self._file))
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self._signalled = True
+
+    @contextmanager
+    def listening(self) -> Iterator[Stop]:
+        before = signal.signal(signal.SIGTERM, self._on_signal)
+        try:
+            yield self
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def job_main(
@@ -63,6 +87,8 @@ def job_main(
     if options.dry_run:
         print("\n".join(plan(options)))
         return 0
+    # PySpark prints every error of a query as JSON besides raising it.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     began = time.monotonic()
     spark = SparkSession.builder.appName(f"kcli {name}").getOrCreate()
     try:
@@ -72,10 +98,24 @@ def job_main(
         return 1
     finally:
         spark.stop()
-    stopped = " (stopped on request)" if done.stopped else ""
-    seconds = time.monotonic() - began
-    print(f"{name}: {done.rows} records in {seconds:.1f} s{stopped}")
+    print(summary(name, done, time.monotonic() - began, options.output))
     return 0
+
+
+def summary(name: str, done: Done, seconds: float, output: str) -> str:
+    if output == "json":
+        said = {
+            "job": name,
+            "rows": done.rows,
+            "bad_records": done.bad_records,
+            "seconds": round(seconds, 1),
+            "stopped": done.stopped,
+        }
+        return json.dumps(said | done.details)
+    bad = f", {done.bad_records} bad records" if done.bad_records else ""
+    stopped = " (stopped on request)" if done.stopped else ""
+    lines = [f"{name}: {done.rows} records in {seconds:.1f} s{bad}{stopped}"]
+    return "\n".join(lines + [f"{key.replace('_', ' ')}: {value}" for key, value in done.details.items()])
 
 
 def reason(error: Exception) -> str:
@@ -85,44 +125,117 @@ def reason(error: Exception) -> str:
     python = [
         line for line in blamed if not line.startswith(("org.apache.spark", "py4j", "pyspark.", "Caused by"))
     ]
+    raised = [line.partition("[USER_RAISED_EXCEPTION] ")[2] for line in lines if "[USER_RAISED" in line]
     said = next(iter(reversed(python)), lines[0] if lines else type(error).__name__)
+    if raised:  # by raise_error, for a record that does not parse
+        return raised[0].partition(" SQLSTATE: ")[0]
     if said.startswith(("kcli.", "ValueError")):  # ours are written for the user; the class adds nothing
         said = said.partition(": ")[2]
     return said.replace("set failOnDataLoss to false", "use --ignore-data-loss")
 
 
-def counted(frame: DataFrame, write: Callable[[DataFrame], None]) -> int:
-    """Write a batch and tell how many rows went through, without reading anything twice."""
-    from pyspark.sql import Observation
-    from pyspark.sql.functions import count, lit
+class Counts:
+    """How many rows went by, and how many of them were bad, without reading anything twice.
 
-    seen = Observation("rows")
-    write(frame.observe(seen, count(lit(1)).alias("rows")))
-    return int(seen.get["rows"])
+    In a batch each observation is an object that is asked at the end; in a stream the reports of the micro-batches
+    carry the same figures.
+    """
+
+    def __init__(self, *, streaming: bool) -> None:
+        self._streaming = streaming
+        self._seen: list[Any] = []
+
+    def observed(self, frame: DataFrame, **metrics: Any) -> DataFrame:
+        from pyspark.sql import Observation
+
+        columns = [column.alias(name) for name, column in metrics.items()]
+        name = f"{OBSERVED}-{len(self._seen)}"
+        seen = None if self._streaming else Observation(name)
+        self._seen.append(seen)
+        return frame.observe(name if seen is None else seen, *columns)
+
+    def rows(self, frame: DataFrame) -> DataFrame:
+        """Count what passes here as the job's rows."""
+        from pyspark.sql.functions import count, lit
+
+        return self.observed(frame, rows=count(lit(1)))
+
+    def total(self, metric: str) -> int:
+        """Of a batch that has run."""
+        return sum(int(seen.get.get(metric) or 0) for seen in self._seen if seen is not None)
 
 
-def run_stream(writer: DataStreamWriter, options: argparse.Namespace) -> Done:
-    """Run a stream to its end (available-now) or until it is asked to stop."""
-    stop = Stop()
+def run_batch(spark: SparkSession, options: argparse.Namespace, name: str, action: Callable[[], T]) -> T:
+    """Run a batch under a line of progress; asked to stop, it is cut off and raises JobError."""
+    over = threading.Event()
+    line = ProgressLine(name, options.progress_interval)
+    with Stop().listening() as stop:
+
+        def watch() -> None:
+            while not over.wait(POLL_SECONDS):
+                if stop.is_asked:
+                    spark.sparkContext.cancelAllJobs()
+                elif line.is_due:
+                    line.show(batch_progress(spark))
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            return action()
+        except Exception:
+            if stop.is_asked:
+                raise JobError("stopped on request before the batch was done") from None
+            raise
+        finally:
+            over.set()
+            watcher.join()
+            line.end()
+
+
+def start_stream(writer: DataStreamWriter, options: argparse.Namespace) -> StreamingQuery:
     writer = writer.option("checkpointLocation", options.checkpoint)
     if options.mode == "available-now":
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=options.trigger_interval)
-    query = writer.start()
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=options.trigger_interval).start()
+
+
+def run_stream(writer: DataStreamWriter, options: argparse.Namespace, name: str = "stream") -> Done:
+    """Run a stream to its end (available-now) or until it is asked to stop."""
+    line = ProgressLine(name, options.progress_interval)
     rows: dict[int, int] = {}
-    while not query.awaitTermination(POLL_SECONDS):
-        rows |= _rows_by_batch(query)
-        if stop.is_asked:
-            _finish(query)
-            break
-    rows |= _rows_by_batch(query)
-    return Done(sum(rows.values()), stopped=stop.is_asked)
+    bad: dict[int, int] = {}
+    with Stop().listening() as stop:
+        query = start_stream(writer, options)
+        try:
+            while not query.awaitTermination(POLL_SECONDS):
+                _add_reports(query, rows, bad)
+                if line.is_due:
+                    line.show(stream_progress(query, sum(rows.values())))
+                if stop.is_asked:
+                    _finish(query)
+                    break
+        finally:
+            line.end()
+        _add_reports(query, rows, bad)
+        return Done(sum(rows.values()), stopped=stop.is_asked, bad_records=sum(bad.values()))
 
 
-def _rows_by_batch(query: StreamingQuery) -> dict[int, int]:
+def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int]) -> None:
     """By batch, because Spark keeps only the latest reports, and we read them again and again."""
-    return {each.batchId: each.numInputRows for each in query.recentProgress if each.numInputRows > 0}
+    for each in query.recentProgress:
+        if each.numInputRows > 0:
+            rows[each.batchId] = _observed(each, "rows", each.numInputRows)
+            bad[each.batchId] = _observed(each, BAD_RECORDS, 0)
+
+
+def _observed(report: StreamingQueryProgress, metric: str, default: int) -> int:
+    """A figure of our observations, where there are such."""
+    found = [
+        int(row[metric])
+        for name, row in report.observedMetrics.items()
+        if name.startswith(OBSERVED) and metric in row.asDict()
+    ]
+    return sum(found) if found else default
 
 
 def _finish(query: StreamingQuery) -> None:

@@ -1,0 +1,213 @@
+"""`export` to Delta and Iceberg tables: what is in them, upkeep, and a driver that dies after the table's commit."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from librdkafka import produce
+
+from kcli.spark.jobs import export
+from kcli.spark.jobs.running import Done
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kcli.testing.broker_process import BrokerProcess
+
+pytest.importorskip("deltalake")
+pytest.importorskip("pyiceberg")
+
+Make = Callable[..., str]
+ROOT = Path(__file__).resolve().parents[2]
+FIRST_MS, HOUR_MS = 1_700_000_000_000, 3_600_000
+
+
+def filled(broker: BrokerProcess, topic: Make, count: int = 60) -> tuple[str, list[dict[str, Any]]]:
+    """A topic of two partitions, and its records."""
+    name = topic(2)
+    records = [
+        {
+            "key": f"k{nth % 7}",
+            "value": json.dumps({"id": nth, "amount": nth / 4}),
+            "timestamp": FIRST_MS + nth * HOUR_MS,
+            "partition": nth % 2,
+        }
+        for nth in range(count)
+    ]
+    produce(broker.bootstrap, name, records)
+    return name, records
+
+
+def exported(spark: SparkSession, broker: BrokerProcess, *words: str) -> Done:
+    return export.run(spark, export.parse(["--bootstrap-server", broker.bootstrap, *words]))
+
+
+def table_of(path: Path, kind: str) -> Any:
+    """The table as pandas, read by the table library alone."""
+    if kind == "delta":
+        from deltalake import DeltaTable
+
+        return DeltaTable(str(path)).to_pandas()
+    return iceberg(path).scan().to_pandas()
+
+
+def iceberg(path: Path) -> Any:
+    from pyiceberg.catalog import load_catalog
+
+    return load_catalog("kcli", type="sql", uri=f"sqlite:///{path}/catalog.db").load_table("a.b")
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_table_holds_what_pandas_makes_of_the_records(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path, kind: str
+) -> None:
+    import pandas as pd
+
+    name, records = filled(broker, topic)
+    path = tmp_path / kind
+    words = [
+        "--topic",
+        name,
+        "--path",
+        str(path),
+        "--format",
+        kind,
+        "--table",
+        "a.b",
+        "--values-as",
+        "string",
+    ]
+    words += ["--partition-by", "date", "--columns", "key,value,partition,offset,timestamp"]
+    done = exported(spark, broker, *words)
+    assert done.rows == len(records)
+    wanted = pd.DataFrame(records)
+    wanted["offset"] = wanted.groupby("partition").cumcount()
+    wanted["timestamp"] = pd.to_datetime(wanted["timestamp"], unit="ms", utc=True)
+    wanted["date"] = wanted["timestamp"].dt.date
+    found = table_of(path, kind)
+    order = ["timestamp", "partition", "offset", "key", "value", "date"]
+    found, wanted = (each[order].sort_values("timestamp").reset_index(drop=True) for each in (found, wanted))
+    pd.testing.assert_frame_equal(found, wanted, check_dtype=False)
+    days = {datetime.date.isoformat(day) for day in wanted["date"]}
+    directories = {each.name for each in path.rglob("date=*")}
+    assert directories == {f"date={day}" for day in days}
+    # Written again the table would have each row twice; nothing said that this is meant.
+    with pytest.raises(export.JobError, match="exists: --save-mode append"):
+        exported(spark, broker, *words)
+    assert exported(spark, broker, *words, "--save-mode", "overwrite").rows == len(records)
+    assert len(table_of(path, kind)) == len(records)
+    with pytest.raises(export.JobError, match="the table has the columns"):
+        exported(spark, broker, *words[:6], "--table", "a.b", "--columns", "value", "--save-mode", "append")
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_small_files_are_put_together_and_orphans_go(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path, kind: str
+) -> None:
+    name, _ = filled(broker, topic)
+    path = tmp_path / kind
+    words = [
+        "--topic",
+        name,
+        "--path",
+        str(path),
+        "--format",
+        kind,
+        "--table",
+        "a.b",
+        "--mode",
+        "available-now",
+    ]
+    words += ["--checkpoint", str(tmp_path / "checkpoint"), "--max-offsets-per-trigger", "20"]
+    directory = path if kind == "delta" else path / "a" / "b" / "data"
+    directory.mkdir(parents=True)
+    orphan = directory / "part-of-a-task-that-died.parquet"
+    orphan.write_bytes(b"PAR1")
+    os.utime(orphan, (1, 1))
+    done = exported(spark, broker, *words, "--compact-every", "3", "--vacuum-hours", "0")
+    assert (done.rows, done.details["files"], done.details["compacted_files"]) == (60, 6, 6)
+    assert not orphan.exists()
+    assert len(list(directory.glob("*.parquet"))) == 1
+    assert sorted(table_of(path, kind)["offset"]) == sorted(list(range(30)) * 2)
+
+
+KILLED = """
+import os, signal, sys, threading, time
+from pyspark.sql import SparkSession
+from kcli.spark.jobs import export, export_tables, tables
+from kcli.spark.jobs.running import Counts, start_stream
+
+spark = SparkSession.builder.getOrCreate()
+committed = []
+
+def and_then_hang(commit):
+    def both(self, files, batch, **options):
+        commit(self, files, batch, **options)
+        if batch.number == 1:
+            committed.append(self)
+            time.sleep(600)
+    return both
+
+for kind in (tables.DeltaTarget, tables.IcebergTarget):
+    kind.commit = and_then_hang(kind.commit)
+common = sys.argv[2:]
+for kind in ("delta", "iceberg", "parquet"):
+    words = ["--path", f"{sys.argv[1]}/{kind}", "--format", kind, "--checkpoint", f"{sys.argv[1]}/{kind}.checkpoint"]
+    options = export.parse([*common, *words])
+    counts = Counts(streaming=True)
+    if kind == "parquet":
+        frame = export.selected(spark, options, counts)
+        query = start_stream(frame.writeStream.format(kind).option("path", options.path), options)
+    else:
+        writer, _, _ = export_tables.stream_writer(spark, options, counts)
+        start_stream(writer, options)
+while len(committed) < 2 or query.lastProgress is None:
+    time.sleep(0.1)
+    if query.exception() is not None:
+        sys.exit(str(query.exception()))
+print("killed", flush=True)
+os.killpg(0, signal.SIGKILL)
+"""
+
+
+def test_a_driver_killed_after_the_commit_of_the_table(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
+    """The next run gets the micro-batch again: the table has it, so it is skipped, and nothing is lost or doubled."""
+    name, records = filled(broker, topic)
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    words = ["--bootstrap-server", broker.bootstrap, "--topic", name, "--table", "a.b"]
+    words += ["--mode", "available-now", "--max-offsets-per-trigger", "20"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    environment["PYSPARK_SUBMIT_ARGS"] = "--master local[2,4] " + os.environ["PYSPARK_SUBMIT_ARGS"]
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path), *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        process_group=0,
+        timeout=150,
+    )
+    assert (done.stdout, done.returncode) == ("killed\n", -9), done.stderr
+    for kind in ("delta", "iceberg"):
+        assert len(table_of(tmp_path / kind, kind)) == 40
+    for kind in ("delta", "iceberg", "parquet"):
+        path, checkpoint = tmp_path / kind, tmp_path / f"{kind}.checkpoint"
+        more = ["--path", str(path), "--format", kind, "--checkpoint", str(checkpoint)]
+        again = exported(spark, broker, *words[2:], *more)
+        if kind != "parquet":
+            assert (again.rows, again.details["skipped_batches"]) == (20, 1)
+        found = spark.read.parquet(str(path)).toPandas() if kind == "parquet" else table_of(path, kind)
+        assert sorted(zip(found["partition"], found["offset"], strict=True)) == [
+            (partition, offset) for partition in (0, 1) for offset in range(len(records) // 2)
+        ]
