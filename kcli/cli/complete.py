@@ -1,10 +1,12 @@
-"""Shell completion inside a command: its sub-commands, options and fixed values, from the same declarations."""
+"""Shell completion inside a command: its sub-commands, options and fixed values, from the same declarations; names of
+topics, groups and profiles from where they are known (`complete_names`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from kcli.cli.complete_names import names_for
 from kcli.cli.options import Argument, Command, Option, Subcommand, options_of
 
 
@@ -31,6 +33,10 @@ def candidates(command: Command, words: list[str], incomplete: str) -> list[Cand
     if pending is not None:
         if pending.choices:
             return [Candidate(choice) for choice in pending.choices if choice.startswith(incomplete)]
+        everything = _known(command, sub)
+        names = names_for(command, pending, everything, words, incomplete)
+        if names is not None:
+            return [Candidate(name) for name in names]
         return [Candidate(incomplete, type="file")]
     found: list[Candidate] = []
     if command.subcommands and sub is None and not incomplete.startswith("-"):
@@ -38,6 +44,11 @@ def candidates(command: Command, words: list[str], incomplete: str) -> list[Cand
     found += [Candidate(f"--{each.name}", each.help) for each in known if not each.deprecated]
     found.append(Candidate("--help", "Print usage information."))
     return [candidate for candidate in found if candidate.value.startswith(incomplete)]
+
+
+def _known(command: Command, sub: Subcommand | None) -> list[Option]:
+    """The options on both sides of the sub-command."""
+    return options_of(command.options) + (options_of(sub.options) if sub else [])
 
 
 def _chosen(command: Command, words: list[str]) -> Subcommand | None:

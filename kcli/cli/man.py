@@ -36,7 +36,11 @@ def _root_page(tools: list[Tool]) -> str:
                 lines += [".TP", f".B {_escape(tool.name)}", *_text(tool.summary)]
     lines += [".SH OPTIONS"]
     lines += [".TP", r".B \-\-version", "Print the version and exit."]
-    lines += [".TP", r".B \-\-install\-completion", "Install completion for the current shell."]
+    lines += [
+        ".TP",
+        r".B \-\-install\-completion",
+        "Install completion for the current shell; it knows topics, groups and profiles, too.",
+    ]
     lines += [".TP", r".B \-\-help", "Show the commands and exit."]
     lines += _profiles()
     lines += _exit_status()

@@ -56,7 +56,7 @@ class Profile:
         self, command: Command, known: list[Option], taken: Collection[str], argv: list[str]
     ) -> Words:
         servers = self.table.get(BOOTSTRAP)
-        name = _BOOTSTRAP_OF.get(command.name, BOOTSTRAP)
+        name = servers_option(command)
         is_named = {name, "bootstrap-controller"} & set(taken) or any(
             "bootstrap.servers=" in word for word in argv
         )
@@ -218,6 +218,11 @@ def load_profiles() -> ProfilesFile:
         found = _PLACE.fullmatch(str(error))
         where, what = (f"{path}:{found[2]}", found[1]) if found else (path, str(error))
         raise CommandError(f"{where}: not TOML: {what}") from None
+
+
+def servers_option(command: Command) -> str:
+    """The option of a command that names the servers."""
+    return _BOOTSTRAP_OF.get(command.name, BOOTSTRAP)
 
 
 def chosen_profile(known: list[Option], name: str | None) -> Profile | None:

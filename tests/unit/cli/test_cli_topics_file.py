@@ -77,7 +77,7 @@ topics:
         ("topics:\n  a:\n    partitions: [1]\n", "3: partitions must be"),
         ("topics:\n  a:\n    replication-factor: 99999\n", "3: replication-factor must be a whole number from 1 to"),
         ("topics:\n  a:\n    configs:\n      retention: 1\n", "4: Unknown topic config name: retention"),
-        ("topics:\n  a:\n    configs:\n      retention.ms: 1d\n", "4: Invalid value 1d for configuration retention.ms: "),
+        ("topics:\n  a:\n    configs:\n      retention.ms: 1d\n", "4: Invalid value 1d for configuration"),
         ("topics:\n  a:\n    configs:\n      cleanup.policy: {a: b}\n", "4: cleanup.policy must be text, a number"),
         ("topics:\n  a: {\n", "3: not YAML: "),
         ("topics:\n  a: *nowhere\n", "2: not YAML: found undefined alias"),

@@ -1,0 +1,109 @@
+"""Completion of names that only the cluster, or the user's profiles, know: topics, groups, profiles.
+
+The cluster is asked while somebody waits at a prompt: for a short time, and without a word when it does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kcli.cli.options import Command, Option
+
+if TYPE_CHECKING:
+    from kcli.client.admin import AdminClient
+
+# A person waits; a broker that is there answers in a tenth of it.
+LOOKUP_S = 1.5
+# More would not help anybody to choose, and shells are slow to show them.
+MAX_NAMES = 1000
+OWN_PREFIX = "__"
+
+_TOPIC = frozenset({"topic"})
+_TOPIC_LISTS = frozenset(
+    {"topic-list", "include", "topics-include", "input-topics", "intermediate-topics", "internal-topics"}
+)
+_GROUP = frozenset({"group", "group-id"})
+_ENTITIES = {"topics": _TOPIC, "groups": _GROUP}
+
+
+def names_for(
+    command: Command, option: Option, known: list[Option], words: Sequence[str], incomplete: str
+) -> list[str] | None:
+    """The names that may stand as the option's argument; None where its names are nobody's to know."""
+    name = option.name
+    if name == "entity-name":
+        wanted = _ENTITIES.get(_argument(words, "entity-type") or "", frozenset())
+        name = next(iter(wanted), name)
+    before, comma, last = incomplete.rpartition(",") if name in _TOPIC_LISTS else ("", "", incomplete)
+    if name == "profile":
+        found = _profiles()
+    elif name in _TOPIC | _TOPIC_LISTS:
+        found = _of_cluster("topics", command, known, words, last)
+    elif name in _GROUP:
+        found = _of_cluster("groups", command, known, words, last)
+    else:
+        return None
+    fitting = sorted(each for each in found if each.startswith(last) and each.isprintable())
+    return [f"{before}{comma}{each}" for each in fitting[:MAX_NAMES]]
+
+
+def _profiles() -> list[str]:
+    from kcli.cli.options import CommandError
+    from kcli.cli.profiles import load_profiles
+
+    try:
+        return load_profiles().names()
+    except (CommandError, FileNotFoundError):
+        return []
+
+
+def _of_cluster(
+    kind: str, command: Command, known: list[Option], words: Sequence[str], incomplete: str
+) -> list[str]:
+    logging.disable(logging.CRITICAL)
+    try:
+        return asyncio.run(_ask(kind, _admin(command, known, words), incomplete))
+    except Exception:  # whatever is wrong, a prompt is not the place to say it
+        return []
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+async def _ask(kind: str, client: AdminClient, incomplete: str) -> list[str]:
+    async with asyncio.timeout(LOOKUP_S), client:
+        if kind == "groups":
+            return [group.group_id for group in await client.list_groups()]
+        is_own = incomplete.startswith(OWN_PREFIX)
+        return [topic.name for topic in await client.list_topics(internal=is_own)]
+
+
+def _admin(command: Command, known: list[Option], words: Sequence[str]) -> AdminClient:
+    """A client for the cluster that the words so far, or the profile, name."""
+    from kcli.cli.connect import ClusterOptions, admin
+    from kcli.cli.profiles import chosen_profile, servers_option
+
+    servers = servers_option(command)
+    given = {name for name in (servers, "bootstrap-controller") if _argument(words, name) is not None}
+    profile = chosen_profile(known, _argument(words, "profile"))
+    added = dict(profile.words(command, known, given, list(words))) if profile is not None else {}
+    options = ClusterOptions(
+        bootstrap_server=_argument(words, servers) or added.get(servers),
+        command_config=_argument(words, "command-config"),
+        client_properties=profile.properties if profile is not None else {},
+        timeout=round(LOOKUP_S * 1000),
+    )
+    return admin(options)
+
+
+def _argument(words: Sequence[str], name: str) -> str | None:
+    """The argument of `--name` among words that are not parsed yet."""
+    for number, word in enumerate(words):
+        found, equals, text = word.lstrip("-").partition("=")
+        if word.startswith("-") and found == name:
+            if equals:
+                return text
+            return words[number + 1] if number + 1 < len(words) else None
+    return None
