@@ -151,6 +151,7 @@ TOOLS: dict[str, Tool] = {
             _CLUSTER,
         ),
         Tool("jmx", "kafka-jmx.sh", "Print the metrics of a broker, once or again and again.", _CLUSTER),
+        Tool("top", "", "Watch throughput, lag, partitions and slow requests live.", _CLUSTER),
         Tool("server-start", "kafka-server-start.sh", "Start a broker.", _SERVER),
         Tool("server-stop", "kafka-server-stop.sh", "Stop the brokers on this machine.", _SERVER),
         Tool("storage", "kafka-storage.sh", "Format log directories and tell what they hold.", _SERVER),

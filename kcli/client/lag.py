@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
     from kcli.protocol.messages.metadata import MetadataResponse
 
-# Four of a producer's usual batches (batch.size is 16 KiB), so that most partitions are answered in the first round.
-PARTITION_MAX_BYTES = 64 * 1024
+# A producer's usual batch (batch.size), so that most partitions are answered in the first round, with little besides.
+PARTITION_MAX_BYTES = 16 * 1024
 # One response in memory; the partitions that it does not reach are asked in the next round.
 RESPONSE_MAX_BYTES = 8 * 1024 * 1024
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kcli.client.config import Address
 from kcli.errors import KafkaError
+from kcli.protocol.object_name import ObjectName, unquoted
 
 Value = str | int | float
 
@@ -28,20 +29,15 @@ class MetricsUnavailable(KafkaError):
 
 @dataclass(frozen=True, slots=True)
 class BeanValues:
-    """A bean as the endpoint shows it: its object name and its attributes."""
+    """A bean as the endpoint shows it: its object name, the parts of that (unquoted), and its attributes."""
 
     name: str
+    properties: Mapping[str, str]
     attributes: dict[str, Value]
 
     @property
     def type(self) -> str:
-        return self.property("type")
-
-    def property(self, key: str) -> str:
-        """The value of one part of the object name, unquoted; "" without one."""
-        from kcli.protocol.object_name import ObjectName, unquoted
-
-        return unquoted(ObjectName.parse(self.name).properties.get(key, ""))
+        return self.properties.get("type", "")
 
 
 async def fetch_beans(
@@ -58,7 +54,13 @@ async def fetch_beans(
     beans = found.get("beans")
     if not isinstance(beans, list):
         raise MetricsUnavailable(f"{address} has no beans at /jmx: it is not the metrics endpoint of kcli")
-    return [BeanValues(bean.pop("name"), bean) for bean in beans]
+    return [_bean(each) for each in beans]
+
+
+def _bean(found: dict[str, Value]) -> BeanValues:
+    name = str(found.pop("name"))
+    properties = {key: unquoted(value) for key, value in ObjectName.parse(name).properties.items()}
+    return BeanValues(name, properties, found)
 
 
 async def fetch_slow_requests(address: Address) -> list[dict[str, Value]]:

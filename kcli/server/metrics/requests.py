@@ -27,6 +27,8 @@ Label = TypeVar("Label", int, ErrorCode)
 _HEAD = Struct(">hh")
 # As many as fit on a screen.
 SLOWEST_MAX = 20
+# What takes no longer is nothing to look for, however little else there is.
+SLOW_MIN_SECONDS = 0.001
 # A request that was slow longer ago says little of what is wrong now.
 SLOWEST_MAX_AGE_SECONDS = 300.0
 
@@ -101,7 +103,7 @@ class SlowestRequests:
     """The slowest ones of the last minutes. `threshold` is what a request must exceed to be among them, in seconds."""
 
     def __init__(self) -> None:
-        self.threshold = 0.0
+        self.threshold = SLOW_MIN_SECONDS
         self._heap: list[tuple[float, int, float, SlowRequest]] = []  # took, order of arrival, when, what
         self._arrivals = 0
 
@@ -122,7 +124,7 @@ class SlowestRequests:
             self._set_threshold()
 
     def _set_threshold(self) -> None:
-        self.threshold = self._heap[0][0] if len(self._heap) == SLOWEST_MAX else 0.0
+        self.threshold = self._heap[0][0] if len(self._heap) == SLOWEST_MAX else SLOW_MIN_SECONDS
 
     def __iter__(self) -> Iterator[SlowRequest]:
         """The slowest first."""

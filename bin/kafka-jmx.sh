@@ -1,0 +1,2 @@
+#!/bin/sh
+PATH="$(dirname "$0")/../.venv/bin:$(dirname "$0"):$PATH" exec kcli jmx "$@"
