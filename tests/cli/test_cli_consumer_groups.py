@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -182,3 +187,55 @@ def test_a_plan_goes_out_and_in(tool: Tool, topic: str, tmp_path: Path) -> None:
 def test_what_cannot_be_shifted_is_a_wrong_command_line(broker: BrokerProcess, topic: str) -> None:
     words = f"--reset-offsets --group cg-new --topic {topic} --shift-by 1 --dry-run"
     assert run(["consumer-groups", "--bootstrap-server", broker.bootstrap, *words.split()]) == 1
+
+
+def test_lag_in_seconds_only_where_it_is_asked_for(
+    tool: Tool, topic: str, broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool(f"--reset-offsets --group cg-lag --topic {topic} --to-earliest --execute")
+    tool(f"--reset-offsets --group cg-lag --topic {topic}:1 --to-latest --execute")
+    assert "LAG-SECONDS" not in tool("--describe --group cg-lag")[0]
+    header, behind, even = rows(tool("--describe --group cg-lag --lag-seconds")[0])
+    assert header[5:7] == ["LAG", "LAG-SECONDS"]
+    assert behind[5] == "3" and 0 < float(behind[6]) < 3600
+    assert even[5:7] == ["0", "0.0"]
+    first, second = map(json.loads, tool("--describe --group cg-lag --output json")[0].splitlines())
+    assert first["lag_seconds"] > 0 and second["lag_seconds"] == 0
+    assert first["error"] is None
+    assert run(["consumer-groups", "--bootstrap-server", broker.bootstrap, "--list", "--lag-seconds"]) == 1
+    assert "Option(s) [lag-seconds] are unavailable" in capsys.readouterr().err
+
+
+def test_groups_that_are_known_are_shown_beside_one_that_is_not(tool: Tool, topic: str) -> None:
+    tool(f"--reset-offsets --group cg-known --topic {topic}:0 --to-earliest --execute")
+    said, _ = tool("--describe --group cg-nobody --group cg-known")
+    lines = rows(said)
+    assert lines[1][:4] == ["cg-known", topic, "0", "0"]
+    assert said.endswith(
+        "\nError: Executing consumer group command failed due to "
+        "org.apache.kafka.common.errors.GroupIdNotFoundException: Group cg-nobody not found.\n"
+    )
+
+
+@pytest.mark.parametrize("on_terminal", [False, True])
+def test_watch_goes_on_until_ctrl_c(tool: Tool, topic: str, broker: BrokerProcess, on_terminal: bool) -> None:
+    tool(f"--reset-offsets --group cg-watch --topic {topic}:0 --to-earliest --execute")
+    words = ["--bootstrap-server", broker.bootstrap, "--describe", "--group", "cg-watch", "--watch", "0.2"]
+    ours, theirs = pty.openpty() if on_terminal else os.pipe()
+    with subprocess.Popen(
+        [sys.executable, "-m", "kcli", "consumer-groups", *words], stdout=theirs, stderr=subprocess.PIPE
+    ) as process:
+        os.close(theirs)
+        said = b""
+        while said.count(b"cg-watch        cg-topic") < 3:
+            said += os.read(ours, 65536)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0, "Ctrl-C is how it ends"
+        assert process.stderr is not None
+        words_said = process.stderr.read()
+    os.close(ours)
+    assert b"Traceback" not in words_said
+    assert said.count(b"\x1b[H") >= (3 if on_terminal else 0)
+    assert (b"\x1b" in said) == on_terminal
+    if not on_terminal:
+        assert re.search(rb"^20\d\d-\d\d-\d\dT[\d:.]+Z\n\nGROUP ", said), "each block begins with its time"

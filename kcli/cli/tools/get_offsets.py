@@ -99,7 +99,7 @@ async def _print_offsets(options: GetOffsetsOptions, output: Output) -> None:
         partitions = await _partitions(client, wanted, internal=not options.exclude_internal_topics)
         if not partitions:
             raise ValueError(NO_MATCH)
-        found = await client.list_offsets(dict.fromkeys(partitions, time))
+        found = await client.list_offsets(dict.fromkeys(partitions, time), wait_for_leaders=False)
     for partition in sorted(partitions, key=lambda each: f"{each[0]}-{each[1]}"):
         topic, number = partition
         result = found[partition]
