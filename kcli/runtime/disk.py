@@ -72,7 +72,15 @@ class Disk(Protocol):
         """The entries of a directory, ordered by name."""
         ...
 
+    def list_names(self, path: str) -> list[str]:
+        """The names in a directory, in order: no file of it is looked at."""
+        ...
+
     def exists(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int:
+        """Of a file that need not be opened for it."""
+        ...
 
     def make_dir(self, path: str) -> None:
         """Makes the directory and its parents; no error when it is there."""
@@ -234,8 +242,14 @@ class SystemDisk:
         found.sort(key=lambda entry: entry.name)
         return found
 
+    def list_names(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
 
     def make_dir(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError
 from kcli.protocol.batch import HEADER_SIZE, PREFIX_SIZE, read_header
-from kcli.runtime.disk import DirectoryEntry, Disk
+from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import (
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
@@ -30,6 +30,7 @@ from kcli.storage.files import (
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
     offset_of,
 )
 from kcli.storage.leader_epochs import LeaderEpochCache
@@ -110,9 +111,9 @@ def load_log(
 ) -> PartitionLog:
     """Opens the log in `<directory>/<name>`. Raises OSError, or CorruptRecordError where no recovery helps."""
     disk, path = directory.disk, f"{directory.path}/{name}"
-    files = _list_files(disk, path)
-    if finish_swaps(disk, path, list(files)):
-        files = _list_files(disk, path)
+    files = disk.list_names(path)
+    if finish_swaps(disk, path, files):
+        files = disk.list_names(path)
     segments, damaged = _open_segments(directory, path, files, settings, clean=state.clean)
     topic_id = read_partition_metadata(disk, f"{path}/{PARTITION_METADATA_FILE}")
     if not segments:
@@ -161,10 +162,6 @@ def load_log(
     return log
 
 
-def _list_files(disk: Disk, path: str) -> dict[str, DirectoryEntry]:
-    return {entry.name: entry for entry in disk.list_dir(path) if not entry.is_dir}
-
-
 def _whole_end(segment: Segment) -> int | None:
     """The offset after the last batch; None when there are bytes after it that are no batch."""
     try:
@@ -209,6 +206,8 @@ def finish_swaps(disk: Disk, path: str, names: Sequence[str]) -> bool:
     `.cleaned` files are unfinished, and so is every `.swap` at or past the lowest of them. The other `.swap` files are
     whole: the segments they replace go, and they take their names. True when anything was done.
     """
+    if not any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+        return False
     deleted = [name for name in names if name.endswith(DELETED_SUFFIX)]
     for name in deleted:
         disk.remove(f"{path}/{name}")
@@ -260,46 +259,36 @@ def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[int, int]:
 
 
 def _open_segments(
-    directory: LogDirectory,
-    path: str,
-    files: dict[str, DirectoryEntry],
-    settings: LogSettings,
-    *,
-    clean: bool,
+    directory: LogDirectory, path: str, files: Sequence[str], settings: LogSettings, *, clean: bool
 ) -> tuple[list[Segment], list[int]]:
     """The segments in order, and the base offsets of those that must be read again."""
-    segments = []
-    damaged = []
+    segments, damaged = [], []
+    names, now_ms = set(files), settings.now_ms()
     last_log = max((name for name in files if name.endswith(LOG_SUFFIX)), default="")
     for name in files:
-        if not name.endswith(SEGMENT_SUFFIXES):
-            continue
-        stem, _, _ = name.partition(".")
-        if stem + LOG_SUFFIX not in files:
-            directory.disk.remove(f"{path}/{name}")  # an index whose log is gone
-        elif name.endswith(LOG_SUFFIX):
-            sizes = {
-                suffix: files[stem + suffix].size_bytes
-                for suffix in SEGMENT_SUFFIXES
-                if stem + suffix in files
-            }
-            segment = Segment(directory.pool, path, _offset(name), created_ms=settings.now_ms(), sizes=sizes)
+        if name.endswith(LOG_SUFFIX):
+            segment = Segment(directory.pool, path, _offset(name), created_ms=now_ms, sizes=None)
             segments.append(segment)
-            if not _is_sound(segment, sizes, deep=not clean or name == last_log):
+            if not _is_sound(
+                segment, names, name.removesuffix(LOG_SUFFIX), deep=not clean or name == last_log
+            ):
                 damaged.append(segment.base_offset)
+        elif name.endswith(SEGMENT_SUFFIXES) and name.partition(".")[0] + LOG_SUFFIX not in names:
+            directory.disk.remove(f"{path}/{name}")  # an index whose log is gone
     return segments, damaged
 
 
-def _is_sound(segment: Segment, sizes: dict[str, int], *, deep: bool) -> bool:
-    """`deep` reads the ends of the indexes; else their sizes must do (as in Kafka)."""
-    if INDEX_SUFFIX not in sizes:
+def _is_sound(segment: Segment, names: Set[str], stem: str, *, deep: bool) -> bool:
+    """`deep` looks at the sizes and ends of the indexes; else their names must do (as in Kafka)."""
+    if stem + INDEX_SUFFIX not in names:
         logger.warning("%s has no offset index; it is rebuilt", segment.log.path)
         return False
-    if TIME_INDEX_SUFFIX not in sizes:
+    if stem + TIME_INDEX_SUFFIX not in names:
         segment.time_index.entries.handle.create()
     try:
-        segment.txn_index.check(segment.base_offset)
-        sound = segment.has_sane_index_sizes(sizes) and (not deep or segment.has_sane_indexes())
+        if stem + TXN_INDEX_SUFFIX in names:
+            segment.txn_index.check(segment.base_offset)
+        sound = not deep or segment.has_sane_indexes()
     except CorruptRecordError as error:
         logger.warning("%s is read again: %s", segment.log.path, error)
         return False

@@ -1,14 +1,18 @@
 """One segment of a partition's log: a `.log` file of batches back to back, and its indexes.
 
 The active segment remembers where its newest batches begin, so that a consumer at the tail is answered without
-looking at an index or at the file.
+looking at an index or at the file. One that was only listed at start-up looks at its files when they are wanted: a log
+of thousands of segments opens as fast as their names are read.
 """
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from kcli.protocol.batch import (
     HEADER_SIZE,
@@ -22,6 +26,7 @@ from kcli.storage.files import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     Handle,
@@ -49,6 +54,16 @@ MAX_RECENT_BATCHES = 512
 Placed = tuple[int, int, int]
 """A batch about to be written: last offset, max timestamp, size in bytes."""
 
+_LOOKING = threading.Lock()
+"""Held while a segment looks at its files for the first time, which it does once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    offset: OffsetIndex
+    time: TimeIndex
+    txn: TransactionIndex
+
 
 class Segment:
     """Batches with offsets from `base_offset` up to the next segment's."""
@@ -56,20 +71,20 @@ class Segment:
     __slots__ = (
         "_bytes_since_index_entry",
         "_first_timestamp_ms",
+        "_indexes",
         "_max_timestamp",
+        "_name_suffix",
+        "_pool",
         "_recent_last_offsets",
         "_recent_positions",
+        "_size_bytes",
         "base_offset",
         "created_ms",
         "deleted",
         "directory",
         "disk",
         "log",
-        "offset_index",
         "roll_jitter_ms",
-        "size_bytes",
-        "time_index",
-        "txn_index",
     )
 
     def __init__(
@@ -79,32 +94,75 @@ class Segment:
         base_offset: int,
         *,
         created_ms: int,
-        sizes: dict[str, int],
+        sizes: dict[str, int] | None,
         name_suffix: str = "",
     ) -> None:
-        """`sizes`: suffix -> bytes of the files that exist; `name_suffix`: `.swap` and the like."""
-
-        def handle(suffix: str) -> Handle:
-            return Handle(pool, f"{directory}/{offset_name(base_offset, suffix)}{name_suffix}")
-
+        """`sizes`: suffix -> bytes of the files that exist, None when nobody has looked; `name_suffix`: `.swap` and
+        the like."""
         self.disk: Disk = pool.disk
         self.directory = directory
         self.base_offset = base_offset
         self.created_ms = created_ms
         self.roll_jitter_ms = 0
         self.deleted = False
-        self.log = handle(LOG_SUFFIX)
-        self.size_bytes = sizes.get(LOG_SUFFIX, 0)
-        self.offset_index = OffsetIndex(handle(INDEX_SUFFIX), base_offset, sizes.get(INDEX_SUFFIX, 0))
-        self.time_index = TimeIndex(handle(TIME_INDEX_SUFFIX), base_offset, sizes.get(TIME_INDEX_SUFFIX, 0))
-        self.txn_index = TransactionIndex(
-            self.disk, handle(TXN_INDEX_SUFFIX), exists=TXN_INDEX_SUFFIX in sizes
-        )
+        self._pool = pool
+        self._name_suffix = name_suffix
+        self.log = self._handle(LOG_SUFFIX)
+        self._size_bytes = None if sizes is None else sizes.get(LOG_SUFFIX, 0)
+        self._indexes = None if sizes is None else self._open_indexes(sizes)
         self._bytes_since_index_entry = 0
         self._max_timestamp: TimestampOffset | None = None
         self._first_timestamp_ms: int | None = None
-        self._recent_last_offsets = array("q")
-        self._recent_positions = array("q")
+        self._recent_last_offsets: array[int] = _NONE
+        self._recent_positions: array[int] = _NONE
+
+    def _handle(self, suffix: str) -> Handle:
+        name = offset_name(self.base_offset, suffix)
+        return Handle(self._pool, f"{self.directory}/{name}{self._name_suffix}")
+
+    def _open_indexes(self, sizes: dict[str, int]) -> Indexes:
+        return Indexes(
+            OffsetIndex(self._handle(INDEX_SUFFIX), self.base_offset, sizes.get(INDEX_SUFFIX, 0)),
+            TimeIndex(self._handle(TIME_INDEX_SUFFIX), self.base_offset, sizes.get(TIME_INDEX_SUFFIX, 0)),
+            TransactionIndex(self.disk, self._handle(TXN_INDEX_SUFFIX), exists=TXN_INDEX_SUFFIX in sizes),
+        )
+
+    def _look(self) -> Indexes:
+        with _LOOKING:
+            if self._indexes is None:
+                self._indexes = self._open_indexes(self.sizes())
+            return self._indexes
+
+    def sizes(self) -> dict[str, int]:
+        """Suffix -> bytes of the files that exist."""
+        found = {}
+        for suffix in SEGMENT_SUFFIXES:
+            with contextlib.suppress(FileNotFoundError):
+                name = offset_name(self.base_offset, suffix)
+                found[suffix] = self.disk.size(f"{self.directory}/{name}{self._name_suffix}")
+        return found
+
+    @property
+    def size_bytes(self) -> int:
+        if self._size_bytes is None:
+            self._size_bytes = self.disk.size(self.log.path)
+        return self._size_bytes
+
+    @size_bytes.setter
+    def size_bytes(self, size_bytes: int) -> None:
+        self._size_bytes = size_bytes
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        return (self._indexes or self._look()).offset
+
+    @property
+    def time_index(self) -> TimeIndex:
+        return (self._indexes or self._look()).time
+
+    @property
+    def txn_index(self) -> TransactionIndex:
+        return (self._indexes or self._look()).txn
 
     def create_files(self, preallocate_bytes: int) -> None:
         """Makes empty files, over whatever a crash left under these names."""
@@ -119,6 +177,8 @@ class Segment:
     def append(self, batches: Sequence[Placed], buffers: Sequence[Buffer], index_interval_bytes: int) -> None:
         """Writes batches at the end, in one write. If it raises, the segment is as before."""
         position = self.size_bytes
+        if self._recent_positions is _NONE:
+            self._recent_last_offsets, self._recent_positions = array("q"), array("q")
         self.log.file().write_at(position, *buffers)
         for last_offset, max_timestamp_ms, size_bytes in batches:
             self.note(position, last_offset, max_timestamp_ms, size_bytes, index_interval_bytes)
@@ -197,8 +257,7 @@ class Segment:
 
     def forget(self) -> None:
         """Drops the positions remembered of the newest batches; they are found in the index and the file."""
-        self._recent_last_offsets = array("q")
-        self._recent_positions = array("q")
+        self._recent_last_offsets = self._recent_positions = _NONE
 
     def _find_max_timestamp(self) -> TimestampOffset:
         """The last time entry, or what is newer in the batches after it (a sealed segment has none)."""
@@ -209,7 +268,7 @@ class Segment:
         return newest
 
     def close(self) -> None:
-        for handle in self.handles():
+        for handle in (self.log,) if self._indexes is None else self.handles():
             handle.close()
 
     def handles(self) -> tuple[Handle, ...]:
@@ -234,6 +293,7 @@ class Segment:
 
     def rename_suffix(self, suffix: str, to: str) -> None:
         """From `.cleaned` to `.swap` to no suffix: the steps of an exchange of segments."""
+        self._name_suffix = to
         for handle in self.handles():
             if self.disk.exists(handle.path):
                 handle.rename(handle.path.removesuffix(suffix) + to)
@@ -346,12 +406,16 @@ class Segment:
         first = self.first_timestamp_ms() if self.size_bytes else NO_TIMESTAMP
         return max_timestamp_ms - first if first >= 0 else now_ms - self.created_ms
 
-    def has_sane_index_sizes(self, sizes: dict[str, int]) -> bool:
+    def has_sane_indexes(self) -> bool:
+        """False when one of them was torn, or a crash left it padded with zeros."""
+        sizes = self.sizes()
         return (
-            sizes[INDEX_SUFFIX] % OFFSET_ENTRY.size == 0
+            sizes.get(INDEX_SUFFIX, 0) % OFFSET_ENTRY.size == 0
             and sizes.get(TIME_INDEX_SUFFIX, 0) % TIME_ENTRY.size == 0
+            and self.offset_index.is_sane()
+            and self.time_index.is_sane()
         )
 
-    def has_sane_indexes(self) -> bool:
-        """False when a crash left one of them padded with zeros."""
-        return self.offset_index.is_sane() and self.time_index.is_sane()
+
+_NONE = array("q")
+"""What a segment that nothing was written to remembers of its newest batches; never changed."""

@@ -157,6 +157,14 @@ class SimDisk:
             if posixpath.dirname(name) == path and name != path
         ]
 
+    def list_names(self, path: str) -> list[str]:
+        return [entry.name for entry in self.list_dir(path)]
+
+    def size(self, path: str) -> int:
+        self.struck("stat", path)
+        inode = self._require(path)
+        return 0 if inode is None else len(inode.content)
+
     def exists(self, path: str) -> bool:
         self.struck("exists", path)
         return path in self._names

@@ -97,10 +97,38 @@ class TestClean:
     def test_a_torn_offset_index_is_rebuilt(self) -> None:
         made = rig()
         filled(made).close(clean=True)
+        whole = content_of(made, LAST + ".index")
+        put(made, LAST + ".index", whole[:-3])
+        made.load(clean=True).close(clean=True)
+        assert content_of(made, LAST + ".index") == whole
+
+    def test_what_is_whole_of_a_sealed_segment_s_index_serves(self) -> None:
+        """After a clean stop nobody looks at it before it is wanted, as in Kafka; a crash has it rebuilt."""
+        made = rig()
+        filled(made).close(clean=True)
         whole = content_of(made, "00000000000000000010.index")
         put(made, "00000000000000000010.index", whole[:-3])
-        made.load(clean=True).close(clean=True)
+        log = made.load(clean=True)
+        assert contents(log) == expected(23)
+        log.close(clean=True)
+        made.load(clean=False).close(clean=True)
         assert content_of(made, "00000000000000000010.index") == whole
+
+    def test_sealed_segments_are_not_looked_at(self) -> None:
+        made = rig()
+        filled(made, 203).close(clean=True)
+        made.load(clean=True).close(clean=False)  # reads and writes snapshots of the last two segments
+        assert isinstance(made.disk, SimDisk)
+        before = made.disk.calls
+        made.load(clean=True).close(clean=False)
+        many = made.disk.calls - before
+        few = rig()
+        filled(few, 23).close(clean=True)
+        few.load(clean=True).close(clean=False)
+        assert isinstance(few.disk, SimDisk)
+        before = few.disk.calls
+        few.load(clean=True).close(clean=False)
+        assert many == few.disk.calls - before
 
     def test_a_lost_time_index_is_made_anew(self) -> None:
         made = rig()
