@@ -13,6 +13,7 @@ from kcli.controller.configs import ConfigChange, incremental_values, replacing_
 from kcli.controller.decision import NO_ERROR, ApiError
 from kcli.controller.image import ConfigResource, ConfigResourceType
 from kcli.errors import InvalidRequestException, KafkaError
+from kcli.server import broker_loggers
 from kcli.server.context import RequestContext
 
 
@@ -64,9 +65,7 @@ def check_resource(
             _check_broker_change(context, resource.resource_name, changes, replace_all=replace_all)
         case ConfigResourceType.BROKER_LOGGER:
             require_own_id(context, resource.resource_name)
-            raise InvalidRequestException(
-                "Log levels cannot be changed while the broker runs; they are set where logging is configured."
-            )
+            broker_loggers.check(changes)
         case unknown:
             raise InvalidRequestException(f"Unknown resource type {unknown}")
 

@@ -1,4 +1,4 @@
-"""Credentials and quotas through clients that nobody here wrote, and through the command line."""
+"""Credentials, quotas and log levels through clients that nobody here wrote, and through the command line."""
 
 from __future__ import annotations
 
@@ -105,3 +105,33 @@ def test_librdkafka_is_told_that_it_is_held_back(broker: BrokerProcess) -> None:
         assert 0 < max(told) < 5
     finally:
         assert run(["configs", *server, "--delete-config", "producer_byte_rate"]) == 0
+
+
+def test_log_levels_change_while_the_broker_runs(
+    broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loggers = [
+        "--bootstrap-server",
+        broker.bootstrap,
+        "--entity-type",
+        "broker-loggers",
+        "--entity-name",
+        "1",
+    ]
+    name = "kcli.server.Scheduler"
+
+    def shown() -> str:
+        capsys.readouterr()
+        assert run(["configs", *loggers, "--describe"]) == 0
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith(f"  {name}=")]
+        return line
+
+    assert run(["configs", *loggers, "--alter", "--add-config", f"{name}=ERROR"]) == 0
+    assert capsys.readouterr().out == "Completed updating config for broker-logger 1.\n"
+    assert shown() == f"  {name}=ERROR sensitive=false synonyms={{}}"
+    assert run(["configs", *loggers, "--alter", "--add-config", f"{name}=WARN", "--dry-run"]) == 0
+    assert "=ERROR" in shown()
+    assert run(["configs", *loggers, "--alter", "--delete-config", name]) == 0
+    assert "=INFO" in shown()
+    assert run(["configs", *loggers, "--alter", "--add-config", f"{name}=LOUD"]) == 1
+    assert "LOUD as it is not a supported log level" in capsys.readouterr().err

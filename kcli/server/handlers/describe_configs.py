@@ -25,6 +25,7 @@ from kcli.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kcli.server import broker_loggers
 from kcli.server.config_changes import require_own_id
 from kcli.server.context import RequestContext
 
@@ -91,7 +92,7 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> tupl
             if not name:
                 raise InvalidRequestException("Broker id must not be empty")
             require_own_id(context, name)
-            return ()
+            return broker_loggers.describe()
         case ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequestException("Client metrics subscription name must not be empty")

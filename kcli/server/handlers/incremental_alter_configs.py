@@ -1,4 +1,7 @@
-"""IncrementalAlterConfigs (key 44, versions 0-1): KIP-339. The broker judges its own keys, the controller the rest."""
+"""IncrementalAlterConfigs (key 44, versions 0-1): KIP-339. The broker judges its own keys, the controller the rest.
+
+Log levels (KIP-412) are the broker's alone: the controller does not hear of them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import replace
 
 from kcli.controller.configs import ConfigChange, ConfigOperation
 from kcli.controller.decision import NO_ERROR
+from kcli.controller.image import ConfigResourceType
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -14,6 +18,7 @@ from kcli.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kcli.server import broker_loggers
 from kcli.server.config_changes import check_keys, check_resource, check_resources
 from kcli.server.context import RequestContext
 
@@ -22,9 +27,14 @@ async def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     errors = check_resources(request.resources, lambda resource: _check(context, resource))
-    passed = tuple(
+    resources = tuple(
         resource for resource, error in zip(request.resources, errors, strict=True) if error is NO_ERROR
     )
+    own = [each for each in resources if each.resource_type == ConfigResourceType.BROKER_LOGGER]
+    passed = tuple(each for each in resources if each.resource_type != ConfigResourceType.BROKER_LOGGER)
+    if not request.validate_only:
+        for resource in own:
+            broker_loggers.apply(_changes(resource))
     decided: Iterator[AlterConfigsResourceResponse] = iter(())
     if passed:
         answer = await context.broker.quorum.incremental_alter_configs(
@@ -33,7 +43,9 @@ async def handle(
         decided = iter(answer.responses)
     return IncrementalAlterConfigsResponse(
         responses=tuple(
-            next(decided) if error is NO_ERROR else _refused(resource, error.code, error.message)
+            next(decided)
+            if error is NO_ERROR and resource.resource_type != ConfigResourceType.BROKER_LOGGER
+            else _told(resource, error.code, error.message)
             for resource, error in zip(request.resources, errors, strict=True)
         )
     )
@@ -43,7 +55,7 @@ def error_response(
     _context: RequestContext, request: IncrementalAlterConfigsRequest, error: KafkaError
 ) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
-        responses=tuple(_refused(resource, error.code, error.message) for resource in request.resources)
+        responses=tuple(_told(resource, error.code, error.message) for resource in request.resources)
     )
 
 
@@ -59,14 +71,17 @@ def _check(context: RequestContext, resource: AlterConfigsResource) -> None:
             raise InvalidRequestException(
                 f"Unknown config operation {config.config_operation} for {config.name}"
             )
-    changes = [
+    check_resource(context, resource, _changes(resource), replace_all=False)
+
+
+def _changes(resource: AlterConfigsResource) -> list[ConfigChange]:
+    return [
         ConfigChange(config.name, ConfigOperation(config.config_operation), config.value)
         for config in resource.configs
     ]
-    check_resource(context, resource, changes, replace_all=False)
 
 
-def _refused(
+def _told(
     resource: AlterConfigsResource, code: ErrorCode, message: str | None
 ) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(

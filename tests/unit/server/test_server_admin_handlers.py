@@ -311,7 +311,9 @@ def test_changes_that_the_broker_itself_refuses(run):
             (99, "t", [("segment.ms", SET, "70000")], "Unknown resource type 99"),
         ):
             assert await set_configs(broker, kind, name, *operations) == ("INVALID_REQUEST", message)
-        code, _ = await set_configs(broker, 8, "1", ("root", SET, "DEBUG"))
+        code, message = await set_configs(broker, 8, "1", ("kafka.server", SET, "DEBUG"))
+        assert (code, message) == ("INVALID_CONFIG", "Logger kafka.server does not exist!")
+        code, _ = await set_configs(broker, 8, "2", ("root", SET, "DEBUG"))
         assert code == "INVALID_REQUEST"
 
     run(story)

@@ -1,0 +1,84 @@
+"""The loggers of this process as a resource (KIP-412): their levels, shown and changed while the broker runs.
+
+Levels are named as log4j names them. A change lasts as long as the process: nothing of it is stored, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from kcli.config.definition import ConfigType
+from kcli.config.describe import ConfigEntry, ConfigSource
+from kcli.controller.configs import ConfigChange, ConfigOperation
+from kcli.errors import InvalidConfigurationException, InvalidRequestException
+
+ROOT = "root"
+# The loggers that are ours; those of libraries follow the root.
+PACKAGE = "kcli"
+# In the order in which Kafka lists them. Python has no TRACE: it is the level below DEBUG.
+LEVELS = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": logging.DEBUG - 5,
+}
+
+
+def describe() -> tuple[ConfigEntry, ...]:
+    """Every logger with the level that counts for it, its own or that of the nearest one above."""
+    return tuple(
+        ConfigEntry(
+            name=name,
+            value=_level_name(_logger(name).getEffectiveLevel()),
+            source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            read_only=False,
+            sensitive=False,
+            type=ConfigType.UNKNOWN,
+            documentation="",
+            synonyms=(),
+        )
+        for name in _names()
+    )
+
+
+def check(changes: Iterable[ConfigChange]) -> None:
+    """Raises KafkaError when one of the changes cannot be made."""
+    names = set(_names())
+    for change in changes:
+        if change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+            raise InvalidRequestException(
+                f"{change.operation.name} operation is not allowed for the BROKER_LOGGER resource"
+            )
+        if change.name not in names:
+            raise InvalidConfigurationException(f"Logger {change.name} does not exist!")
+        if change.operation is ConfigOperation.DELETE and change.name == ROOT:
+            raise InvalidRequestException(f"Removing the log level of the {ROOT} logger is not allowed")
+        if change.operation is ConfigOperation.SET and change.value not in LEVELS:
+            raise InvalidConfigurationException(
+                f"Cannot set the log level of {change.name} to {change.value} as it is not a supported log level. "
+                f"Valid log levels are {', '.join(LEVELS)}"
+            )
+
+
+def apply(changes: Iterable[ConfigChange]) -> None:
+    """Changes that `check` has let pass. A level that is deleted is that of the logger above again."""
+    for change in changes:
+        level = logging.NOTSET if change.operation is ConfigOperation.DELETE else LEVELS[change.value or ""]
+        _logger(change.name).setLevel(level)
+
+
+def _names() -> Sequence[str]:
+    known = [name for name in logging.root.manager.loggerDict if f"{name}.".startswith(f"{PACKAGE}.")]
+    return [ROOT, *sorted(known)]
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(None if name == ROOT else name)
+
+
+def _level_name(level: int) -> str:
+    """The most severe of Kafka's levels that is let through."""
+    return next((name for name, least in reversed(LEVELS.items()) if least >= level), "FATAL")

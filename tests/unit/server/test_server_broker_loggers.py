@@ -1,0 +1,84 @@
+"""Log levels while the process runs: shown, changed, given back, refused word for word."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kcli.controller.configs import ConfigChange, ConfigOperation
+from kcli.errors import KafkaError
+from kcli.server import broker_loggers
+
+NAME = "kcli.server.TestOfLoggers"
+LOUD = (
+    f"Cannot set the log level of {NAME} to LOUD as it is not a supported log level. "
+    "Valid log levels are FATAL, ERROR, WARN, INFO, DEBUG, TRACE"
+)
+SET, DELETE, APPEND = ConfigOperation.SET, ConfigOperation.DELETE, ConfigOperation.APPEND
+
+
+@pytest.fixture
+def logger():
+    logger = logging.getLogger(NAME)
+    yield logger
+    logger.setLevel(logging.NOTSET)
+
+
+def shown(name=NAME):
+    return {entry.name: entry.value for entry in broker_loggers.describe()}[name]
+
+
+def change(name, operation, value=None):
+    changes = [ConfigChange(name, operation, value)]
+    broker_loggers.check(changes)
+    broker_loggers.apply(changes)
+
+
+@pytest.mark.parametrize("level", broker_loggers.LEVELS)
+def test_a_level_that_is_set_is_shown_and_counts(logger, level):
+    change(NAME, SET, level)
+    assert shown() == level
+    assert logger.level == broker_loggers.LEVELS[level]
+    assert logger.isEnabledFor(logging.WARNING) is (level not in ("FATAL", "ERROR"))
+
+
+def test_a_level_that_is_deleted_is_that_of_the_logger_above(logger):
+    above = logging.getLogger("kcli.server")
+    before = above.level
+    try:
+        change("kcli.server", SET, "ERROR")
+        change(NAME, SET, "DEBUG")
+        change(NAME, DELETE)
+        assert (shown(), logger.level) == ("ERROR", logging.NOTSET)
+    finally:
+        above.setLevel(before)
+
+
+def test_the_loggers_of_libraries_are_not_ours(logger):
+    logging.getLogger("kclient.of.somebody")
+    names = [entry.name for entry in broker_loggers.describe()]
+    assert names[0] == "root"
+    assert NAME in names
+    assert all(name == "kcli" or name.startswith("kcli.") for name in names[1:])
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "value", "message"),
+    [
+        ("kafka.controller", SET, "DEBUG", "Logger kafka.controller does not exist!"),
+        ("kafka.controller", DELETE, None, "Logger kafka.controller does not exist!"),
+        (
+            NAME,
+            SET,
+            "LOUD",
+            LOUD,
+        ),
+        (NAME, APPEND, "INFO", "APPEND operation is not allowed for the BROKER_LOGGER resource"),
+        ("root", DELETE, None, "Removing the log level of the root logger is not allowed"),
+    ],
+)
+def test_refusals(logger, name, operation, value, message):
+    with pytest.raises(KafkaError) as refused:
+        change(name, operation, value)
+    assert refused.value.message == message
