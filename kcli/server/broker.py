@@ -128,7 +128,9 @@ class Broker:
             samples=config.integer("metrics.num.samples"),
             window_seconds=config.integer("metrics.sample.window.ms") / 1000,
         )
-        self.replicas = Replicas(config.node_id, self.logs, self._log_config, self.metrics.traffic)
+        self.replicas = Replicas(
+            config.node_id, self.logs, self._log_config, self.metrics.traffic, self._background.submit
+        )
         self.groups = GroupCoordinator(config, clock, rng)
         self.lifecycle = BrokerLifecycle(
             self.quorum,

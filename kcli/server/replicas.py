@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NoReturn
 
 from kcli.config.topic import LogConfig
@@ -30,18 +31,21 @@ from kcli.protocol.packing import Buffer
 from kcli.replica.leader import CommitQueue, LeaderState
 from kcli.replica.parked import ParkedFetch
 from kcli.server.metrics.traffic import Traffic, TrafficTable
-from kcli.storage.directory import CLUSTER_METADATA_TOPIC, LogDirectory
+from kcli.storage.directory import CLUSTER_METADATA_TOPIC, Background, LogDirectory
 from kcli.storage.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.producer_state import Verification
-from kcli.storage.store import LogStore
+from kcli.storage.store import LogStore, NewLog, run_inline
 
 _log = logging.getLogger("kcli.server.ReplicaManager")
 
 NO_LEADER_EPOCH = -1
 ACKS_ALL = -1
 
+AT_ONCE_PARTITIONS = 20
+"""A change of so few is taken up before anybody else is served: what most requests create or delete."""
+
 SLICE_PARTITIONS = 50
-"""Made or deleted before anybody else is served: 10 to 20 ms of work, and the internal topics of a new node at once."""
+"""Of a larger change so many are taken up between other work: a few milliseconds once their files are there."""
 
 
 class LeaderPartition:
@@ -192,8 +196,10 @@ class Replicas:
         logs: LogStore,
         log_config: Callable[[str], LogConfig],
         traffic: TrafficTable | None = None,
+        background: Background = run_inline,
     ) -> None:
         self.node_id = node_id
+        self._run_in_background = background
         self.logs = logs
         self.traffic = traffic or TrafficTable()
         self._log_config = log_config
@@ -246,6 +252,7 @@ class Replicas:
         for topic in image.topics:
             for index, partition in topic.partitions.items():
                 self._apply(PartitionDiff(topic.name, topic.topic_id, index, None, partition))
+        self.logs.settle_soon()
 
     def _is_ours(self, image: MetadataImage, name: str, index: int, log: PartitionLog) -> bool:
         topic = image.topics.topic(name)
@@ -257,10 +264,12 @@ class Replicas:
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Takes up what has changed: at once where it is little, else in slices between which others are served."""
         self._image = image
-        idle = not self._waiting
+        is_idle = not self._waiting
         self._waiting.extend(delta.partitions_changed())
-        if idle:
+        if is_idle and len(self._waiting) <= AT_ONCE_PARTITIONS:
             self._take_up_slice()
+        elif is_idle:
+            self._prepare_slice()
         changed = delta.configs_changed
         topics = {resource.name for resource in changed if resource.type is ConfigResourceType.TOPIC}
         if topics:
@@ -274,7 +283,35 @@ class Replicas:
                 self._apply(self._waiting.popleft())
         finally:
             if self._waiting:
-                asyncio.get_running_loop().call_soon(self._take_up_slice)
+                self._prepare_slice()
+            else:
+                self.logs.settle_soon()
+
+    def _prepare_slice(self) -> None:
+        """The files of the next logs are made in the background: some file systems take milliseconds for each."""
+        part = islice(self._waiting, SLICE_PARTITIONS)
+        wanted = [self._new_log(diff, diff.after) for diff in part if diff.after and self._is_to_make(diff)]
+        loop = asyncio.get_running_loop()
+
+        def make() -> None:
+            self.logs.make_ahead(wanted)
+            loop.call_soon_threadsafe(self._take_up_slice)
+
+        if wanted:
+            self._run_in_background(make)
+        else:
+            loop.call_soon(self._take_up_slice)
+
+    def _is_to_make(self, diff: PartitionDiff) -> bool:
+        return (
+            diff.after is not None
+            and diff.after.leader == self.node_id
+            and self.logs.get(diff.topic, diff.partition) is None
+        )
+
+    def _new_log(self, diff: PartitionDiff, after: PartitionImage) -> NewLog:
+        assigned = after.directory(self.node_id) if after.directories else None
+        return NewLog(diff.topic, diff.partition, diff.topic_id, self._log_config(diff.topic), assigned)
 
     def reconfigure(self, topics: set[str] | None) -> None:
         """Gives the logs of these topics (None: of all) their present config."""
@@ -302,7 +339,9 @@ class Replicas:
         config = self._log_config(diff.topic)
         try:
             assigned = after.directory(self.node_id) if after.directories else None
-            log = self.logs.create(diff.topic, diff.partition, diff.topic_id, config, assigned=assigned)
+            log = self.logs.create(
+                diff.topic, diff.partition, diff.topic_id, config, assigned=assigned, more=True
+            )
             log.append_leader_epoch(after.leader_epoch)
         except (StorageError, KafkaError) as error:
             _log.error("Partition %s-%d cannot be led: %s", diff.topic, diff.partition, error)
@@ -333,7 +372,7 @@ class Replicas:
     def _drop(self, diff: PartitionDiff) -> None:
         self._stop_leading(diff.topic, diff.partition)
         try:
-            self.logs.delete(diff.topic, diff.partition)
+            self.logs.delete(diff.topic, diff.partition, more=True)
         except StorageError as error:
             _log.error("Partition %s-%d cannot be deleted: %s", diff.topic, diff.partition, error)
 

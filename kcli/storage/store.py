@@ -13,7 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from kcli.config.topic import LogConfig
-from kcli.errors import CorruptRecordError, InconsistentTopicIdException, KafkaStorageException, StorageError
+from kcli.errors import (
+    CorruptRecordError,
+    InconsistentTopicIdException,
+    KafkaError,
+    KafkaStorageException,
+    StorageError,
+)
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk, FileLock, make_durable_dir
 from kcli.runtime.rng import Rng
@@ -85,6 +91,17 @@ class LogDirDescription:
     error: StorageError | None
 
 
+@dataclass(frozen=True, slots=True)
+class NewLog:
+    """A log that is to be made; `assigned`: in the directory that the metadata names, if it names one."""
+
+    topic: str
+    partition: int
+    topic_id: uuid.UUID | None
+    config: LogConfig
+    assigned: uuid.UUID | None = None
+
+
 def run_inline(work: Callable[[], None]) -> None:
     """Background work of a store without an executor: done at once, by the caller."""
     work()
@@ -108,6 +125,7 @@ class LogStore:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.futures = FutureLogs(self, settings)
         self._settling = Settling(disk, self._checkpoint_cuts)
+        self._made_ahead: dict[TopicPartition, PartitionLog] = {}
         self._preferred: dict[TopicPartition, str] = {}
         self.directories: list[LogDirectory] = []
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
@@ -349,14 +367,9 @@ class LogStore:
         """
         log = self.logs.get((topic, partition))
         if log is None:
-            directory = self._directory_for(topic, partition, assigned)
-            name = partition_dir_name(topic, partition)
-            config = config or self.default_config
-            self._settling.before_making((topic, partition), directory)
-            try:
-                log = make_log(directory, name, topic, partition, topic_id, config, self._settings)
-            except OSError as error:
-                raise directory.failed(error) from error
+            log = self._made_ahead.pop((topic, partition), None)
+            if log is None:
+                log = self._make(NewLog(topic, partition, topic_id, config or self.default_config, assigned))
             self.logs[(topic, partition)] = log
             self._settling.made(log)
             if not more:
@@ -366,6 +379,26 @@ class LogStore:
                 f"{log.path} belongs to topic id {log.topic_id}, but {topic} has topic id {topic_id}"
             )
         return log
+
+    def make_ahead(self, wanted: Iterable[NewLog]) -> None:
+        """Makes what `create` will ask for next; where it cannot, `create` says why. May block, in any thread."""
+        for new in wanted:
+            key = (new.topic, new.partition)
+            if key not in self.logs:
+                try:
+                    self._made_ahead[key] = self._make(new)
+                except (StorageError, KafkaError):
+                    return
+
+    def _make(self, new: NewLog) -> PartitionLog:
+        topic, partition = new.topic, new.partition
+        directory = self._directory_for(topic, partition, new.assigned)
+        self._settling.before_making((topic, partition), directory)
+        name = partition_dir_name(topic, partition)
+        try:
+            return make_log(directory, name, topic, partition, new.topic_id, new.config, self._settings)
+        except OSError as error:
+            raise directory.failed(error) from error
 
     def _directory_for(self, topic: str, partition: int, assigned: uuid.UUID | None) -> LogDirectory:
         online = [directory for directory in self.directories if directory.error is None]
@@ -388,7 +421,7 @@ class LogStore:
         if len(online) == 1:
             return online[0]
         counts = {id(directory): 0 for directory in online}
-        for log in (*self.logs.values(), *self.futures.logs.values()):
+        for log in (*self.logs.values(), *self._made_ahead.values(), *self.futures.logs.values()):
             if id(log.directory) in counts:
                 counts[id(log.directory)] += 1
         return min(online, key=lambda directory: counts[id(directory)])
