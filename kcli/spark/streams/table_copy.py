@@ -1,0 +1,101 @@
+"""A copy of a table's topic inside a Python worker, for joins: what a GlobalKTable of Kafka Streams is.
+
+A stream joined with a table needs the table's newest value at each record, and Spark reads a topic that is not itself
+a stream only once. So each Python worker keeps the keys and values of the table in its memory, follows the topic up to
+its end at the beginning of every task, and looks the keys up. Reading costs what has changed since; the memory is
+the size of the table, once for each worker process (one a core). Batches that Spark runs again may see newer values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kcli.protocol.columns import Depth, bytes_at, decode
+from kcli.spark.cluster import EARLIEST, LATEST, Cluster, TopicPartition
+from kcli.spark.fetcher import fetch_range
+from kcli.spark.offsets import OffsetRange
+from kcli.spark.options import SourceOptions, source_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(slots=True)
+class TableCopy:
+    """Key to value, in bytes, as of `positions`."""
+
+    options: SourceOptions
+    values: dict[bytes, bytes] = field(default_factory=dict)
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def follow(self) -> None:
+        """Takes in what was written since the last time."""
+        with Cluster(self.options.client) as cluster:
+            parts = cluster.partitions(self.options.subscription.topics)
+            starts = cluster.list_offsets(dict.fromkeys(parts, EARLIEST))
+            ends = cluster.list_offsets(dict.fromkeys(parts, LATEST))
+            for part in parts:
+                if self.positions.get(part, 0) > ends[part].offset:
+                    return self._begin_again()
+            for part in parts:
+                start = max(self.positions.get(part, 0), starts[part].offset)
+                self._read(cluster, OffsetRange(part, start, ends[part].offset))
+        return None
+
+    def _begin_again(self) -> None:
+        """The topic was deleted and made anew."""
+        self.values.clear()
+        self.positions.clear()
+        self.follow()
+
+    def _read(self, cluster: Cluster, wanted: OffsetRange) -> None:
+        if len(wanted):
+            for fetched in fetch_range(cluster, wanted, self.options):
+                chunks = decode(
+                    fetched.table,
+                    Depth.VALUE,
+                    first_offset=fetched.first_offset,
+                    end_offset=wanted.end,
+                    aborted=fetched.aborted,
+                )
+                for columns in chunks:
+                    assert columns.keys is not None and columns.values is not None
+                    for nth in range(len(columns)):
+                        self._put(
+                            bytes_at(columns.buffer, columns.keys, nth),
+                            bytes_at(columns.buffer, columns.values, nth),
+                        )
+        self.positions[wanted.part] = wanted.end
+
+    def _put(self, key: bytes | None, value: bytes | None) -> None:
+        if key is None:
+            return  # a table has no place for it; Kafka Streams skips it, too
+        if value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = value
+
+
+_COPIES: dict[tuple[tuple[str, str], ...], TableCopy] = {}
+"""The copies of this process; Spark uses a worker again for later tasks."""
+
+
+def look_up(
+    batches: Iterable[pa.RecordBatch], options: Mapping[str, str], keys: str, found: str
+) -> Iterator[pa.RecordBatch]:
+    """Each batch with a binary column `found`: the table's value for the column `keys`, null where there is none."""
+    import pyarrow as pa
+
+    copy = _COPIES.setdefault(tuple(sorted(options.items())), TableCopy(_read_options(options)))
+    copy.follow()
+    for batch in batches:
+        at = [copy.values.get(key) if key is not None else None for key in batch.column(keys).to_pylist()]
+        arrays = [*batch.columns, pa.array(at, pa.binary())]
+        yield pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, found])
+
+
+def _read_options(options: Mapping[str, str]) -> SourceOptions:
+    """A table's topic is compacted: what is gone from it was replaced by something newer."""
+    return replace(source_options(options, streaming=False), fail_on_data_loss=False)
