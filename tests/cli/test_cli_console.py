@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from kcli.testing.broker_process import BrokerProcess
 
@@ -270,3 +271,25 @@ def test_where_reading_starts_and_what_is_filtered(broker: BrokerProcess) -> Non
     assert said.endswith(b"Processed a total of 5 messages\n5 of 20 records passed the filter\n")
     enough = ("--max-messages", "2", "--timeout-ms", "20000")
     assert read("--from-time", "0", "--partition", "0", "--filter", "key!=k0", end=enough)[0] == [2, 4]
+
+
+def test_last_counts_records_not_offsets(broker: BrokerProcess) -> None:
+    topic = _create(broker, "last-of-transactions")
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic})
+    producer.init_transactions()
+    for number in range(12):
+        producer.begin_transaction()
+        producer.produce(topic, b"%d" % number)
+        if number % 3 == 2:
+            producer.flush()
+            producer.abort_transaction()
+        else:
+            producer.commit_transaction()
+    words = ("console-consumer", "--bootstrap-server", broker.bootstrap, "--topic", topic)
+    for count, more, expected in (
+        ("1", ("--max-messages", "1"), b"11\n"),
+        ("4", ("--max-messages", "4"), b"8\n9\n10\n11\n"),
+        ("4", ("--max-messages", "4", "--isolation-level", "read_committed"), b"6\n7\n9\n10\n"),
+        ("99", ("--max-messages", "12"), b"".join(b"%d\n" % number for number in range(12))),
+    ):
+        assert kcli(*words, "--last", count, *more).stdout == expected

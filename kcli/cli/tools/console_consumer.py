@@ -100,7 +100,7 @@ class ConsoleConsumerOptions(ConnectingOptions):
         f"Start at the first record since a moment, without a group: {FORMS}.", metavar="moment"
     )
     last: int | None = option(
-        "Start this many offsets before the end of each partition, without a group.",
+        "Start so many records before the end of each partition, without a group.",
         Kind.INTEGER,
         metavar="count",
     )
@@ -159,7 +159,8 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     properties.setdefault("client.id", "console-consumer")
     # Java's default assignors: range, with a road to cooperative-sticky that librdkafka cannot offer in one list.
     properties.setdefault("partition.assignment.strategy", "range")
-    return {**JAVA_DEFAULTS, **rdkafka.translate(properties, kind="consumer", warn=warn)}
+    ends = {"enable.partition.eof": True} if options.last is not None else {}
+    return {**JAVA_DEFAULTS, **ends, **rdkafka.translate(properties, kind="consumer", warn=warn)}
 
 
 def _choose_group(
@@ -381,6 +382,8 @@ class Printer:
 
     def _tell(self, message: Any) -> None:
         error = message.error()
+        if error.code() == error._PARTITION_EOF:
+            return
         if error.fatal() or error.code() in _FATAL:
             raise CommandError(f"Unknown error when running consumer: {rdkafka.kafka_error(error).message}")
         warn(f"WARN {error.str()}")

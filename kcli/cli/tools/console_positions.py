@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kcli.cli import moment, rdkafka
@@ -13,7 +14,14 @@ from kcli.cli.output import warn
 
 # How long the cluster may take to tell what there is.
 LOOKUP_TIMEOUT_S = 30.0
+# Records taken from librdkafka at once, and the longest wait for them.
+BATCH_RECORDS = 2000
+POLL_S = 0.2
+# How much further back the next look begins where gaps left too few records.
+WIDER = 4
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+Place = tuple[str, int]
 
 
 def start_ms(text: str | None) -> int | None:
@@ -26,33 +34,76 @@ def start_ms(text: str | None) -> int | None:
         raise UsageError(f"--from-time: {error}") from None
 
 
-def starts(
-    consumer: Any, partitions: Iterable[tuple[str, int]], *, from_ms: int | None, last: int | None
-) -> list[Any]:
+def starts(consumer: Any, partitions: Iterable[Place], *, from_ms: int | None, last: int | None) -> list[Any]:
     """The partitions with the offset to start at. One that cannot be asked is told and left out."""
     from confluent_kafka import KafkaException, TopicPartition
 
-    found = []
+    bounds: dict[Place, tuple[int, int]] = {}
+    found: dict[Place, int] = {}
     for topic, number in partitions:
-        partition = TopicPartition(topic, number)
         try:
-            low, high = consumer.get_watermark_offsets(partition, LOOKUP_TIMEOUT_S)
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), LOOKUP_TIMEOUT_S)
+            bounds[topic, number] = (low, high)
             if from_ms is not None:
                 at = consumer.offsets_for_times([TopicPartition(topic, number, from_ms)], LOOKUP_TIMEOUT_S)[0]
                 if at.error is not None:
                     raise KafkaException(at.error)
                 # Without a record so late: from the end, as it was before the question.
-                partition.offset = at.offset if at.offset >= 0 else high
-            else:
-                assert last is not None
-                partition.offset = max(low, high - last)
+                found[topic, number] = at.offset if at.offset >= 0 else high
         except KafkaException as error:
             warn(f"WARN {topic}-{number} is left out: {rdkafka.kafka_error(error.args[0]).message}")
-            continue
-        found.append(partition)
+    if last is not None:
+        found = _last(consumer, bounds, last)
     if not found:
         raise CommandError("None of the partitions can be read.")
-    return found
+    return [TopicPartition(topic, number, offset) for (topic, number), offset in found.items()]
+
+
+def _last(consumer: Any, bounds: Mapping[Place, tuple[int, int]], count: int) -> dict[Place, int]:
+    """The offset of the record from which so many are left, by reading them: markers of transactions, aborted
+    records and what compaction took leave gaps, so that offsets cannot be counted."""
+    found = {place: high for place, (low, high) in bounds.items() if low >= high}
+    begins = {place: max(low, high - count) for place, (low, high) in bounds.items() if place not in found}
+    while begins:
+        ends = {place: bounds[place][1] for place in begins}
+        for place, offsets in _offsets(consumer, begins, ends, count).items():
+            low, high = bounds[place]
+            if len(offsets) == count or begins[place] == low:
+                found[place] = offsets[0] if offsets else high
+                del begins[place]
+            else:
+                begins[place] = max(low, high - (high - begins[place]) * WIDER)
+    return {place: found[place] for place in bounds}
+
+
+def _offsets(
+    consumer: Any, begins: Mapping[Place, int], ends: Mapping[Place, int], count: int
+) -> dict[Place, deque[int]]:
+    """The offsets of the last records, at most so many, in each of these ranges."""
+    from confluent_kafka import KafkaError, TopicPartition
+
+    seen = {place: deque[int](maxlen=count) for place in begins}
+    left = set(begins)
+    consumer.assign([TopicPartition(topic, number, begins[topic, number]) for topic, number in begins])
+    heard = time.monotonic()
+    while left:
+        first = consumer.poll(POLL_S)
+        messages = [] if first is None else [first, *consumer.consume(BATCH_RECORDS, 0)]
+        if messages:
+            heard = time.monotonic()
+        elif time.monotonic() - heard > LOOKUP_TIMEOUT_S:
+            raise CommandError(f"The last records were not read: no answer in {LOOKUP_TIMEOUT_S:g} s")
+        for message in messages:
+            place, offset = (message.topic(), message.partition()), message.offset()
+            if message.error() is not None:
+                if message.error().code() == KafkaError._PARTITION_EOF:
+                    left.discard(place)
+                continue
+            if offset < ends[place]:
+                seen[place].append(offset)
+            if offset >= ends[place] - 1:
+                left.discard(place)
+    return seen
 
 
 def partitions_of(consumer: Any, topic: str | None, pattern: str) -> list[tuple[str, int]]:
