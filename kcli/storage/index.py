@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import threading
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kcli.storage.files import Handle
 
@@ -29,7 +30,11 @@ MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
 class EntryFile:
     """Fixed-size entries, in a file and after it in memory. One writer, readers in any thread."""
 
-    __slots__ = ("_entry", "_guard", "_last", "_pending", "_written", "count", "handle")
+    __slots__ = ("_cuts", "_entry", "_guard", "_last", "_pending", "_written", "count", "handle")
+
+    _window: ClassVar[tuple[EntryFile | None, int, int, bytes]] = (None, 0, 0, b"")
+    """(file, its cuts, nth, entries from the nth on) that were read last, by any thread: a fetch asks where to begin
+    and then where to end, which mostly stands on the same page. Until a cut, entries never change."""
 
     def __init__(self, handle: Handle, entry: struct.Struct, size_bytes: int) -> None:
         self.handle = handle
@@ -38,6 +43,7 @@ class EntryFile:
         self._written = self.count * entry.size
         self._pending = bytearray()
         self._last: tuple[int, int] | None = None
+        self._cuts = 0  # how often entries were taken away
         self._guard = threading.Lock()
 
     @property
@@ -86,30 +92,52 @@ class EntryFile:
                 low = middle + 1
             else:
                 high = middle
-        return self._find_in(self._read(low, high), low, target, field)
+        return self._find_in(self._read_window(low, high), low, target, field) if low < high else low
+
+    def floor(self, target: int, *, field: int) -> tuple[int, int] | None:
+        """The last entry with `field` ≤ target; None when there is none."""
+        found = self.find(target, field=field)
+        if not found:
+            return None
+        file, cuts, start, window = EntryFile._window
+        at = (found - 1 - start) * self._entry.size
+        is_there = file is self and cuts == self._cuts and 0 <= at < len(window)
+        return self._unpack(window, at) if is_there else self.entry(found - 1)
 
     def _narrow(self, target: int, field: int, page: int) -> tuple[int, int]:
-        """Bounds for a search, from the page where the answer lies if the field rises evenly, as offsets mostly do."""
+        """Bounds for a search: what was looked at last, or the page where the answer lies if the field rises evenly,
+        as offsets mostly do."""
+        file, cuts, start, window = EntryFile._window
+        if file is self and cuts == self._cuts:
+            found = self._find_in(window, start, target, field)
+            if start < found < start + len(window) // self._entry.size:
+                return found, found
         last = self.last()
         assert last is not None, "there is more than a page of entries"
         guess = target * self.count // max(last[field], 1) - page // 2
         start = min(max(guess, 0), self.count - page)
-        found = self._find_in(self._read(start, start + page), start, target, field)
+        found = self._find_in(self._read_window(start, start + page), start, target, field)
         if found == start:
             return 0, start
         return (found, self.count) if found == start + page else (found, found)
 
+    def _read_window(self, start: int, end: int) -> bytes:
+        cuts = self._cuts  # before the read: what is cut meanwhile is no longer asked
+        window = self._read(start, end)
+        EntryFile._window = (self, cuts, start, window)
+        return window
+
     def _find_in(self, window: bytes, start: int, target: int, field: int) -> int:
         """As `find`, among the entries in `window`, the first of which is the `start`-th."""
-        size = self._entry.size
-        low, high = start, start + len(window) // size
+        size, unpack = self._entry.size, self._entry.unpack_from
+        low, high = 0, len(window) // size
         while low < high:
             middle = (low + high) // 2
-            if self._unpack(window, (middle - start) * size)[field] <= target:
+            if unpack(window, middle * size)[field] <= target:
                 low = middle + 1
             else:
                 high = middle
-        return low
+        return start + low
 
     def truncate(self, count: int) -> None:
         """Keeps the first `count` entries."""
@@ -119,6 +147,7 @@ class EntryFile:
             self._written = count * self._entry.size
             self._last = None
             self.handle.create().truncate(self._written)
+            self._cuts += 1  # last: whoever counted before has read what is gone
 
     def sync(self) -> None:
         self.write_out()
@@ -166,16 +195,16 @@ class OffsetIndex:
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The greatest entry at or below `offset`; the start of the segment where there is none."""
-        found = self.entries.find(offset - self.base_offset, field=0)
-        if not found:
+        found = self.entries.floor(offset - self.base_offset, field=0)
+        if found is None:
             return OffsetPosition(self.base_offset, 0)
-        relative, position = self.entries.entry(found - 1)
+        relative, position = found
         return OffsetPosition(self.base_offset + relative, position)
 
     def position_at_or_below(self, position: int) -> int:
         """The greatest indexed batch start that is not past `position`."""
-        found = self.entries.find(position, field=1)
-        return self.entries.entry(found - 1)[1] if found else 0
+        found = self.entries.floor(position, field=1)
+        return 0 if found is None else found[1]
 
     def upper_bound(self, position: int) -> int | None:
         """Offset of the first entry at or past `position`; None when there is none."""
@@ -215,10 +244,10 @@ class TimeIndex:
 
     def lookup(self, timestamp_ms: int) -> TimestampOffset:
         """The greatest entry at or below `timestamp_ms`; (−1, base offset) where there is none."""
-        found = self.entries.find(timestamp_ms, field=0)
-        if not found:
+        found = self.entries.floor(timestamp_ms, field=0)
+        if found is None:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
-        timestamp, relative = self.entries.entry(found - 1)
+        timestamp, relative = found
         return TimestampOffset(timestamp, self.base_offset + relative)
 
     def last(self) -> TimestampOffset | None:

@@ -44,8 +44,9 @@ from kcli.storage.index import (
 )
 from kcli.storage.transaction_index import TransactionIndex
 
-SCAN_BYTES = 16_384
-"""Read at once while walking headers: what lies between two index entries, and some more."""
+FIRST_SCAN_BYTES = 4096
+SCAN_BYTES = 32_768
+"""Read at once while walking headers: at first what lies between two index entries, then more and more."""
 
 MAX_RECENT_BATCHES = 512
 """Positions remembered of the newest batches (8 kB at most); a quarter goes when it is full."""
@@ -306,12 +307,13 @@ class Segment:
         """(position, header) of each whole batch in [position, end); CorruptRecordError where they are nonsense."""
         end = self.size_bytes if end is None else end
         file = self.log.file()
-        chunk, start = b"", position
+        chunk, start, scan_bytes = b"", position, FIRST_SCAN_BYTES
         while end - position > PREFIX_SIZE:
             at = position - start
             if at + HEADER_SIZE > len(chunk) and start + len(chunk) < end:
                 start, at = position, 0
-                chunk = file.read_at(position, min(SCAN_BYTES, end - position))
+                chunk = file.read_at(position, min(scan_bytes, end - position))
+                scan_bytes = min(2 * scan_bytes, SCAN_BYTES)
                 if len(chunk) <= PREFIX_SIZE:
                     return  # truncated while we read
             header = read_header(chunk, at)

@@ -58,6 +58,20 @@ class TestOffsetIndex:
         whole = [(10 * nth + 5, 100 * nth) for nth in range(left)]
         assert index.entries.entries() == [*whole, (5000, 7)]
 
+    def test_nothing_is_remembered_of_what_was_cut(self) -> None:
+        index = offset_index(SimDisk())
+        for nth in range(2000):
+            index.append(BASE + 10 * nth, 100 * nth)
+        assert index.lookup(BASE + 10_000).position == 100_000
+        index.truncate_to(BASE + 9_990)
+        for nth in range(999, 2000):
+            index.append(BASE + 10 * nth + 5, 100 * nth + 7)
+        for nth in (998, 999, 1000, 1200):
+            later = nth >= 999
+            entry = OffsetPosition(BASE + 10 * nth + 5 * later, 100 * nth + 7 * later)
+            assert index.lookup(BASE + 10 * nth + 7) == entry
+            assert index.position_at_or_below(100 * nth + 10) == entry.position
+
     @pytest.mark.parametrize("shape", ["even", "late", "early", "steps", "random"])
     @pytest.mark.parametrize("count", [513, 1024, 3001])
     def test_lookups_however_uneven(self, shape: str, count: int) -> None:
