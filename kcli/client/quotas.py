@@ -9,18 +9,11 @@ from typing import TYPE_CHECKING
 from kcli.client.client import Target, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError, UnacceptableCredentialException
 from kcli.protocol.api import ApiKey
-from kcli.security.scram import (
-    BY_NUMBER,
-    MAX_ITERATIONS,
-    MIN_ITERATIONS,
-    Mechanism,
-    new_salt,
-    salted_password,
-)
 
 if TYPE_CHECKING:
     from kcli.client.client import Client
     from kcli.protocol.messages.alter_user_scram_credentials import ScramCredentialUpsertion
+    from kcli.security.scram import Mechanism
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -148,6 +141,7 @@ async def describe_user_scram_credentials(
         DescribeUserScramCredentialsRequest,
         UserName,
     )
+    from kcli.security.scram import BY_NUMBER
 
     request = DescribeUserScramCredentialsRequest(users=tuple(UserName(name=user) for user in users))
 
@@ -198,6 +192,7 @@ async def alter_user_scram_credentials(
 
 def _salted(change: ScramUpsertion) -> ScramCredentialUpsertion:
     from kcli.protocol.messages.alter_user_scram_credentials import ScramCredentialUpsertion
+    from kcli.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, new_salt, salted_password
 
     if not change.password:
         raise UnacceptableCredentialException("Password must not be empty")

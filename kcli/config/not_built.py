@@ -19,8 +19,8 @@ from kcli.config.start_up import REMOVED, warnings
 NOT_BUILT_PREFIXES: Mapping[str, str] = {
     prefix: feature
     for feature, prefixes in {
-        "quotas": (
-            "client.quota.callback.class",
+        "quota callbacks": ("client.quota.callback.class",),
+        "quotas of replication": (
             "replication.quota.window.",
             "alter.log.dirs.replication.quota.window.",
             "leader.replication.throttled.",

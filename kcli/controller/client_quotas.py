@@ -12,7 +12,7 @@ from kcli.config.definition import ConfigDef, ConfigType
 from kcli.config.java_order import hash_order
 from kcli.config.quota import CLIENTS, IPS
 from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
-from kcli.controller.image import MetadataImage, QuotaEntity
+from kcli.controller.image import CLIENT_ID, IP, USER, MetadataImage, QuotaEntity
 from kcli.errors import InvalidRequestException, KafkaError, UnsupportedVersionException
 from kcli.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -32,7 +32,6 @@ from kcli.protocol.messages.describe_client_quotas import (
 from kcli.protocol.records.metadata import ClientQuotaRecord, MetadataRecord
 from kcli.protocol.records.metadata import QuotaEntity as RecordEntity
 
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
 ENTITY_TYPES = (USER, CLIENT_ID, IP)
 
 # Whole numbers may come with as much noise as arithmetic on doubles leaves.

@@ -8,17 +8,16 @@ The shell must append the records of a decision and replay them before it asks f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from kcli.controller import (
     brokers,
-    client_quotas,
     configs,
     features,
     leadership,
     producer_ids,
     reassignments,
     replicas,
-    scram,
     topics,
 )
 from kcli.controller.brokers import BrokerContext
@@ -35,9 +34,6 @@ from kcli.protocol.messages import (
     allocate_producer_ids as ap,
 )
 from kcli.protocol.messages import (
-    alter_client_quotas as aq,
-)
-from kcli.protocol.messages import (
     alter_configs as ac,
 )
 from kcli.protocol.messages import (
@@ -45,9 +41,6 @@ from kcli.protocol.messages import (
 )
 from kcli.protocol.messages import (
     alter_partition_reassignments as ar,
-)
-from kcli.protocol.messages import (
-    alter_user_scram_credentials as au,
 )
 from kcli.protocol.messages import (
     assign_replicas_to_dirs as ad,
@@ -84,6 +77,10 @@ from kcli.protocol.messages import (
 )
 from kcli.protocol.records.metadata import AbortTransactionRecord, MetadataRecord, NoOpRecord
 from kcli.runtime.rng import Rng
+
+if TYPE_CHECKING:
+    from kcli.protocol.messages import alter_client_quotas as aq
+    from kcli.protocol.messages import alter_user_scram_credentials as au
 
 
 class Controller:
@@ -193,16 +190,20 @@ class Controller:
         )
         return decide([] if request.validate_only else records, response)
 
-    # Quotas and credentials.
+    # Quotas and credentials: asked for so rarely that a start does without them.
 
     def alter_client_quotas(
         self, request: aq.AlterClientQuotasRequest, resolvable: Callable[[str], bool]
     ) -> Decision[aq.AlterClientQuotasResponse]:
+        from kcli.controller import client_quotas
+
         return client_quotas.alter_client_quotas(self.image, request, resolvable=resolvable)
 
     def alter_user_scram_credentials(
         self, request: au.AlterUserScramCredentialsRequest
     ) -> Decision[au.AlterUserScramCredentialsResponse]:
+        from kcli.controller import scram
+
         return scram.alter_user_scram_credentials(self.image, request)
 
     # Brokers and their replicas.

@@ -169,6 +169,8 @@ class DelegationToken:
 
 # Which user, client id or address a quota is for: (type, name) pairs sorted by type; name None = the default entity.
 QuotaEntity = tuple[tuple[str, str | None], ...]
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+"""The types of a quota entity."""
 
 
 class Topics:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
 from dataclasses import dataclass, field
 
 MIN_ITERATIONS, MAX_ITERATIONS, DEFAULT_ITERATIONS = 4096, 16384, 4096
@@ -46,6 +45,8 @@ class ServerKeys:
 
 
 def new_salt() -> bytes:
+    import secrets  # wanted only by who makes credentials; a broker starts without
+
     return secrets.token_bytes(SALT_BYTES)
 
 

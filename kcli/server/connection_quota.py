@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 
@@ -32,6 +31,8 @@ class ConnectionQuota:
         if name is None:
             self._default = limit
             return
+        import ipaddress  # few have a quota, and every start would pay for it
+
         try:
             self._set_address(str(ipaddress.ip_address(name)), limit)
         except ValueError:

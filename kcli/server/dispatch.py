@@ -36,6 +36,7 @@ from kcli.server.context import RequestContext
 
 if TYPE_CHECKING:
     from kcli.server.broker import Broker
+    from kcli.server.quotas import RequestThrottle
 
 _log = logging.getLogger("kcli.server.KafkaApis")
 
@@ -214,7 +215,9 @@ class Dispatch:
         if route.has_error_code and response.error_code:
             self._broker.metrics.request_failed(context.api_key, response.error_code)
         try:
-            return _encode(route, context, response)
+            if context.throttle is None:
+                return route.encode(response, context.api_version, context.correlation_id)
+            return _encode_throttled(route, context, response, context.throttle)
         except Exception as error:
             return self._answer_error(route, context, request, error)
 
@@ -225,18 +228,20 @@ class Dispatch:
         self._broker.metrics.request_failed(context.api_key, known.code)
         try:
             response = route.error_response(context, request, known)
-            return _encode(route, context, response)
+            if context.throttle is None:
+                return route.encode(response, context.api_version, context.correlation_id)
+            return _encode_throttled(route, context, response, context.throttle)
         except Exception as second:
             _log.exception("Error response of %s could not be written", route.spec.name)
             raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
 
 
-def _encode(route: Route, context: RequestContext, response: Any) -> Answer:
-    if context.throttle is None:
-        return route.encode(response, context.api_version, context.correlation_id)
-    response = context.throttle.settle(route.spec.key, response)
-    answer = route.encode(response, context.api_version, context.correlation_id)
-    context.throttle.finish()
+def _encode_throttled(
+    route: Route, context: RequestContext, response: Any, throttle: RequestThrottle
+) -> Answer:
+    settled = throttle.settle(route.spec.key, response)
+    answer = route.encode(settled, context.api_version, context.correlation_id)
+    throttle.finish()
     return answer
 
 

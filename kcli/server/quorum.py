@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.features import supported_ranges
@@ -39,11 +39,9 @@ from kcli.errors import (
 from kcli.protocol.api import ApiKey
 from kcli.protocol.control import RaftControl
 from kcli.protocol.messages import allocate_producer_ids as ap
-from kcli.protocol.messages import alter_client_quotas as aq
 from kcli.protocol.messages import alter_configs as ac
 from kcli.protocol.messages import alter_partition as al
 from kcli.protocol.messages import alter_partition_reassignments as ar
-from kcli.protocol.messages import alter_user_scram_credentials as au
 from kcli.protocol.messages import assign_replicas_to_dirs as ad
 from kcli.protocol.messages import broker_heartbeat as hb
 from kcli.protocol.messages import broker_registration as br
@@ -64,6 +62,10 @@ from kcli.runtime.rng import Rng
 from kcli.server.context import RequestContext
 from kcli.server.metadata_log import MetadataLog, Quorate
 from kcli.storage.store import LogStore
+
+if TYPE_CHECKING:
+    from kcli.protocol.messages import alter_client_quotas as aq
+    from kcli.protocol.messages import alter_user_scram_credentials as au
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from kcli.config.broker import BrokerConfig
-from kcli.controller.client_quotas import CLIENT_ID, IP, USER
 from kcli.controller.delta import MetadataDelta
-from kcli.controller.image import MetadataImage, QuotaEntity
+from kcli.controller.image import CLIENT_ID, IP, USER, MetadataImage, QuotaEntity
 from kcli.errors import ThrottlingQuotaExceededException
 from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.fetch import FetchRequest
@@ -301,6 +300,7 @@ class RequestThrottle:
 
         None: a Produce without an answer, which pays for its bytes alone.
         """
+        self.resume()
         if not self._is_exempt and key not in EXEMPT:
             if key is ApiKey.PRODUCE:
                 self._charge_produced()
@@ -316,8 +316,7 @@ class RequestThrottle:
 
     def finish(self) -> None:
         """The time since `settle`, in which the answer was encoded, counts as well, for the next request."""
-        self.pause()
-        if not self._is_exempt and self._busy > 0:
+        if not self._is_exempt:
             quotas, now = self._quotas, self._quotas.clock.monotonic()
             metered = quotas.time.of(self._client, now)
             if metered is not None:
@@ -338,14 +337,15 @@ class RequestThrottle:
         metered = quotas.time.of(self._client, now)
         if metered is None:
             return
-        self.pause()
-        self.resume()
         metered.meter.record(self._taken_percent(), now)
         # A client that asked for much at once is not shut out for more than a window.
         self._hold(min(metered.meter.seconds_over(metered.limit, now), quotas.windows.size_seconds))
 
     def _taken_percent(self) -> float:
         """The time since the last charge, in percent of a second; 100 is all that the event loop has."""
+        if self._since is not None:
+            self.pause()
+            self.resume()
         taken, self._busy = self._busy, 0.0
         return taken * 100
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from kcli.controller.client_quotas import IP, entity_of
+from kcli.controller.client_quotas import entity_of
+from kcli.controller.image import IP
 from kcli.errors import KafkaError
 from kcli.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
