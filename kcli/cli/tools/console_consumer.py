@@ -31,11 +31,15 @@ JAVA_DEFAULTS: dict[str, object] = {
     "allow.auto.create.topics": True,
     "enable.auto.offset.store": False,
     "enable.partition.eof": False,
-    "topic.blacklist": "^__consumer_offsets$,^__transaction_state$,^__share_group_state$",
     # Java fetches again as soon as the application polls; librdkafka's back-offs of half a second after an error and a
     # whole one after a full queue would be felt.
     "fetch.error.backoff.ms": 100,
     "fetch.queue.backoff.ms": 5,
+}
+
+# Java's exclude.internal.topics: a pattern does not find these, their names do.
+WITHOUT_INTERNAL: dict[str, object] = {
+    "topic.blacklist": "^__consumer_offsets$,^__transaction_state$,^__share_group_state$"
 }
 
 
@@ -158,9 +162,11 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     properties["bootstrap.servers"] = options.bootstrap_server or ""
     properties.setdefault("client.id", "console-consumer")
     # Java's default assignors: range, with a road to cooperative-sticky that librdkafka cannot offer in one list.
-    properties.setdefault("partition.assignment.strategy", "range")
+    if properties.get("group.protocol", "classic").lower() == "classic":
+        properties.setdefault("partition.assignment.strategy", "range")
+    hidden = WITHOUT_INTERNAL if options.include is not None else {}
     ends = {"enable.partition.eof": True} if options.last is not None else {}
-    return {**JAVA_DEFAULTS, **ends, **rdkafka.translate(properties, kind="consumer", warn=warn)}
+    return {**JAVA_DEFAULTS, **hidden, **ends, **rdkafka.translate(properties, kind="consumer", warn=warn)}
 
 
 def _choose_group(

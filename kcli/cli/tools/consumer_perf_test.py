@@ -10,7 +10,7 @@ from typing import Any
 from kcli.cli import rdkafka
 from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.output import Output, warn
-from kcli.cli.tools.console_consumer import JAVA_DEFAULTS
+from kcli.cli.tools.console_consumer import JAVA_DEFAULTS, WITHOUT_INTERNAL
 from kcli.cli.tools.producer_perf_test import MEGABYTE, print_metrics
 
 # What one poll of the Java consumer returns at most (max.poll.records).
@@ -121,6 +121,7 @@ def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
     properties.setdefault("client.id", "perf-consumer-client")
     return {
         **JAVA_DEFAULTS,
+        **(WITHOUT_INTERNAL if options.include is not None else {}),
         "enable.auto.offset.store": True,
         "queued.min.messages": 1_000_000,
         **rdkafka.translate(properties, kind="consumer", warn=warn),
