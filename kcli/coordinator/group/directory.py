@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from kcli.coordinator.group.classic import ClassicGroup, GroupState
@@ -130,9 +131,9 @@ class GroupDirectory:
                 )  # keeps its timestamp, which dates its offsets should the write fail
                 undo.also(lambda code, _: _revive(group, code))
             case ConsumerGroup():
-                tombstones = tuple(group_tombstones(group))
-                undo.also(self._log.begin(group))
-                for record in tombstones:
+                tombstones = deque(group_tombstones(group))
+                undo.also(self._log.begin(group, tombstones))
+                for record in tuple(tombstones):
                     step.append(record)
                 del self._groups[group.group_id]
             case OtherGroup():

@@ -20,6 +20,7 @@ from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.coordinator.group.consumer.heartbeat import ConsumerHeartbeats, Place, check_instance
 from kcli.coordinator.group.consumer.log import ConsumerLog
 from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState, sorted_names
+from kcli.coordinator.group.consumer.reconciliation import check_state
 from kcli.coordinator.group.consumer.sessions import ConsumerSessions
 from kcli.coordinator.group.consumer.targets import Targets
 from kcli.coordinator.group.join import MEMBER_ID_REQUIRED_VERSION, Join
@@ -88,6 +89,7 @@ class ClassicMembers:
         before = place.member
         after = _updated(before, join, subscription)
         owned = by_id(subscription.owned_partitions, self._topics())
+        check_state(before, owned)
         replaced = place.replaces
         downgrades = replaced is not None and self._downgrades.is_due(group, (replaced.member_id,), joining=1)
         writer = self._log.writer(group, step)

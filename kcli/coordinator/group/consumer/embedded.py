@@ -12,9 +12,11 @@ from kcli.coordinator.group.topics import Topics
 from kcli.protocol.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     TopicPartitions,
-    decode_subscription,
     encode_assignment,
 )
+
+NEWEST_VERSION = 3
+"""Of the embedded protocol."""
 
 
 def by_id(listed: Iterable[TopicPartitions], topics: Topics) -> Assignment:
@@ -30,5 +32,9 @@ def assignment_bytes(assigned: Assignment, topics: Topics, subscription: bytes) 
         for topic, partitions in found
         if topic is not None
     )
-    _, version = decode_subscription(subscription)
-    return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=listed), version)
+    return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=listed), _version(subscription))
+
+
+def _version(embedded: bytes) -> int:
+    """As far as we know versions; whether the rest can be read does not matter here."""
+    return min(max(int.from_bytes(embedded[:2], "big", signed=True), 0), NEWEST_VERSION)

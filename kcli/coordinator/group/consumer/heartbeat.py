@@ -27,6 +27,7 @@ from kcli.coordinator.group.consumer.member import (
     ConsumerMember,
     sorted_names,
 )
+from kcli.coordinator.group.consumer.reconciliation import check_state
 from kcli.coordinator.group.consumer.records import current_record, member_tombstones, target_record
 from kcli.coordinator.group.consumer.regexes import Regexes
 from kcli.coordinator.group.consumer.sessions import ConsumerSessions
@@ -103,6 +104,7 @@ class ConsumerHeartbeats:
         owned = owned_partitions(request.topic_partitions)
         place = self._place(group, request, member_id, owned)
         before = place.member
+        check_state(before, owned)
         after = _updated(before, request, caller)
         self._regexes.check(group, before, after.topic_regex)
         writer = self._log.writer(group, step)

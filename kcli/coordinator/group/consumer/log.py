@@ -1,12 +1,14 @@
 """What consumer groups write, and how a group goes back when a write fails.
 
 A group changes when its records are written, not when they are committed: the next heartbeat may come before, and must
-see who owns what. So the committed records of every group are kept beside it. Should a write fail, the group is made
-anew out of them. A write that took too long is no failure: it is in the log, and may yet be committed.
+see who owns what. So what the log holds of every group is kept beside it: the committed records, and those of each
+write that is on its way. Should one fail, it is taken out, and the group is made anew out of the rest. A write that
+took too long is no failure: it is in the log, and may yet be committed.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from kcli.coordinator.group.consumer.group import ConsumerGroup
@@ -18,7 +20,9 @@ from kcli.errors import ErrorCode
 from kcli.protocol.records import consumer_offsets as co
 
 Restored = Callable[[str, Group | None, int], Ready[LogRecord]]
-"""Told (group id, what stood there until now, time) when a group is back at what is committed."""
+"""Told (group id, what stood there until now, time) when a group is back at what the log holds."""
+Records = deque[ConsumerRecord]
+"""Of one write, those that are not committed yet."""
 
 _STILL_IN_THE_LOG = frozenset({ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT})
 
@@ -28,9 +32,8 @@ class ConsumerLog:
         self._groups = groups
         self._restored = restored
         self._committed: dict[str, dict[ConsumerKey, ConsumerValue]] = {}
-        self._in_flight: dict[str, int] = {}
-        self._behind: dict[str, None] = {}
-        """Groups made anew while older writes of theirs are on their way: these have to be taken in as they commit."""
+        self._on_their_way: dict[str, list[Records]] = {}
+        """The writes of each group, in the order of the log."""
 
     # Writing
 
@@ -38,37 +41,48 @@ class ConsumerLog:
         """To write what a step changes about a group. From the first record on the group is in the table."""
         return Writer(self, group, step)
 
-    def begin(self, group: ConsumerGroup) -> Callable[[ErrorCode, int], Ready[LogRecord]]:
-        """Puts the group in its place; what is returned is to be called once, when the fate of the write is known."""
+    def begin(self, group: ConsumerGroup, records: Records) -> Callable[[ErrorCode, int], Ready[LogRecord]]:
+        """A write of these records, which may still grow. Puts the group in its place; what is returned is to be called
+        once, when the fate of the write is known."""
         group_id = group.group_id
         before = self._groups.get(group_id)
         self._groups[group_id] = group
-        self._in_flight[group_id] = self._in_flight.get(group_id, 0) + 1
-        return lambda code, now_ms: self._written(group_id, before, code, now_ms)
+        self._on_their_way.setdefault(group_id, []).append(records)
+        return lambda code, now_ms: self._written(group_id, records, before, code, now_ms)
 
-    def _written(self, group_id: str, before: Group | None, code: ErrorCode, now_ms: int) -> Ready[LogRecord]:
-        self._in_flight[group_id] -= 1
-        ready: Ready[LogRecord] = Ready()
-        if code not in _STILL_IN_THE_LOG:
-            ready = self._revert(group_id, before, now_ms)
-        if not self._in_flight[group_id]:
-            del self._in_flight[group_id]
-            self._behind.pop(group_id, None)
-        return ready
-
-    def _revert(self, group_id: str, before: Group | None, now_ms: int) -> Ready[LogRecord]:
+    def _written(
+        self, group_id: str, records: Records, before: Group | None, code: ErrorCode, now_ms: int
+    ) -> Ready[LogRecord]:
+        if code in _STILL_IN_THE_LOG:
+            group = self._groups.get(group_id)
+            if code is not ErrorCode.NONE and isinstance(group, ConsumerGroup):
+                group.is_resolving = False  # what was to be sent with the answer is not
+            return Ready()
+        writes = self._on_their_way[group_id]
+        writes[:] = [write for write in writes if write is not records]
+        if not writes:
+            del self._on_their_way[group_id]
         present = self._groups.get(group_id)
-        committed = self._committed.get(group_id)
-        if committed:
-            self._groups[group_id] = restored = ConsumerGroup(group_id)
-            for key, value in committed.items():
-                restored.apply(ConsumerRecord(key, value))
-            self._behind[group_id] = None
+        restored = self._from_log(group_id)
+        if restored is not None:
+            self._groups[group_id] = restored
         elif before is not None and not isinstance(before, ConsumerGroup):
             self._groups[group_id] = before
         elif isinstance(present, ConsumerGroup):
             del self._groups[group_id]
         return self._restored(group_id, present, now_ms)
+
+    def _from_log(self, group_id: str) -> ConsumerGroup | None:
+        """The group as its records have it; None where there are none."""
+        held: dict[ConsumerKey, ConsumerValue | None] = {**self._committed.get(group_id, {})}
+        for records in self._on_their_way.get(group_id, ()):
+            held.update((record.key, record.value) for record in records)
+        if all(value is None for value in held.values()):
+            return None
+        group = ConsumerGroup(group_id)
+        for key, value in held.items():
+            group.apply(ConsumerRecord(key, value))
+        return group
 
     # Reading
 
@@ -82,8 +96,20 @@ class ConsumerLog:
             committed.pop(record.key, None)
             if not committed:
                 del self._committed[group_id]
-        if not live or group_id in self._behind:
+        if live:
+            self._arrived(record)
+        else:
             self._apply(record)
+
+    def _arrived(self, record: ConsumerRecord) -> None:
+        """The oldest record on its way is."""
+        writes = self._on_their_way[record.group_id]
+        arrived = writes[0].popleft()
+        assert arrived == record, f"{record} is committed before {arrived}"
+        if not writes[0]:
+            del writes[0]
+        if not writes:
+            del self._on_their_way[record.group_id]
 
     def _apply(self, record: ConsumerRecord) -> None:
         group = self._groups.get(record.group_id)
@@ -102,17 +128,17 @@ class Writer:
 
     def __init__(self, log: ConsumerLog, group: ConsumerGroup, step: GroupStep) -> None:
         self._log = log
-        self._has_begun = False
+        self._records: Records = deque()
         self.group = group
         self.step = step
 
     def put(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
         record = ConsumerRecord(key, value)
-        if self._has_begun:
+        if self._records:
             self.step.append(record)
         else:
-            self._has_begun = True
-            self.step.append(record, self._log.begin(self.group))
+            self.step.append(record, self._log.begin(self.group, self._records))
+        self._records.append(record)
         self.group.apply(record)
 
     def put_all(self, records: Iterable[ConsumerRecord]) -> None:

@@ -34,15 +34,19 @@ def reconcile(
             if owned is None or overlaps(owned, member.pending_revocation):
                 return member
         case MemberState.UNKNOWN:
-            if owned is None or owned:
-                raise FencedMemberEpochException(
-                    "The consumer group member is in a unknown state. "
-                    "The member must abandon all its partitions and rejoin."
-                )
             member = replace(member, epoch=target_epoch)
         case MemberState.UNRELEASED_PARTITIONS:
             pass
     return _next(member, target_epoch, target, owned, owner_of)
+
+
+def check_state(member: ConsumerMember, owned: Assignment | None) -> None:
+    """Raises FENCED_MEMBER_EPOCH for a member whose state only a newer Kafka knows, unless it begins with nothing."""
+    if member.state is MemberState.UNKNOWN and (owned is None or owned):
+        raise FencedMemberEpochException(
+            "The consumer group member is in a unknown state. "
+            "The member must abandon all its partitions and rejoin."
+        )
 
 
 def _next(

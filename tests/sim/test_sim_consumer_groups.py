@@ -1,0 +1,613 @@
+"""Groups under stress whose members speak either protocol, and change it: they crash, stall, leave and return; writes
+lag or fail, coordinators move, topics grow, expressions are matched late. Clients follow the protocols as real ones
+do; everything is drawn from one seed.
+
+Held at every moment: a partition has one owner whose commits would be taken, and a committed offset never goes back. In
+the end, once the trouble stops: the group is stable, everybody alive is in it, every partition has an owner, nobody
+waits for an answer, and a coordinator that reads the log finds the same group.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import random
+import uuid
+from collections import deque
+
+import pytest
+
+from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
+from kcli.coordinator.group.consumer.regexes import matching
+from kcli.coordinator.group.join import Caller
+from kcli.coordinator.group.records import decode, encode
+from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.group.topics import Topic
+from kcli.coordinator.write_errors import write_error
+from kcli.errors import ErrorCode, KafkaError
+from kcli.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    RequestTopicPartitions,
+)
+from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kcli.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kcli.protocol.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitions,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from kcli.runtime.rng import SystemRng
+
+GROUP, TOPIC = "g", "t"
+TOPIC_ID = uuid.UUID(int=7 << 70)
+SESSION_MS, REBALANCE_MS = 6_000, 4_000
+TROUBLE_MS, CALM_MS = 60_000, 60_000
+SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "40"))
+
+
+class OneTopic:
+    """The topic, at one of its sizes."""
+
+    def __init__(self, partitions):
+        self.version = partitions
+        self._topic = Topic(TOPIC, TOPIC_ID, [()] * partitions)
+
+    def topic(self, name):
+        return self._topic if name == TOPIC else None
+
+    def topic_by_id(self, topic_id):
+        return self._topic if topic_id == TOPIC_ID else None
+
+    def names(self):
+        return (TOPIC,)
+
+
+class Coordinator:
+    """A shard and its runner: writes of a moment are appended together or not at all, and are committed in order."""
+
+    def __init__(self, sim):
+        self.sim = sim
+        self.config = GroupConfig(initial_rebalance_delay_ms=500, offsets_retention_check_interval_ms=5_000)
+        self.log, self.gathered, self.in_flight = [], [], deque()
+        self.rng = SystemRng(sim.random.randrange(1 << 30))
+        self.waiting, self.tokens = {}, 0
+        self.shard = self.new_shard()
+        self.take(self.shard.start(0))
+        self.wake()
+
+    def new_shard(self):
+        times = ConsumerTimes(session_timeout_ms=SESSION_MS, heartbeat_interval_ms=500)
+        shard = GroupShard(self.config, self.rng, lambda _: times)
+        shard.topics_changed(self.sim.topics, (), has_new=True)
+        for offset, (key, value) in enumerate(self.log):
+            shard.replay(decode(key, value), offset)
+        return shard
+
+    def call(self, step, answered):
+        self.tokens += 1
+        self.waiting[self.tokens] = answered
+        try:
+            self.take(step(self.shard, self.tokens, self.sim.now))
+        except KafkaError as error:
+            self.answer(self.tokens, None, error.code)
+        self.wake()
+
+    def take(self, ready):
+        if not ready.records:
+            self.deliver(ready)
+            return
+        self.gathered.append(ready)
+        if len(self.gathered) == 1:
+            shard = self.shard
+            self.sim.after(self.sim.random.choice((0, 0, 2)), lambda: self.append(shard))
+
+    def append(self, shard):
+        if shard is not self.shard:
+            return
+        batch, self.gathered = self.gathered, []
+        if self.sim.trouble and self.sim.random.random() < 0.03:
+            code = ErrorCode.NOT_ENOUGH_REPLICAS
+            for ready in batch:
+                if ready.on_written is not None:
+                    self.take(ready.on_written(code, self.sim.now))
+                for token, _ in ready.replies:
+                    self.answer(token, None, write_error(code))
+        else:
+            self.in_flight.extend(batch)
+            self.sim.after(self.sim.random.choice((0, 0, 1, 30)), lambda: self.commit(shard, len(batch)))
+        self.wake()
+
+    def commit(self, shard, count):
+        if shard is not self.shard:
+            return
+        for _ in range(count):
+            ready = self.in_flight.popleft()
+            self.write(ready)
+            if ready.on_written is not None:
+                self.take(ready.on_written(ErrorCode.NONE, self.sim.now))
+            self.deliver(ready)
+        self.sim.check_offsets()
+        self.wake()
+
+    def write(self, ready):
+        for record in ready.records:
+            self.log.append(encode(record))
+            self.shard.replay(record, len(self.log) - 1)
+
+    def deliver(self, ready):
+        for token, response in ready.replies:
+            self.answer(token, response, ErrorCode.NONE)
+        shard = self.shard
+        for send in ready.sends:
+            self.sim.after(self.sim.random.randrange(1, 2_000), lambda send=send: self.resolved(shard, send))
+
+    def resolved(self, shard, asked):
+        if shard is self.shard:
+            found = matching(asked.regexes, asked.topics.names())
+            self.take(shard.regexes_resolved(asked.group_id, found, asked.topics.version, self.sim.now))
+            self.wake()
+
+    def answer(self, token, response, code):
+        answered = self.waiting.pop(token)
+        self.sim.after(self.sim.random.randrange(5), lambda: answered(response, code))
+
+    def wake(self):
+        deadline = self.shard.next_deadline_ms
+        if deadline is not None:
+            self.sim.at(max(deadline, self.sim.now), self.tick)
+
+    def tick(self):
+        before = self.shard.next_deadline_ms
+        for ready in self.shard.tick(self.sim.now):
+            self.take(ready)
+        if self.shard.next_deadline_ms != before:
+            self.wake()
+
+    def fail_over(self):
+        """Another broker takes over: of the writes in flight some are in the log, nobody was told."""
+        for _ in range(self.sim.random.randrange(len(self.in_flight) + 1)):
+            self.write(self.in_flight.popleft())
+        self.in_flight.clear()
+        self.gathered = []
+        for token, response in self.shard.resign(self.sim.now).replies:
+            self.answer(token, response, ErrorCode.NONE)
+        for token in tuple(self.waiting):
+            self.answer(token, None, ErrorCode.NOT_COORDINATOR)
+        self.shard = self.new_shard()
+        self.take(self.shard.start(self.sim.now))
+        self.sim.check_offsets()
+        self.wake()
+
+
+class Member:
+    """One consumer of either protocol. `life` tells its present run from events of a former one; `owned` is what it
+    reads from now, `epoch` its member epoch or generation."""
+
+    def __init__(self, sim, name, instance):
+        self.sim, self.name, self.instance = sim, name, instance
+        self.life, self.alive, self.stalled_until = 0, False, 0
+        self.member_id, self.epoch, self.owned, self.positions = "", 0, (), {}
+        self.commits_under_way = 0
+
+    def start(self):
+        self.alive, self.life, self.member_id, self.epoch = True, self.life + 1, "", 0
+        self.commits_under_way = 0
+        self.begin()
+        self.commit_later(self.life)
+
+    def crash(self):
+        self.alive, self.owned, self.life = False, (), self.life + 1
+
+    def soon(self, delay, action):
+        life = self.life
+        self.sim.after(delay, lambda: action() if self.life == life else None)
+
+    def call(self, step, handle):
+        life = self.life
+        self.sim.coordinator.call(
+            step, lambda response, code: handle(response, code) if self.life == life else None
+        )
+
+    def caller(self, version):
+        return Caller(api_version=version, client_id=self.name, client_host="/h")
+
+    def own(self, partitions):
+        """Takes these as its own, from where they were committed: behind every write that is under way."""
+        new = tuple(each for each in partitions if each not in self.owned)
+        self.owned = tuple(each for each in self.owned if each in partitions) + new
+        self.sim.check_owners(self)
+        self.positions = {each: self.positions.get(each) for each in self.owned if each not in new}
+        self.find_positions(new, self.life)
+
+    def find_positions(self, partitions, life):
+        if self.life != life:
+            return
+        coordinator = self.sim.coordinator
+        if coordinator.in_flight or coordinator.gathered:
+            self.sim.after(1, lambda: self.find_positions(partitions, life))
+            return
+        for partition in partitions:
+            if partition in self.owned and partition not in self.positions:
+                self.positions[partition] = self.sim.offset(partition)
+
+    def commit_later(self, life):
+        self.sim.after(self.sim.random.randrange(200, 900), lambda: self.commit(life))
+
+    def commit(self, life):
+        if self.life != life or self.sim.quiet:
+            return
+        self.commit_later(life)
+        known = [each for each in self.owned if self.positions.get(each) is not None]
+        if not known or self.sim.now < self.stalled_until:
+            return
+        for partition in known:
+            self.positions[partition] += self.sim.random.randrange(1, 5)
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=self.epoch,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            topics=(
+                OffsetCommitRequestTopic(
+                    name=TOPIC,
+                    partitions=tuple(
+                        OffsetCommitRequestPartition(
+                            partition_index=each, committed_offset=self.positions[each]
+                        )
+                        for each in known
+                    ),
+                ),
+            ),
+        )
+        self.commits_under_way += 1
+        self.call(
+            lambda shard, token, now: shard.commit_offsets(request, 9, token, now),
+            lambda *_: self.committed(),
+        )
+
+    def committed(self):
+        self.commits_under_way -= 1
+
+
+class ConsumerMember(Member):
+    """Speaks KIP-848. A partition that it is to give up it keeps for a while, and reports it as long."""
+
+    def begin(self):
+        self.member_id = f"{self.name}-{self.life}"
+        self.uses_regex = self.sim.random.random() < 0.3
+        self.reports_all = True
+        self.beat()
+
+    def leave(self):
+        if self.member_id and self.epoch >= 0:
+            away = self.instance is not None and self.sim.random.random() < 0.7
+            request = ConsumerGroupHeartbeatRequest(
+                group_id=GROUP,
+                member_id=self.member_id,
+                member_epoch=-2 if away else -1,
+                instance_id=self.instance,
+                topic_partitions=None,
+            )
+            self.call(
+                lambda shard, token, now: shard.consumer_heartbeat(request, self.caller(1), token, now),
+                lambda *_: None,
+            )
+        self.crash()
+
+    def beat(self):
+        if self.sim.now < self.stalled_until:
+            self.soon(self.stalled_until - self.sim.now, self.beat)
+            return
+        joins, full = self.epoch == 0, self.epoch == 0 or self.reports_all
+        owned = (RequestTopicPartitions(topic_id=TOPIC_ID, partitions=self.owned),) if self.owned else ()
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            instance_id=self.instance,
+            rebalance_timeout_ms=REBALANCE_MS if full else -1,
+            subscribed_topic_names=(() if self.uses_regex else (TOPIC,)) if full else None,
+            subscribed_topic_regex=("t.*" if self.uses_regex else "") if full else None,
+            topic_partitions=() if joins else owned,
+        )
+        self.call(
+            lambda shard, token, now: shard.consumer_heartbeat(request, self.caller(1), token, now),
+            self.beaten,
+        )
+
+    def beaten(self, response, code):
+        if code is not ErrorCode.NONE:
+            self.failed(code)
+            return
+        self.reports_all = False
+        self.epoch = response.member_epoch
+        if response.assignment is None:
+            self.soon(500, self.beat)
+            return
+        wanted = tuple(p for topic in response.assignment.topic_partitions for p in topic.partitions)
+        loses = any(each not in wanted for each in self.owned)
+        slow = self.sim.random.choice((0, 100, 1_000)) if loses else 0
+        if loses and self.sim.trouble and self.sim.random.random() < 0.05:
+            slow = REBALANCE_MS + 1_000  # too slow: the coordinator will not wait
+        self.soon(slow, lambda: self.take(wanted))
+
+    def take(self, wanted):
+        if self.commits_under_way:
+            self.soon(5, lambda: self.take(wanted))  # nothing of what it gives up may come later
+            return
+        self.own(wanted)
+        self.soon(self.sim.random.choice((0, 500)), self.beat)
+
+    def failed(self, code):
+        if code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+            self.owned, self.epoch = (), 0
+        elif code is ErrorCode.FENCED_INSTANCE_ID:
+            self.crash()
+            return
+        elif code is ErrorCode.GROUP_ID_NOT_FOUND:
+            self.owned, self.epoch = (), 0
+        self.reports_all = True
+        self.soon(200, self.beat)
+
+
+class ClassicMember(Member):
+    """Speaks the classic protocol and gives up everything before it joins."""
+
+    partitions_known = 0
+
+    def begin(self):
+        self.join()
+        self.beat_later(self.life)
+
+    def leave(self):
+        if self.instance is None and self.member_id:
+            request = LeaveGroupRequest(group_id=GROUP, members=(MemberIdentity(member_id=self.member_id),))
+            self.call(lambda shard, token, now: shard.leave_group(request, 5, token, now), lambda *_: None)
+        self.crash()
+
+    def again(self, code):
+        self.owned, self.epoch = (), -1
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.ILLEGAL_GENERATION):
+            self.member_id = ""
+        self.soon(50, self.join)
+
+    def join(self):
+        if self.commits_under_way:
+            self.soon(5, self.join)
+            return
+        self.owned = ()
+        subscription = encode_subscription(ConsumerProtocolSubscription(topics=(TOPIC,)), 1)
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol(name="range", metadata=subscription),),
+        )
+        self.call(
+            lambda shard, token, now: shard.join_group(request, self.caller(9), token, now), self.joined
+        )
+
+    def joined(self, response, code):
+        code = response.error_code if code is ErrorCode.NONE else code
+        if code is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = response.member_id
+            self.join()
+        elif code is not ErrorCode.NONE:
+            self.again(code)
+        else:
+            self.member_id, self.epoch = response.member_id, response.generation_id
+            self.sync(response)
+
+    def sync(self, joined):
+        ids = sorted(member.member_id for member in joined.members)
+        self.partitions_known = self.sim.partitions
+        assignments = ()
+        if joined.leader == self.member_id and not joined.skip_assignment:
+            assignments = tuple(
+                SyncGroupRequestAssignment(
+                    member_id=member_id,
+                    assignment=encode_assignment(
+                        ConsumerProtocolAssignment(
+                            assigned_partitions=(
+                                TopicPartitions(
+                                    topic=TOPIC,
+                                    partitions=tuple(range(index, self.sim.partitions, len(ids))),
+                                ),
+                            )
+                        )
+                    ),
+                )
+                for index, member_id in enumerate(ids)
+            )
+        request = SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=self.epoch,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=assignments,
+        )
+        self.call(lambda shard, token, now: shard.sync_group(request, token, now), self.synced)
+
+    def synced(self, response, code):
+        code = response.error_code if code is ErrorCode.NONE else code
+        if code is not ErrorCode.NONE:
+            self.again(code)
+            return
+        assigned = decode_assignment(response.assignment)[0] if response.assignment else None
+        self.has_synced = True
+        self.own(
+            tuple(p for each in assigned.assigned_partitions for p in each.partitions) if assigned else ()
+        )
+
+    def beat_later(self, life):
+        self.sim.after(1_000, lambda: self.beat(life))
+
+    def beat(self, life):
+        if self.life != life:
+            return
+        self.beat_later(life)
+        if self.sim.now < self.stalled_until or not self.member_id or self.epoch < 0:
+            return
+        code = self.sim.coordinator.shard.heartbeat(
+            GROUP, self.member_id, self.instance, self.epoch, self.sim.now
+        )
+        self.sim.coordinator.wake()
+        if code is ErrorCode.NONE and self.partitions_known and self.partitions_known != self.sim.partitions:
+            self.partitions_known = self.sim.partitions
+            code = ErrorCode.REBALANCE_IN_PROGRESS  # it has seen for itself that the topic grew
+        if code is not ErrorCode.NONE and self.has_synced:
+            self.has_synced = False
+            self.again(code)
+
+    has_synced = False
+
+
+class Simulation:
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.now, self.events, self.sequence = 0, [], 0
+        self.trouble = True
+        self.quiet = False
+        """Nobody commits any more, so that whatever is still unanswered will stay so."""
+        self.high = {}
+        self.partitions = self.random.randrange(2, 6)
+        self.topics = OneTopic(self.partitions)
+        self.mix = self.random.choice((1.0, 1.0, 0.5))
+        """How many speak the new protocol."""
+        self.coordinator = Coordinator(self)
+        self.members = [self.new_member(nth) for nth in range(5)]
+        self.types_seen = set()
+
+    def new_member(self, nth):
+        kind = ConsumerMember if self.random.random() < self.mix else ClassicMember
+        return kind(self, f"m{nth}", f"i{nth}" if nth < 2 else None)
+
+    def at(self, when, action):
+        self.sequence += 1
+        heapq.heappush(self.events, (when, self.sequence, action))
+
+    def after(self, delay, action):
+        self.at(self.now + delay, action)
+
+    def run_until(self, end):
+        while self.events and self.events[0][0] <= end:
+            self.now, _, action = heapq.heappop(self.events)
+            action()
+        self.now = end
+
+    def stir(self):
+        """One piece of trouble, and the next one soon."""
+        if not self.trouble:
+            return
+        self.after(self.random.randrange(200, 3_000), self.stir)
+        self.types_seen.update(group.group_type for group in self.coordinator.shard.list_groups())
+        nth = self.random.randrange(len(self.members))
+        member = self.members[nth]
+        match self.random.randrange(7):
+            case 0 if member.alive:
+                member.crash()
+            case 1 if member.alive:
+                member.leave()
+            case 2 if member.alive:
+                member.stalled_until = self.now + self.random.randrange(1_000, 12_000)
+            case 3 if self.random.random() < 0.3:
+                self.coordinator.fail_over()
+            case 4 if self.random.random() < 0.2:
+                self.grow()
+            case _ if not member.alive:
+                lives = member.life
+                self.members[nth] = self.new_member(nth)  # maybe of the other protocol
+                self.members[nth].life = lives
+                self.members[nth].start()
+
+    def grow(self):
+        self.partitions += 1
+        self.topics = OneTopic(self.partitions)
+        self.coordinator.shard.topics_changed(self.topics, (TOPIC,), has_new=False)
+
+    # What must hold
+
+    def offset(self, partition):
+        (topic,) = self.coordinator.shard.fetch_offsets(GROUP, ((TOPIC, (partition,)),)).topics
+        return max(topic.partitions[0].committed_offset, 0)
+
+    def check_offsets(self):
+        for partition in range(self.partitions):
+            offset = self.offset(partition)
+            assert offset >= self.high.get(partition, 0), f"offset of {partition} went back to {offset}"
+            self.high[partition] = offset
+
+    def is_current(self, member):
+        """Whether the coordinator would take a commit of it."""
+        shard = self.coordinator.shard
+        (group,) = shard.list_groups() or (None,)
+        if group is None:
+            return False
+        if group.group_type == "consumer":
+            found = shard.fetch_offsets(GROUP, (), member_id=member.member_id, member_epoch=member.epoch)
+            return found.error_code is ErrorCode.NONE
+        if not isinstance(member, ClassicMember):
+            return False
+        code = shard.heartbeat(GROUP, member.member_id, member.instance, member.epoch, self.now)
+        return code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def check_owners(self, member):
+        for other in self.members:
+            shared = set(other.owned) & set(member.owned)
+            if other is member or not other.alive or not shared:
+                continue
+            assert not (self.is_current(other) and self.is_current(member)), (
+                f"{other.name} and {member.name} both own {shared}"
+            )
+
+    def check_calm(self):
+        alive = [member for member in self.members if member.alive]
+        (group,) = self.coordinator.shard.list_groups()
+        expected = "consumer" if any(isinstance(each, ConsumerMember) for each in alive) else "classic"
+        assert group.group_state == "Stable"
+        if expected == "consumer":
+            assert group.group_type == "consumer"
+            members = self.coordinator.shard.describe_consumer_group(GROUP).members
+        elif group.group_type == "classic":
+            members = self.coordinator.shard.describe_group(GROUP, 6).members
+        else:
+            # The last of the new protocol did not go alone: a classic one went in the same moment.
+            members = self.coordinator.shard.describe_consumer_group(GROUP).members
+        assert sorted(each.member_id for each in members) == sorted(each.member_id for each in alive)
+        owned = sorted(partition for member in alive for partition in member.owned)
+        assert owned == list(range(self.partitions))
+        assert not self.coordinator.waiting
+        again = self.coordinator.new_shard()
+        assert again.describe_consumer_group(GROUP) == self.coordinator.shard.describe_consumer_group(GROUP)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_group_survives_trouble(seed: int) -> None:
+    sim = Simulation(seed)
+    sim.members[0].start()
+    sim.stir()
+    sim.run_until(TROUBLE_MS)
+    sim.trouble = False
+    for member in sim.members[:3]:
+        if not member.alive:
+            member.start()
+    sim.run_until(TROUBLE_MS + CALM_MS)
+    sim.quiet = True
+    sim.run_until(TROUBLE_MS + CALM_MS + 5_000)
+    sim.check_calm()
+    assert sum(sim.high.values()) > 0, "nobody ever committed anything: the simulation tests nothing"
+    assert "consumer" in sim.types_seen or sim.mix < 1, "nobody spoke the new protocol"
