@@ -40,7 +40,7 @@ from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServe
 from kcli.server.log_cleaning import LogCleaning
 from kcli.server.log_dir_moves import LogDirMoves
 from kcli.server.metrics.metrics import TICK_MS, Metrics
-from kcli.server.metrics.requests import MeasuredDispatch
+from kcli.server.metrics.requests import measured
 from kcli.server.producer_ids import ProducerIdBlock, ProducerIds
 from kcli.server.quorum import Quorum
 from kcli.server.quotas import ClientQuotas
@@ -256,9 +256,7 @@ class Broker:
         controller: Serve = Dispatch(self, served_on_controller())
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.start()
-            broker, controller = (
-                MeasuredDispatch(serve, self.metrics.requests) for serve in (broker, controller)
-            )
+            broker, controller = (measured(serve, self.metrics.requests) for serve in (broker, controller))
         for listener in self.config.listeners:
             is_controller = listener.name in self.config.controller_listener_names
             opened = await self.sockets.listen(

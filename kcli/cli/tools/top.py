@@ -237,8 +237,9 @@ def _keys(pressed: Callable[[str], None], closed: Callable[[], None]) -> Iterato
         if not data:
             loop.remove_reader(terminal)
             closed()
-        elif len(data) == 1:  # an arrow or a pasted text is no command
-            pressed(data.decode("ascii", "replace"))
+        elif not data.startswith(b"\x1b"):  # an arrow key is no command
+            for key in data.decode("ascii", "replace"):
+                pressed(key)
 
     loop = asyncio.get_running_loop()
     termios.tcsetattr(terminal, termios.TCSANOW, mode)

@@ -147,8 +147,8 @@ def _requests(broker: Broker) -> Iterator[Bean]:
 
 
 def _of_api(times: ApiTimes, request: str, now: float) -> Iterator[Bean]:
-    for version, meter in list(times.version_meters.items()):
-        attributes = meter.attributes("requests", now)
+    for version, of_version in list(times.versions.items()):
+        attributes = of_version.meter.attributes("requests", now)
         yield bean(
             NETWORK, "RequestMetrics", attributes, "RequestsPerSec", request=request, version=str(version)
         )

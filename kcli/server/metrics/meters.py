@@ -91,21 +91,29 @@ class Histogram:
         self._landmark = now
         self._weights: dict[int, float] = {}  # bucket -> weight, as of the landmark
 
-    def fold(self, values: Sequence[float], now: float, *, zeros: int = 0) -> None:
-        """Takes in what was observed (nothing negative) since the last fold, and so many zeros besides."""
-        if zeros:
-            self._fold([0.0], zeros, now)
-        if values:
-            self._fold(values, len(values), now)
+    def fold(self, values: Sequence[float], now: float, *, scale: float = 1.0) -> None:
+        """Takes in what was observed (nothing negative) since the last fold, each times `scale`."""
+        if not values:
+            return
+        samples = [value * scale for value in values[:: -(-len(values) // SAMPLES_PER_FOLD)]]
+        self._take_in(
+            samples, len(values), sum(values) * scale, min(values) * scale, max(values) * scale, now
+        )
 
-    def _fold(self, values: Sequence[float], count: int, now: float) -> None:
-        samples = values[:: -(-len(values) // SAMPLES_PER_FOLD)]
+    def fold_zeros(self, count: int, now: float) -> None:
+        """Takes in so many zeros."""
+        if count:
+            self._take_in([0.0], count, 0.0, 0.0, 0.0, now)
+
+    def _take_in(
+        self, samples: list[float], count: int, total: float, least: float, most: float, now: float
+    ) -> None:
         stands_for = count / len(samples)
         self.count += count
-        self._sum += sum(values) * (count / len(values))
+        self._sum += total
         self._squares += sum([value * value for value in samples]) * stands_for
-        self._min = min(self._min, min(values))
-        self._max = max(self._max, max(values))
+        self._min = min(self._min, least)
+        self._max = max(self._max, most)
         weight = stands_for * self._weight(now)
         weights = self._weights
         for value in samples:

@@ -1,7 +1,7 @@
 """How many requests there are, how long each takes, and which were the slowest.
 
-`MeasuredDispatch` stands before a dispatch and takes the time. What it does for each request is two looks at the clock,
-one count and two appends; `fold`, once a second and before every reading, makes histograms of the lists.
+`measured` stands before a dispatch and takes the time. What it does for each request is two looks at the clock and two
+appends; `fold`, once a second and before every reading, makes counts and histograms of the lists.
 
 A request's time is local while the event loop works on it, remote while it waits (for commits, for records, for other
 members of a group), as in Kafka. There is no queue between network and handlers here, and so no time in one.
@@ -9,11 +9,11 @@ members of a group), as in Kafka. There is no queue between network and handlers
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import Struct
-from typing import TypeVar
 
 from kcli.errors import ErrorCode
 from kcli.protocol.api import API, ApiKey
@@ -21,8 +21,6 @@ from kcli.protocol.packing import read_request_header
 from kcli.runtime.clock import Clock
 from kcli.server.connection import Answer, Connection, Serve, Waiting
 from kcli.server.metrics.meters import Histogram, Meter
-
-Label = TypeVar("Label", int, ErrorCode)
 
 _HEAD = Struct(">hh")
 # As many as fit on a screen.
@@ -38,50 +36,64 @@ _WAITS_BY_DESIGN = frozenset(
 )
 
 
+class VersionTimes:
+    """One API's requests in one version. The lists hold what was answered since the last fold, in seconds and bytes."""
+
+    __slots__ = ("api", "count", "handled", "meter", "sizes", "version", "waited")
+
+    def __init__(self, api: ApiTimes, version: int, now: float, began: float) -> None:
+        self.api = api
+        self.version = version
+        self.handled: list[float] = []
+        self.waited: list[tuple[float, float]] = []  # local, total
+        self.sizes: list[int] = []
+        self.count = 0
+        self.meter = Meter(now, began=began)
+
+    def fold(self, now: float) -> None:
+        if self.sizes or self.waited:
+            handled, self.handled = self.handled, []
+            waited, self.waited = self.waited, []
+            sizes, self.sizes = self.sizes, []
+            self.count += len(handled) + len(waited)
+            self.api.fold(handled, waited, sizes, now)
+        self.meter.count = self.count
+        self.meter.tick(now)
+
+
 class ApiTimes:
-    """One API's requests. The lists hold what came since the last fold; times are in seconds there."""
+    """One API's requests, in all versions: histograms in milliseconds and bytes, and the errors that were answered."""
 
     __slots__ = (
         "error_meters",
         "errors",
-        "handled",
         "local_ms",
         "name",
         "remote_ms",
         "request_bytes",
-        "sizes",
         "total_ms",
-        "version_meters",
         "versions",
-        "waited",
     )
 
     def __init__(self, name: str, now: float) -> None:
         self.name = name
-        self.handled: list[float] = []
-        self.waited: list[tuple[float, float]] = []  # local, total
-        self.sizes: list[int] = []
-        self.versions: dict[int, int] = {}
+        self.versions: dict[int, VersionTimes] = {}
         self.errors: dict[ErrorCode, int] = {}
-        self.version_meters: dict[int, Meter] = {}
         self.error_meters: dict[ErrorCode, Meter] = {}
         self.total_ms = Histogram(now)
         self.local_ms = Histogram(now)
         self.remote_ms = Histogram(now)
         self.request_bytes = Histogram(now)
 
-    @property
-    def count(self) -> int:
-        return sum(self.versions.values())
-
-    def fold(self, now: float) -> None:
-        handled, self.handled = self.handled, []
-        waited, self.waited = self.waited, []
-        sizes, self.sizes = self.sizes, []
-        local = [seconds * 1000 for seconds in handled]
-        self.total_ms.fold(local + [total * 1000 for _, total in waited], now)
-        self.local_ms.fold(local + [worked * 1000 for worked, _ in waited], now)
-        self.remote_ms.fold([(total - worked) * 1000 for worked, total in waited], now, zeros=len(handled))
+    def fold(
+        self, handled: list[float], waited: list[tuple[float, float]], sizes: list[int], now: float
+    ) -> None:
+        self.total_ms.fold(handled, now, scale=1000)
+        self.local_ms.fold(handled, now, scale=1000)
+        self.remote_ms.fold_zeros(len(handled), now)
+        self.total_ms.fold([total for _, total in waited], now, scale=1000)
+        self.local_ms.fold([local for local, _ in waited], now, scale=1000)
+        self.remote_ms.fold([total - local for local, total in waited], now, scale=1000)
         self.request_bytes.fold(sizes, now)
 
 
@@ -138,12 +150,31 @@ class RequestMetrics:
         self.clock = clock
         self.slowest = SlowestRequests()
         self.apis: dict[int, ApiTimes] = {}
+        self.by_head: dict[bytes, VersionTimes] = {}
+        """By a frame's first four bytes, which are the API key and the version."""
         self._began = clock.monotonic()
 
     def of(self, key: int) -> ApiTimes:
         found = self.apis.get(key)
         if found is None:
             found = self.apis[key] = ApiTimes(API[ApiKey(key)].name, self.clock.monotonic())
+        return found
+
+    def of_version(self, head: bytes) -> VersionTimes:
+        """Where the requests that begin with `head` are noted down."""
+        key, version = _HEAD.unpack(head)
+        spec = API[ApiKey(key)]
+        is_known = spec.min_version <= version <= spec.max_version
+        # ApiVersions is answered in version 0 whatever was asked (KIP-511): no client makes up versions here.
+        version = version if is_known else 0
+        versions = self.of(key).versions
+        found = versions.get(version)
+        if found is None:
+            found = versions[version] = VersionTimes(
+                self.of(key), version, self.clock.monotonic(), self._began
+            )
+        if is_known:
+            self.by_head[head] = found
         return found
 
     def failed(self, key: ApiKey, code: ErrorCode) -> None:
@@ -154,100 +185,67 @@ class RequestMetrics:
     def fold(self) -> None:
         now = self.clock.monotonic()
         self.slowest.forget_old(now)
-        for times in self.apis.values():
-            if times.sizes or times.waited:
+        for api in self.apis.values():
+            for times in api.versions.values():
                 times.fold(now)
-            _take_over(times.version_meters, times.versions, now, self._began)
-            _take_over(times.error_meters, times.errors, now, self._began)
+            for code, count in api.errors.items():
+                meter = api.error_meters.get(code)
+                if meter is None:
+                    meter = api.error_meters[code] = Meter(now, began=self._began)
+                meter.count = count
+                meter.tick(now)
 
 
-def _take_over(meters: dict[Label, Meter], counts: dict[Label, int], now: float, began: float) -> None:
-    for label, count in counts.items():
-        meter = meters.get(label)
-        if meter is None:
-            meter = meters[label] = Meter(now, began=began)
-        meter.count = count
-        meter.tick(now)
+def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
+    """Serves as `serve` does, and takes the time. A closure, since every attribute it did not look up is a gain."""
+    now: Callable[[], float] = metrics.clock.monotonic
+    by_head, slowest = metrics.by_head, metrics.slowest
 
-
-class MeasuredDispatch:
-    """Serves as the dispatch behind it does, and takes the time."""
-
-    __slots__ = ("_apis", "_metrics", "_now", "_serve")
-
-    def __init__(self, serve: Serve, metrics: RequestMetrics) -> None:
-        self._serve = serve
-        self._metrics = metrics
-        self._apis = metrics.apis
-        self._now: Callable[[], float] = metrics.clock.monotonic
-
-    def __call__(self, connection: Connection, frame: memoryview) -> Answer | Waiting:
-        began = self._now()
-        answer = self._serve(connection, frame)
-        local = self._now() - began
-        key, version = _HEAD.unpack_from(frame)
-        times = self._apis.get(key) or self._metrics.of(key)
-        versions = times.versions
-        if version in versions:
-            versions[version] += 1
-        else:
-            self._first_of(times, key, version)
+    def serve_measured(connection: Connection, frame: memoryview) -> Answer | Waiting:
+        began = now()
+        answer = serve(connection, frame)
+        local = now() - began
+        head = bytes(frame[:4])
+        times = by_head.get(head) or metrics.of_version(head)
         times.sizes.append(len(frame))
         if type(answer) is Waiting:
-            return self._measured(answer, began, local, times, connection, frame)
+            return _measured_waiting(answer, metrics, times, began, local, _caller(connection, frame))
         times.handled.append(local)
-        if local > self._metrics.slowest.threshold:
-            self._note(ApiKey(key), _caller(connection, frame), local, local)
+        if local > slowest.threshold:
+            _note(metrics, times, _caller(connection, frame), local, local)
         return answer
 
-    def _first_of(self, times: ApiTimes, key: int, version: int) -> None:
-        spec = API[ApiKey(key)]
-        # ApiVersions is answered in version 0 whatever was asked (KIP-511): no client makes up versions here.
-        if not spec.min_version <= version <= spec.max_version:
-            version = 0
-        times.versions[version] = times.versions.get(version, 0) + 1
+    return serve_measured
 
-    def _measured(
-        self,
-        waiting: Waiting,
-        began: float,
-        local: float,
-        times: ApiTimes,
-        connection: Connection,
-        frame: memoryview,
-    ) -> Waiting:
-        key, caller = ApiKey(_HEAD.unpack_from(frame)[0]), _caller(connection, frame)
 
-        def finish(future: object, finish: Callable[..., Answer] = waiting.finish) -> Answer:
-            resumed = self._now()
-            try:
-                return finish(future)
-            finally:
-                now = self._now()
-                worked, total = local + now - resumed, now - began
-                times.waited.append((worked, total))
-                took = worked if key in _WAITS_BY_DESIGN else total
-                if took > self._metrics.slowest.threshold:
-                    self._note(key, caller, took, worked)
+def _measured_waiting(
+    waiting: Waiting,
+    metrics: RequestMetrics,
+    times: VersionTimes,
+    began: float,
+    local: float,
+    caller: _Caller,
+) -> Waiting:
+    now = metrics.clock.monotonic
 
-        return Waiting(waiting.future, finish)
+    def finish(future: asyncio.Future[object]) -> Answer:
+        resumed = now()
+        try:
+            return waiting.finish(future)
+        finally:
+            ended = now()
+            worked, total = local + ended - resumed, ended - began
+            times.waited.append((worked, total))
+            took = worked if caller.key in _WAITS_BY_DESIGN else total
+            if took > metrics.slowest.threshold:
+                _note(metrics, times, caller, took, worked)
 
-    def _note(self, key: ApiKey, caller: _Caller, took: float, local: float) -> None:
-        slow = SlowRequest(
-            api=API[key].name,
-            version=caller.version,
-            client_id=caller.client_id,
-            listener=caller.listener,
-            host=caller.host,
-            took_ms=took * 1000,
-            local_ms=local * 1000,
-            time_ms=self._metrics.clock.now_ms(),
-        )
-        self._metrics.slowest.note(slow, self._now())
+    return Waiting(waiting.future, finish)
 
 
 @dataclass(frozen=True, slots=True)
 class _Caller:
+    key: int
     version: int
     client_id: str
     listener: str
@@ -255,5 +253,20 @@ class _Caller:
 
 
 def _caller(connection: Connection, frame: memoryview) -> _Caller:
-    _, version, _, client_id, _ = read_request_header(frame)
-    return _Caller(version, client_id or "", connection.listener, connection.peer_host)
+    """Read while the frame is still there."""
+    key, version, _, client_id, _ = read_request_header(frame)
+    return _Caller(key, version, client_id or "", connection.listener, connection.peer_host)
+
+
+def _note(metrics: RequestMetrics, times: VersionTimes, caller: _Caller, took: float, local: float) -> None:
+    slow = SlowRequest(
+        api=times.api.name,
+        version=caller.version,
+        client_id=caller.client_id,
+        listener=caller.listener,
+        host=caller.host,
+        took_ms=took * 1000,
+        local_ms=local * 1000,
+        time_ms=metrics.clock.now_ms(),
+    )
+    metrics.slowest.note(slow, metrics.clock.monotonic())

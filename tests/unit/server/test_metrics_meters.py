@@ -92,7 +92,8 @@ def test_weeks_of_time_do_not_overflow() -> None:
 
 def test_zeros_are_observations_too() -> None:
     histogram = Histogram(0.0)
-    histogram.fold([8.0], now=0.0, zeros=9)
+    histogram.fold([0.008], now=0.0, scale=1000)
+    histogram.fold_zeros(9, now=0.0)
     shown = histogram.attributes()
     assert (shown["Count"], shown["Min"], shown["Mean"], shown["50thPercentile"]) == (10, 0.0, 0.8, 0.0)
     assert shown["99thPercentile"] == pytest.approx(8.0, rel=0.02)
