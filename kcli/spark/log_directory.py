@@ -38,9 +38,6 @@ INTERNAL = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
 )
 
-NOTHING = -1
-"""No segment has been read to its end."""
-
 ATTEMPTS = 5
 """How often to look again for a segment that went away between listing and opening: cleaning is not that fast."""
 
@@ -229,34 +226,37 @@ class PartitionFiles:
         Segments are looked up one by one, since old ones may be cleaned or deleted meanwhile; `lost` is told of what
         was deleted before it was read.
         """
-        position, done, missed = start, NOTHING, 0
+        position, missed = start, 0
         while position < end:
             segments = self.segments()
-            later = [each for each in segments if each.base_offset > done]
-            if not later:
-                return
-            before = [each for each in later if each.base_offset <= position]
-            if not before and done == NOTHING and lost is not None:
-                lost(f"offset {position} of {self.part} is gone: the log begins at {later[0].base_offset}")
-            segment = before[-1] if before else later[0]
-            position = max(position, segment.base_offset)
+            if position < segments[0].base_offset:
+                if lost is not None:
+                    lost(
+                        f"offset {position} of {self.part} is gone: the log begins at {segments[0].base_offset}"
+                    )
+                position = segments[0].base_offset
+            segment = [each for each in segments if each.base_offset <= position][-1]
+            began = position
             try:
-                for table in self._read(segment, position, is_last=segment is segments[-1]):
-                    if position >= end:
-                        return
+                for table in self._read(segment, position, end, is_last=segment is segments[-1]):
                     if table.next_offset > position:
                         position = table.next_offset
                         yield table, position
-                done, missed = segment.base_offset, 0
-            except FileNotFoundError:
-                # Deleted, or merged by a cleaning into a segment that may be one we have read: look at all again.
-                done, missed = NOTHING, missed + 1
+            except FileNotFoundError:  # cleaned or deleted a moment ago: look again
+                missed += 1
                 if missed == ATTEMPTS:
                     raise
+                continue
+            missed = 0
+            if position == began:  # nothing more in this segment: its end may have been cleaned away
+                later = [each.base_offset for each in segments if each.base_offset > position]
+                if not later:
+                    return
+                position = later[0]
 
-    def _read(self, segment: SegmentFile, offset: int, *, is_last: bool) -> Iterator[BatchHeaders]:
+    def _read(self, segment: SegmentFile, offset: int, end: int, *, is_last: bool) -> Iterator[BatchHeaders]:
         position = segment.position_of(offset)
-        for _, table in segment.batches(position, str(self.part), is_last=is_last):
+        for _, table in segment.batches(position, str(self.part), is_last=is_last, end=end):
             yield table
 
     def aborted(self, wanted: OffsetRange) -> list[AbortedTransaction]:

@@ -30,6 +30,9 @@ MAX_BATCH_BYTES = 1 << 30
 MIN_MESSAGE_SIZE = 14
 """CRC, magic, attributes and two lengths: the smallest message of the oldest format (magic 0)."""
 
+NO_END = 1 << 63
+"""Beyond every offset."""
+
 OFFSET_INDEX = np.dtype([("offset", ">i4"), ("position", ">i4")])
 TIME_INDEX = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
@@ -49,8 +52,10 @@ class SegmentFile:
         stem, _, swap = self.path.rpartition(".log")
         return f"{stem}{suffix}{swap}"
 
-    def batches(self, position: int, partition: str, *, is_last: bool) -> Iterator[tuple[int, BatchHeaders]]:
-        """The whole batches from byte `position` on, a chunk at a time and with the position after each chunk.
+    def batches(
+        self, position: int, partition: str, *, is_last: bool, end: int = NO_END
+    ) -> Iterator[tuple[int, BatchHeaders]]:
+        """The whole batches from byte `position` on, up to offset `end`, by chunks and with the position after each.
 
         FileNotFoundError where it is gone. CorruptRecordError names what is no batch; in the last segment the end of
         what was written is only the end.
@@ -59,20 +64,22 @@ class SegmentFile:
         try:
             size = CHUNK_BYTES
             while raw := os.pread(descriptor, size, position):
-                whole = whole_batches(raw)
+                whole = whole_batches(raw, end)
                 if whole:
                     name = f"{partition} in {self.path} from byte {position} on"
                     position += whole
                     yield position, read_headers(raw[:whole], name)
                     size = CHUNK_BYTES
                     continue
+                if len(raw) >= _PREFIX.size and _PREFIX.unpack_from(raw)[0] >= end:
+                    return
                 needed = _needed(raw)
-                if needed is None and not is_last:
-                    raise CorruptRecordError(
-                        f"{partition}: there is no batch at byte {position} of {self.path}"
-                    )
                 if needed is None or len(raw) < size:
-                    return  # zeros of a preallocated file, or a batch that is being written or was torn
+                    if is_last:
+                        return  # zeros of a preallocated file, or a batch that is being written or was torn
+                    raise CorruptRecordError(
+                        f"{partition}: there is no whole batch at byte {position} of {self.path}"
+                    )
                 size = needed
         finally:
             os.close(descriptor)
@@ -111,11 +118,11 @@ class SegmentFile:
     def _checked(self, position: int, offset: int) -> int:
         """`position` if a batch begins there that is not past `offset`, else the beginning of the file."""
         with open(self.path, "rb", buffering=0) as file:
-            prefix = os.pread(file.fileno(), _PREFIX.size, position)
+            prefix = os.pread(file.fileno(), _PREFIX.size, max(position, 0))
         if len(prefix) == _PREFIX.size:
             base, length = _PREFIX.unpack(prefix)
             if self.base_offset <= base <= offset and MIN_MESSAGE_SIZE <= length <= MAX_BATCH_BYTES:
-                return position
+                return max(position, 0)
         return 0
 
 
@@ -132,12 +139,15 @@ def list_segments(directory: str) -> list[SegmentFile]:
     return [found[base] for base in sorted(found)]
 
 
-def whole_batches(raw: bytes) -> int:
-    """How many bytes at the front are whole batches, or messages of an old format, by their lengths."""
-    at, end, length_of = 0, len(raw), _PREFIX.unpack_from
-    while at + _PREFIX.size <= end:
-        length = length_of(raw, at)[1]
-        if length < MIN_MESSAGE_SIZE or at + LENGTH_OVERHEAD + length > end:
+def whole_batches(raw: bytes, end: int) -> int:
+    """How many bytes at the front are whole batches, or messages of an old format, that begin before offset `end`.
+
+    What lies beyond is not looked at: it may be unfinished, and it is not asked for.
+    """
+    at, size, prefix = 0, len(raw), _PREFIX.unpack_from
+    while at + _PREFIX.size <= size:
+        base, length = prefix(raw, at)
+        if base >= end or length < MIN_MESSAGE_SIZE or at + LENGTH_OVERHEAD + length > size:
             break
         at += LENGTH_OVERHEAD + length
     return at
