@@ -5,7 +5,7 @@ An entity is a user, a client id, both, or an address; a null name stands for th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from kcli.config.definition import ConfigDef, ConfigType
@@ -92,9 +92,9 @@ def _alter(
     keys = _keys_of(entity, resolvable)
     present: Mapping[str, float] = image.client_quotas.get(entity, {})
     names = dict(entity)
-    parts = tuple(RecordEntity(entity_type=kind, entity_name=names[kind]) for kind in hash_order(names))
+    parts = tuple(RecordEntity(entity_type=kind, entity_name=names[kind]) for kind in _order(names))
     records: list[MetadataRecord] = []
-    for key in hash_order(ops):
+    for key in _order(ops):
         op = ops[key]
         if op.remove:
             if key in present:
@@ -104,6 +104,11 @@ def _alter(
         if present.get(key) != op.value:
             records.append(ClientQuotaRecord(entity=parts, key=key, value=op.value, remove=False))
     return records
+
+
+def _order(names: Collection[str]) -> list[str]:
+    """As a HashMap that was made with room for so many lists them."""
+    return hash_order(names, table=1 << max(len(names) - 1, 0).bit_length())
 
 
 def _keys_of(entity: QuotaEntity, resolvable: Callable[[str], bool]) -> ConfigDef:
