@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
+import pytest
+
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.records import GroupRecord, OffsetRecord, decode, encode
+from kcli.coordinator.group.join import Caller
+from kcli.coordinator.group.records import ConsumerRecord, GroupRecord, OffsetRecord, decode, encode
 from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.group.topics import Topic
 from kcli.coordinator.hashing import partition_for
 from kcli.protocol.batch import encode_batch, iter_batches, read_records
 from kcli.protocol.control import EndTransactionMarker, decode_control
+from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kcli.protocol.records.consumer_offsets import ConsumerGroupMemberMetadataKey
 from kcli.runtime.rng import SystemRng
 
 PARTITIONS = 3
@@ -95,7 +102,8 @@ def test_every_record_is_written_back_as_it_was(golden: Path) -> None:
                 assert read is not None
                 kinds.add((type(read).__name__, record.value is None))
                 assert encode(read) == (record.key, record.value)
-    assert {(OffsetRecord.__name__, True), (GroupRecord.__name__, True), ("OtherRecord", True)} <= kinds
+    assert {(OffsetRecord.__name__, True), (GroupRecord.__name__, True), ("ConsumerRecord", True)} <= kinds
+    assert ("OtherRecord", False) in kinds
 
 
 def test_batches_are_framed_as_kafka_frames_them(golden: Path) -> None:
@@ -115,3 +123,75 @@ def test_batches_are_framed_as_kafka_frames_them(golden: Path) -> None:
             assert made == raw[position : position + header.size_bytes]
             framed += 1
     assert framed > 20
+
+
+CONSUMERS = {
+    "grp-kip848": ("golden-grp-kip848", "codec-librd-zstd", "d3d8a920-5681-475f-964e-d626526a7939"),
+    "grp-java-848": ("java848", "codec-java-lz4", "651d7c2e-dfa4-4ec3-9310-0c32f649ee61"),
+    "grp-live-848": ("live-grp-live-848", "codec-librd-gzip", "7be1b54a-83b5-49eb-b513-08eec8e00244"),
+}
+"""Client id, topic and its id."""
+
+
+class OneTopic:
+    version = 1
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+
+    def topic(self, name: str) -> Topic | None:
+        return self._topic if name == self._topic.name else None
+
+    def topic_by_id(self, topic_id: uuid.UUID) -> Topic | None:
+        return self._topic if topic_id == self._topic.topic_id else None
+
+    def names(self) -> tuple[str, ...]:
+        return (self._topic.name,)
+
+
+@pytest.mark.parametrize("group_id", CONSUMERS)
+def test_a_consumer_group_writes_what_kafka_wrote(golden: Path, group_id: str) -> None:
+    """A member joins and leaves: every byte of every record, the hash of the group's topics among them."""
+    written = [
+        (record.key, record.value)
+        for position, header in iter_batches(_log(golden, partition_for(group_id, PARTITIONS)))
+        if not header.is_control
+        for record in read_records(_log(golden, partition_for(group_id, PARTITIONS)), position)
+        if isinstance(read := decode(record.key or b"", record.value), ConsumerRecord)
+        and read.group_id == group_id
+    ]
+    first = decode(written[0][0] or b"", written[0][1])
+    assert isinstance(first, ConsumerRecord) and isinstance(first.key, ConsumerGroupMemberMetadataKey)
+    client_id, name, topic_id = CONSUMERS[group_id]
+    shard = GroupShard(GroupConfig(), SystemRng(1))
+    shard.topics_changed(OneTopic(Topic(name, uuid.UUID(topic_id), [(), ()])), (), has_new=True)
+    shard.start(0)
+
+    def heartbeat(epoch: int) -> list[tuple[bytes, bytes | None]]:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group_id,
+            member_id=first.key.member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=300_000,
+            subscribed_topic_names=(name,),
+        )
+        caller = Caller(api_version=1, client_id=client_id, client_host="/127.0.0.1")
+        return [encode(record) for record in shard.consumer_heartbeat(request, caller, "token", 0).records]
+
+    made = heartbeat(0)
+    if len(written) > len(made):  # one group was joined still when the broker stopped
+        made += heartbeat(-1)
+    assert made == written
+
+
+def test_a_consumer_that_was_alive_at_the_shutdown_goes_on(golden: Path) -> None:
+    shard = _loaded(golden, partition_for("grp-live-848", PARTITIONS))
+    group = shard.describe_consumer_group("grp-live-848")
+    (member,) = group.members
+    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 1, 1)
+    assert (member.client_id, member.subscribed_topic_names) == ("live-grp-live-848", ("codec-librd-gzip",))
+    found = shard.fetch_offsets("grp-live-848", None, member_id=member.member_id, member_epoch=1)
+    assert found.error_code.name == "NONE"
+    assert shard.tick(SHUTDOWN_MS + 44_999) == ()
+    shard.tick(SHUTDOWN_MS + 45_000)
+    assert shard.describe_consumer_group("grp-live-848").group_state == "Empty"
