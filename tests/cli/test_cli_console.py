@@ -293,3 +293,14 @@ def test_last_counts_records_not_offsets(broker: BrokerProcess) -> None:
         ("99", ("--max-messages", "12"), b"".join(b"%d\n" % number for number in range(12))),
     ):
         assert kcli(*words, "--last", count, *more).stdout == expected
+
+
+def test_internal_topics_are_read_by_name_only(broker: BrokerProcess) -> None:
+    topic = _create(broker, "before-internal")
+    _produce(broker, topic, b"one\n")
+    _consume(broker, topic, 1, "--group", "of-internal")
+    named = _consume(broker, "__consumer_offsets", 1)
+    assert named.stderr == b"Processed a total of 1 messages\n"
+    hidden = kcli("console-consumer", "--bootstrap-server", broker.bootstrap, "--include", "__consumer.*",
+                  "--from-beginning", "--timeout-ms", "1500")  # fmt: skip
+    assert hidden.stdout == b""

@@ -8,7 +8,7 @@ import pytest
 
 from kcli.cli import argparse4j, jopt, main
 from kcli.cli.connect import admin_config
-from kcli.cli.options import Command, CommandError
+from kcli.cli.options import Command, CommandError, options_of
 from kcli.cli.registry import TOOLS
 from kcli.cli.tools import console_consumer, producer_perf_test
 
@@ -176,3 +176,13 @@ def test_timeout_is_known_only_where_it_does_something(capsys: pytest.CaptureFix
     assert "unrecognized arguments: '--timeout'" in capsys.readouterr().err
     for tool in ("topics", "e2e-latency", "replica-verification"):
         assert jopt.parse(_tool(tool), ["--timeout", "5"]).has("timeout")
+
+
+def test_every_tool_that_takes_servers_takes_a_profile() -> None:
+    for tool in TOOLS.values():
+        command = tool.load()
+        for declared in (command.options, *(sub.options for sub in command.subcommands)):
+            names = {option.name for option in options_of(declared)}
+            above = {option.name for option in options_of(command.options)}
+            if "bootstrap-server" in names:
+                assert "profile" in names | above, tool.name
