@@ -237,6 +237,23 @@ def test_partitions_are_paid_for() -> None:
     play(story)
 
 
+def test_who_has_topics_created_by_the_way_pays_for_them() -> None:
+    async def story(rig: Rig) -> None:
+        await rig.limit(USERS, controller_mutation_rate=1)
+        connection = await rig.connect()
+        wanted = md.MetadataRequest(
+            topics=(md.MetadataRequestTopic(name="auto"),), allow_auto_topic_creation=True
+        )
+        for _ in range(2):  # the second time it is there
+            response = await connection.request(wanted, ApiKey.METADATA, version=9, timeout=600)
+            await asyncio.sleep(1)
+        assert response.topics[0].error_code is ErrorCode.NONE
+        refused = await connection.request(creation("a", 1), ApiKey.CREATE_TOPICS, version=7, timeout=600)
+        assert refused.topics[0].error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+    play(story, num_partitions="15")
+
+
 def test_time_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a simulated clock no work takes time, so here every look at the clock does: 10 ms."""
 
