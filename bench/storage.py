@@ -1,13 +1,13 @@
 """Measures the storage room alone and prints a table, then one JSON line per figure.
 
     python bench/storage.py [--only throughput,recovery,segments,size,partitions] [--directory /mnt/disk]
-                            [--megabytes 512] [--block-kilobytes 64] [--large-megabytes 2048]
+                            [--megabytes 512] [--block-kilobytes 64] [--large-megabytes 2048] [--full]
                             [--segments 1,100,2000] [--partitions 10000]
 
-Append and read are set against the raw disk: the same bytes in blocks of the same size by os.pwrite and os.pread, in
-turns with the log's in one run, since rates of two runs say little of each other. `size` sets a partition of 50 kB
-against a large one: fetches and appends must cost the same. `partitions` opens a whole node's logs in a process of its
-own, as a broker does at start.
+Append and read are set against the raw disk: dd moves as many bytes in blocks of the same size, in turns with the log
+and in one run, since rates of two runs say little of each other. Once into the page cache, as a broker writes, and once
+down to the device. `size` sets a partition of 50 kB against a large one (`--full`: 20 GB): fetches and appends must
+cost the same. `partitions` opens a whole node's logs in a process of its own, as a broker does at start.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kcli.storage.store import LogStore
 
 NODE = 1
 RECORD_BYTES = 100
-READ_BYTES = 1 << 20
+FETCH_BYTES = 11_000
 SMALL_BYTES = 50_000
 ROUNDS = 3
 """The raw disk and the log take turns so often; the median of each counts."""
@@ -47,6 +47,7 @@ ROUNDS = 3
 FETCHES = 2_000
 APPENDS = 2_000
 BATCH_RECORDS = 100
+FULL_MEGABYTES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +80,32 @@ class Bench:
         block = batch(self.options.block_kilobytes * 1024 // RECORD_BYTES)
         blocks = max(self.options.megabytes * 1_000_000 // len(block), 1)
         total = blocks * len(block) / 1e6
-        appends, raw_writes, reads, raw_reads = [], [], [], []
-        raw = f"{directory}/raw"
+        self.add("size of a block", len(block), "bytes")
+        rates: dict[str, tuple[list[float], list[float]]] = {
+            name: ([], []) for name in ("append", "append and flush", "read")
+        }
         for nth in range(ROUNDS):
-            raw_writes.append(total / timed(write_raw, raw, block, blocks))
-            raw_reads.append(total / timed(read_raw, raw))
-            os.remove(raw)
-            store = open_store(f"{directory}/{nth}")
-            log = store.create("t", 0, None)
-            appends.append(total / timed(append_all, log, block, blocks))
-            reads.append(total / timed(read_all, log))
-            store.close()
-            shutil.rmtree(f"{directory}/{nth}")
-        self.pair("append", appends, raw_writes)
-        self.pair("read", reads, raw_reads)
+            raw = f"{directory}/raw"
+            for flush, name in ((False, "append"), (True, "append and flush")):
+                rates[name][1].append(total / timed(dd_write, raw, len(block), blocks, flush=flush))
+                if flush:
+                    rates["read"][1].append(total / timed(dd_read, raw, len(block)))
+                os.remove(raw)
+                store = open_store(f"{directory}/{nth}")
+                log = store.create("t", 0, None)
+                rates[name][0].append(total / timed(append_all, log, block, blocks, flush=flush))
+                if flush:
+                    rates["read"][0].append(total / timed(read_all, log, len(block)))
+                store.close()
+                shutil.rmtree(f"{directory}/{nth}")
+        for name, (ours, dd) in rates.items():
+            self.pair(name, ours, dd)
 
     def pair(self, name: str, ours: list[float], raw: list[float]) -> None:
         log_rate, raw_rate = statistics.median(ours), statistics.median(raw)
         self.add(f"{name}: log", log_rate, "MB/s")
-        self.add(f"{name}: raw disk", raw_rate, "MB/s")
-        self.add(f"{name}: log to raw disk", log_rate / raw_rate, "ratio")
+        self.add(f"{name}: dd", raw_rate, "MB/s")
+        self.add(f"{name}: log to dd", log_rate / raw_rate, "ratio")
 
     def recovery(self, directory: str) -> None:
         store = open_store(directory)
@@ -134,13 +141,15 @@ class Bench:
         store = open_store(directory, LogConfig(retention_ms=-1))
         small, large = store.create("small", 0, None), store.create("large", 0, None)
         append_all(small, block, SMALL_BYTES // len(block))
-        append_all(large, block, max(self.options.large_megabytes * 1_000_000 // len(block), 1))
+        large_bytes = self.options.large_megabytes * 1_000_000
+        seconds = timed(append_all, large, block, max(large_bytes // len(block), 1))
         self.add("size of the large partition", large.size_bytes / 1e6, "MB")
+        self.add("written at", large.size_bytes / 1e6 / seconds, "MB/s")
         tail = {log: log.log_end_offset - 1 for log in (small, large)}
-        names = ("fetch at the tail", "fetch anywhere", "append")
+        names = ("fetch at the tail", "fetch by the index", "append")
         measures: tuple[Callable[[PartitionLog], float], ...] = (
             lambda log: fetch_us(log, lambda: tail[log]),
-            fetch_anywhere_us,
+            lambda log: fetch_by_index_us(log, small.log_end_offset),
             append_us,
         )
         for name, measure in zip(names, measures, strict=True):
@@ -150,6 +159,9 @@ class Bench:
             self.add(f"{name}: 50 kB", at_small, "µs")
             self.add(f"{name}: large", at_large, "µs")
             self.add(f"{name}: large to 50 kB", at_large / at_small, "ratio", "about 1")
+        self.add(
+            "fetch scattered over the large partition", fetch_scattered_us(large), "µs", "caches and disk"
+        )
         store.close(clean=False)
 
     def partitions(self, directory: str) -> None:
@@ -193,62 +205,63 @@ def open_store(directory: str, config: LogConfig | None = None) -> LogStore:
     return LogStore.open(disk, clock, [directory], node_id=NODE, rng=SystemRng(), default_config=config)
 
 
-def append_all(log: PartitionLog, block: bytes, blocks: int) -> None:
-    """As a leader appends what a producer sent: checked, in the page cache."""
+def append_all(log: PartitionLog, block: bytes, blocks: int, *, flush: bool = False) -> None:
+    """As a leader appends what a producer sent: checked, in the page cache, `flush`: and on the device."""
     now_ms = SystemClock().now_ms()
     for _ in range(blocks):
         log.append(block, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=now_ms)
     log.set_high_watermark(log.log_end_offset)
+    if flush:
+        log.flush()
 
 
-def read_all(log: PartitionLog) -> None:
+def read_all(log: PartitionLog, block_bytes: int) -> None:
+    """Block by block, as dd does."""
     offset, end = log.log_start_offset, log.log_end_offset
-    position, sizes = 0, log.size_bytes
-    while position < sizes:
-        piece = log.read(offset, READ_BYTES, end_offset=end)
-        content = piece.read()
-        position += len(content)
-        offset = _next_offset(content)
+    while offset < end:
+        content = log.read(offset, block_bytes, end_offset=end).read()
+        offset = read_header(content).next_offset
 
 
-def _next_offset(content: bytes) -> int:
-    """The offset after the last batch: blocks are alike, so it is where its size says."""
-    size = read_header(content).size_bytes
-    return read_header(content, len(content) - size).next_offset
+def dd_write(path: str, block_bytes: int, blocks: int, *, flush: bool) -> None:
+    _dd(
+        "if=/dev/zero",
+        f"of={path}",
+        f"bs={block_bytes}",
+        f"count={blocks}",
+        *(["conv=fdatasync"] if flush else []),
+    )
 
 
-def write_raw(path: str, block: bytes, blocks: int) -> None:
-    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-    try:
-        for nth in range(blocks):
-            os.pwrite(fd, block, nth * len(block))
-    finally:
-        os.close(fd)
+def dd_read(path: str, block_bytes: int) -> None:
+    _dd(f"if={path}", "of=/dev/null", f"bs={block_bytes}")
 
 
-def read_raw(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        position = 0
-        while content := os.pread(fd, READ_BYTES, position):
-            position += len(content)
-    finally:
-        os.close(fd)
+def _dd(*operands: str) -> None:
+    subprocess.run(["dd", "status=none", *operands], check=True)
 
 
 def fetch_us(log: PartitionLog, offset: Callable[[], int]) -> float:
-    """The median fetch of at most 64 kB, from the page cache."""
+    """The median fetch of at most 10 kB, from the page cache: one that both partitions can answer in full."""
     offsets = [offset() for _ in range(FETCHES)]
     taken = []
     for each in offsets:
         began = time.perf_counter()
-        log.read(each, 65_536, end_offset=log.log_end_offset).read()
+        log.read(each, FETCH_BYTES, end_offset=log.log_end_offset).read()
         taken.append(time.perf_counter() - began)
     return statistics.median(taken) * 1e6
 
 
-def fetch_anywhere_us(log: PartitionLog) -> float:
-    """Through the index: where the newest batches lie is remembered, so it is forgotten first."""
+def fetch_by_index_us(log: PartitionLog, span: int) -> float:
+    """At random among as many offsets, in the middle of the log, as the small one has: so the processor's caches serve
+    both alike. Where the newest batches lie is remembered, so it is forgotten first."""
+    log.segments[-1].forget()
+    first = (log.log_start_offset + log.log_end_offset - span) // 2
+    return fetch_us(log, lambda: first + random.randrange(span))
+
+
+def fetch_scattered_us(log: PartitionLog) -> float:
+    """From anywhere in a log that is larger than the processor's caches, and maybe than the page cache."""
     log.segments[-1].forget()
     return fetch_us(log, lambda: random.randrange(log.log_end_offset))
 
@@ -263,9 +276,9 @@ def append_us(log: PartitionLog) -> float:
     return statistics.median(taken) * 1e6
 
 
-def timed(work: Callable[..., object], *arguments: object) -> float:
+def timed(work: Callable[..., object], *arguments: object, **options: object) -> float:
     began = time.perf_counter()
-    work(*arguments)
+    work(*arguments, **options)
     return time.perf_counter() - began
 
 
@@ -307,6 +320,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=512)
     parser.add_argument("--block-kilobytes", type=int, default=64)
     parser.add_argument("--large-megabytes", type=int, default=2048)
+    parser.add_argument("--full", action="store_true", help=f"a large partition of {FULL_MEGABYTES} MB")
     parser.add_argument("--segments", default="1,100,2000")
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--directory", default=None, help="where to work: the disk that is measured")
@@ -315,6 +329,8 @@ def main() -> None:
     if options.open is not None:
         open_here(options.open)
         return
+    if options.full:
+        options.large_megabytes = FULL_MEGABYTES
     bench = Bench(options)
     for part in options.only.split(","):
         if part not in PARTS:

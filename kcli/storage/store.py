@@ -6,6 +6,7 @@ all logs. What they do one by one is the log's; what new and deleted ones still 
 
 from __future__ import annotations
 
+import itertools
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -263,6 +264,8 @@ class LogStore:
         if broker_epoch is not None:
             self.previous_broker_epoch = max(self.previous_broker_epoch, broker_epoch)
 
+        finished = itertools.count(1)
+
         def load(name: str) -> None:
             topic, partition, suffix = _parsed(name)
             key = (topic, partition)
@@ -286,6 +289,17 @@ class LogStore:
                 directory.failed(error)
                 return
             twin = (self.futures.logs if suffix else self.logs).setdefault(key, log)
+            if not clean:
+                logger.info(
+                    "%s: %d segments with offsets %d to %d, %d of %d logs of %s",
+                    log.path,
+                    len(log.segments),
+                    log.log_start_offset,
+                    log.log_end_offset,
+                    next(finished),
+                    len(names),
+                    directory.path,
+                )
             if twin is not log:
                 raise StorageError(f"Duplicate log directories found: {log.path}, {twin.path}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import threading
 import uuid
 from pathlib import Path
 
@@ -207,15 +208,30 @@ class TestLogs:
         assert pool.open_count() <= 8
         store.close()
 
-    def test_recovery_in_threads(self, tmp_path: Path) -> None:
+    def test_recovery_in_threads_shows_how_far_it_is(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         disk = SystemDisk()
         write_meta_properties(disk, str(tmp_path), MetaProperties("cluster", 1), START_MS)
         store = open_store(disk, str(tmp_path))
         for partition in range(12):
             append(store.create("t", partition, None), 3)
         store.close(clean=False)
-        again = open_store(disk, str(tmp_path), recovery_threads=4)
+        meet = threading.Barrier(4, timeout=10)
+
+        def config_for(_topic: str) -> LogConfig:
+            meet.wait()  # asked for by each thread before it recovers a log: four are at work at a time
+            return LogConfig()
+
+        with caplog.at_level(logging.INFO, "kcli.storage"):
+            again = open_store(disk, str(tmp_path), recovery_threads=4, config_for=config_for)
         assert [log.log_end_offset for log in again.logs.values()] == [3] * 12
+        progress = [line for line in caplog.messages if "1 segments with offsets 0 to 3" in line]
+        counted = sorted(int(line.split(", ")[1].split()[0]) for line in progress)
+        assert counted == list(range(1, 13))
+        assert all(line.endswith(f"of 12 logs of {tmp_path}") for line in progress)
+        recovered = [line for line in caplog.messages if line.endswith("is recovered: segment 1 of 1")]
+        assert len(recovered) == 12
         again.close()
 
 
