@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 MIN_ITERATIONS, MAX_ITERATIONS, DEFAULT_ITERATIONS = 4096, 16384, 4096
 # Kafka's own salts carry 130 random bits; these 160.
 SALT_BYTES = 20
+# Shown where a secret would be.
+HIDDEN = "[hidden]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable
 
 from kcli.protocol.records.metadata import UserScramCredentialRecord
 from kcli.security.scram import (
     DEFAULT_ITERATIONS,
+    HIDDEN,
     MAX_ITERATIONS,
     MECHANISMS,
     MIN_ITERATIONS,
@@ -34,13 +36,22 @@ def parse_scram_argument(argument: str) -> UserScramCredentialRecord:
         raise FormatError("Expected configuration string to start with [")
     if not config.endswith("]"):
         raise FormatError("Expected configuration string to end with ]")
-    return _credential(mechanism, dict(_component(part) for part in config[1:-1].split(",")))
+    return _credential(mechanism, _components(config[1:-1].split(",")))
 
 
-def _component(text: str) -> tuple[str, str]:
+def _components(texts: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        # Behind a password it may be the rest of that: nobody else shall read it.
+        key, value = _component(text, HIDDEN if "password" in found else text)
+        found[key] = value
+    return found
+
+
+def _component(text: str, shown: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise FormatError(f"No equals sign found in SCRAM component: {text}")
+        raise FormatError(f"No equals sign found in SCRAM component: {shown}")
     if len(value) >= 2 and value.startswith('"') and value.endswith('"'):
         value = value[1:-1]
     return key, value

@@ -19,7 +19,7 @@ from kcli.client.quotas import ANY_NAME, CLIENT_ID, IP, USER, ClientQuota, Scram
 from kcli.config.definition import java_double
 from kcli.config.quota import CLIENTS, IPS
 from kcli.errors import ErrorCode, KafkaError, ResourceNotFoundException
-from kcli.security.scram import DEFAULT_ITERATIONS, MECHANISMS, MIN_ITERATIONS, Mechanism
+from kcli.security.scram import DEFAULT_ITERATIONS, HIDDEN, MECHANISMS, MIN_ITERATIONS, Mechanism
 
 if TYPE_CHECKING:
     from kcli.cli.tools.configs import ConfigsOptions, Entity
@@ -31,7 +31,6 @@ _WORDS = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
 _CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
 # Words of the syntax itself: the only ones shown of a credential that cannot be read.
 _NO_SECRET = re.compile(r"(?:password|iterations=-?\d*)(?:,(?:password|iterations=-?\d*))*")
-HIDDEN = "[hidden]"
 # What `Double.parseDouble` takes, but for hexadecimal numbers.
 _DOUBLE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[dDfF]?\s*")
 # To the end of the argument: where a password ends is not for a guess.

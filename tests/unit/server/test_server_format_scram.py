@@ -39,6 +39,7 @@ def test_salts_differ() -> None:
         ("SCRAM-SHA-256=name=a]", "Expected configuration string to start with ["),
         ("SCRAM-SHA-256=[name=a", "Expected configuration string to end with ]"),
         ("SCRAM-SHA-256=[name]", "No equals sign found in SCRAM component: name"),
+        ("SCRAM-SHA-256=[name=a,password=se,cret]", "No equals sign found in SCRAM component: [hidden]"),
         ("SCRAM-SHA-256=[password=p]", "You must supply 'name' to add-scram"),
         ("SCRAM-SHA-256=[name=a]", "You must supply one of 'password' or 'saltedpassword' to add-scram"),
         (
