@@ -254,6 +254,18 @@ def test_who_has_topics_created_by_the_way_pays_for_them() -> None:
     play(story, num_partitions="15")
 
 
+def test_quotas_outlive_a_restart() -> None:
+    async def story(rig: Rig) -> None:
+        await rig.limit(USERS, producer_byte_rate=RATE)
+        await rig.cluster.node.stop()
+        assert await rig.cluster.node.start()
+        began = rig.now
+        await write(await rig.connect(), 20 * RATE)
+        assert 20 - BURST_SECONDS - SLACK_SECONDS < rig.now - began < 20
+
+    play(story)
+
+
 def test_time_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a simulated clock no work takes time, so here every look at the clock does: 10 ms."""
 
