@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -24,8 +25,17 @@ def confirm(loss: str, *, yes: bool) -> None:
     warn(loss)
     sys.stderr.write("Go on? [y/N] ")
     sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if _line().strip().lower() not in ("y", "yes"):
         raise CommandError("Nothing was deleted.")
+
+
+def _line() -> str:
+    """A line of the terminal. An event loop would only note a Ctrl-C and go on waiting for the line."""
+    noted = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return sys.stdin.readline()
+    finally:
+        signal.signal(signal.SIGINT, noted)
 
 
 def listed(names: Sequence[str]) -> str:

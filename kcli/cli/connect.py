@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kcli.cli.options import CallingOptions, CommandError, option
 from kcli.client.admin import AdminClient
 from kcli.client.config import ClientConfig, ClientConfigError, client_config
+
+if TYPE_CHECKING:
+    from kcli.config.properties import Properties
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +44,16 @@ def admin_config(
         raise CommandError(str(error)) from error
 
 
-def load_properties(path: str | None, profile: Mapping[str, str] | None = None) -> dict[str, str]:
+def load_properties(path: str | None, profile: Mapping[str, str] | None = None) -> Properties:
     """The properties of a file over those of the profile. A missing file is told by its path alone, as Java does."""
-    from kcli.config.properties import load
+    from kcli.config.properties import Properties, load
 
+    properties = Properties(profile or {})
     if path is None:
-        return dict(profile or {})
+        return properties
     try:
-        return {**(profile or {}), **load(path)}
+        properties.update_from(load(path), where=path)
+        return properties
     except FileNotFoundError as error:
         raise CommandError(path) from error
     except OSError as error:

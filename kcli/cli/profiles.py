@@ -20,9 +20,12 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kcli.cli.options import Argument, Command, CommandError, Option, did_you_mean, options_of
+
+if TYPE_CHECKING:
+    from kcli.config.properties import Properties
 
 VARIABLE = "KCLI_PROFILE"
 BOOTSTRAP, COMMAND_CONFIG, PROPERTIES = "bootstrap-server", "command-config", "properties"
@@ -147,13 +150,17 @@ class ProfilesFile:
         """A complaint about the entry at `place`, with its file and line."""
         return CommandError(f"{self.path}:{_line_of(self.text, place)}: {message}")
 
-    def _properties(self, name: str, table: Mapping[str, Any]) -> dict[str, str]:
-        """The client settings: those of its file, then its own."""
-        settings = dict(self._file_properties(name, table.get(COMMAND_CONFIG)))
+    def _properties(self, name: str, table: Mapping[str, Any]) -> Properties:
+        """The client settings: those of its file, then its own; each knows its file and line."""
+        from kcli.config.properties import Properties
+
+        settings = Properties(self._file_properties(name, table.get(COMMAND_CONFIG)))
         own = table.get(PROPERTIES, {})
         if not isinstance(own, dict):
             raise self.error(f"properties must be a table: [{name}.properties]", name, PROPERTIES)
-        settings.update(self._flat(own, (name, PROPERTIES)))
+        for key, value in self._flat(own, (name, PROPERTIES)).items():
+            line = _line_of(self.text, (name, PROPERTIES, *key.split(".")))
+            settings.update_from({key: value}, where=f"{self.path}:{line}")
         return settings
 
     def _file_properties(self, name: str, path: object) -> Mapping[str, str]:
@@ -247,6 +254,7 @@ def _scalar(value: object) -> str | None:
 
 def _line_of(text: str, place: tuple[str, ...]) -> int:
     """The line of an entry, or of what it lies in: the TOML reader keeps no places."""
+    wanted = ".".join(place) + "."
     best, line_of_best = 0, 1
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -257,8 +265,9 @@ def _line_of(text: str, place: tuple[str, ...]) -> int:
             here = (*table, *_path(key[1]))
         else:
             continue
-        if len(here) > best and place[: len(here)] == here:
-            best, line_of_best = len(here), number
+        name = ".".join(here) + "."
+        if len(name) > best and wanted.startswith(name):
+            best, line_of_best = len(name), number
     return line_of_best
 
 

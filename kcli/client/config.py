@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcli.config.properties import Properties
 from kcli.errors import KcliError
 
 PORTS = range(1, 65536)
@@ -105,6 +106,7 @@ def _refuse_security(properties: Mapping[str, str]) -> None:
     if protocol != "PLAINTEXT":
         raise ClientConfigError(
             f"security.protocol={protocol} is not supported: this version connects with PLAINTEXT only"
+            + _where(properties, "security.protocol")
         )
 
 
@@ -116,8 +118,16 @@ def _integer(properties: Mapping[str, str], key: str, default: int) -> int:
         value = int(text)
     except ValueError:
         raise ClientConfigError(
-            f"Invalid value {text} for configuration {key}: Not a number of type INT"
+            f"Invalid value {text} for configuration {key}: Not a number of type INT{_where(properties, key)}"
         ) from None
     if value < 0:
-        raise ClientConfigError(f"Invalid value {text} for configuration {key}: Value must be at least 0")
+        raise ClientConfigError(
+            f"Invalid value {text} for configuration {key}: Value must be at least 0{_where(properties, key)}"
+        )
     return value
+
+
+def _where(properties: Mapping[str, str], key: str) -> str:
+    """The file and line that say so, where they are known."""
+    place = properties.where(key) if isinstance(properties, Properties) else ""
+    return f" ({place})" if place else ""

@@ -147,17 +147,17 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
 def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     """The librdkafka configuration. Raises UsageError when group ids disagree."""
     words = rdkafka.key_values((*options.consumer_property, *options.command_property))
-    from_file = rdkafka.client_properties(
-        options.consumer_config or options.command_config, (), options.client_properties
-    )
-    properties = {**from_file, **words}
+    from_file = rdkafka.client_properties(options.consumer_config or options.command_config, ())
+    properties = {**options.client_properties, **from_file, **words}
     _choose_group(options, properties, [options.group, words.get("group.id"), from_file.get("group.id")])
-    asked = properties.get("auto.offset.reset")
+    asked = words.get("auto.offset.reset", from_file.get("auto.offset.reset"))
     if options.from_beginning and asked not in (None, "earliest"):
         raise CommandError(
             f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={asked}', please remove one option"
         )
-    properties.setdefault("auto.offset.reset", "earliest" if options.from_beginning else "latest")
+    if options.from_beginning:
+        properties["auto.offset.reset"] = "earliest"
+    properties.setdefault("auto.offset.reset", "latest")
     properties["isolation.level"] = options.isolation_level
     properties["bootstrap.servers"] = options.bootstrap_server or ""
     properties.setdefault("client.id", "console-consumer")
@@ -188,6 +188,8 @@ def _choose_group(
     if named:
         properties["group.id"] = named[0]
         return
+    if "group.id" in properties and options.partition is None and not _is_positioned(options):
+        return  # the profile's
     properties["group.id"] = f"console-consumer-{secrets.randbelow(GROUP_NUMBERS)}"
     properties.setdefault("enable.auto.commit", "false")
 

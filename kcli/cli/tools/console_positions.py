@@ -126,7 +126,10 @@ def partitions_of(consumer: Any, topic: str | None, pattern: str) -> list[tuple[
             raise CommandError(f"Topic {topic} cannot be read: {rdkafka.kafka_error(problem).message}")
         wanted = [topic]
     else:
-        matches = re.compile(pattern).fullmatch
+        try:
+            matches = re.compile(pattern).fullmatch
+        except re.error as error:
+            raise UsageError(f"--include {pattern}: not a regular expression: {error}") from None
         wanted = sorted(name for name in topics if name not in INTERNAL and matches(name))
         if not wanted:
             raise CommandError(f"No topic matches {pattern}")

@@ -213,6 +213,7 @@ def _check(options: ConsumerGroupsOptions) -> None:
         require(options, "bootstrap-server")
     if options.describe:
         _check_describe(options)
+        forbid(options, "lag-seconds", "members", "state")
     if options.delete:
         _require_groups(options, "delete")
         if options.topic:

@@ -75,7 +75,7 @@ class LatencyRow:
 async def run(options: E2eLatencyOptions, output: Output) -> None:
     """Make the topic where it is missing, then send and read."""
     plan = planned(options)
-    properties = load_properties(plan.config_file, options.client_properties)
+    properties = dict(load_properties(plan.config_file, options.client_properties))
     async with AdminClient(
         client_config(properties, bootstrap_servers=plan.servers, api_timeout_ms=options.timeout)
     ) as client:

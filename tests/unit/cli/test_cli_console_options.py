@@ -137,6 +137,7 @@ def test_envelopes_written_by_hand() -> None:
         (["--from-time", "soon"], "--from-time: 'soon' is no moment: write a date"),
         (["--last", "1", "--group", "g"], "--from-time and --last read without a group"),
         (["--filter", "topic=x"], "--filter 'topic=x': write key=TEXT"),
+        (["--filter", "key~("], "--filter 'key~(': not a regular expression"),
     ],
 )  # fmt: skip
 def test_consumer_options_that_do_not_go_together(

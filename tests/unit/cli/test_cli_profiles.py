@@ -186,3 +186,32 @@ def test_every_tool_that_takes_servers_takes_a_profile() -> None:
             above = {option.name for option in options_of(command.options)}
             if "bootstrap-server" in names:
                 assert "profile" in names | above, tool.name
+
+
+@pytest.mark.parametrize("key", ["request.timeout.ms", '"request.timeout.ms"'])
+def test_a_client_setting_that_cannot_be_used_is_told_with_its_line(
+    profiles: Path, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    profiles.write_text(f"[a]\nbootstrap-server = 'h:1'\n\n[a.properties]\n# seconds?\n{key} = '7s'\n")
+    assert main.run_command(_tool("topics"), ["--list", "--profile", "a"]) == 1
+    assert capsys.readouterr().err == (
+        f"Invalid value 7s for configuration request.timeout.ms: Not a number of type INT ({profiles}:6)\n"
+    )
+
+
+def test_what_is_typed_goes_before_a_profile_that_says_otherwise(profiles: Path) -> None:
+    profiles.write_text(
+        "[a]\nbootstrap-server = 'h:1'\n[a.properties]\ngroup.id = 'theirs'\nauto.offset.reset = 'latest'\n"
+    )
+    consumer = _tool("console-consumer")
+
+    def configured(*words: str) -> dict[str, object]:
+        options = jopt.parse(consumer, ["--profile", "a", "--topic", "t", *words])
+        assert isinstance(options, console_consumer.ConsoleConsumerOptions)
+        return console_consumer.configuration(options)
+
+    assert configured()["group.id"] == "theirs"
+    assert configured("--group", "mine", "--from-beginning")["group.id"] == "mine"
+    assert configured("--from-beginning")["auto.offset.reset"] == "earliest"
+    assert str(configured("--partition", "0")["group.id"]).startswith("console-consumer-")
+    assert str(configured("--last", "1")["group.id"]).startswith("console-consumer-")
