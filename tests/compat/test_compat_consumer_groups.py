@@ -311,14 +311,17 @@ def test_what_librdkafkas_sticky_assignor_keeps_is_not_thrown_away(
 ) -> None:
     """It puts data of its own into assignments. Kafka does not turn such a group into a consumer group while it has
     members, since these data would be lost (KIP-848); once it is empty it does."""
-    sticky = Member(quick, group, [topic], "classic", partition_assignment_strategy="cooperative-sticky")
-    second = Member(quick, group, [topic], "classic", partition_assignment_strategy="cooperative-sticky")
-    spin([sticky, second], lambda: shares([sticky, second], everything_of(topic)))
+    sticky: list[Member] = []
+    for _ in range(3):  # what it keeps is of the generation before
+        sticky.append(
+            Member(quick, group, [topic], "classic", partition_assignment_strategy="cooperative-sticky")
+        )
+        spin(sticky, lambda: shares(sticky, everything_of(topic)))
     newcomer = Member(quick, group, [topic])
-    spin([sticky, second, newcomer], lambda: bool(newcomer.errors))
+    spin([*sticky, newcomer], lambda: bool(newcomer.errors))
     assert newcomer.errors[0].fatal()
-    assert shares([sticky, second], everything_of(topic))
-    for member in (newcomer, sticky, second):
+    assert shares(sticky, everything_of(topic))
+    for member in (newcomer, *sticky):
         member.consumer.close()
     members.append(Member(quick, group, [topic]))
     spin(members, lambda: shares(members, everything_of(topic)))
