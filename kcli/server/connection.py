@@ -214,8 +214,11 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """True while a request is being answered or has not been taken up yet."""
-        return bool(self._pending or self._held_back or not self._admitted or self._unmute is not None)
+        """True while a request is being answered or has not been taken up yet.
+
+        Not while it is muted: whether that client is still there cannot be seen, and its time may be days.
+        """
+        return bool(self._pending or not self._admitted or (self._held_back and self._unmute is None))
 
     @property
     def held_back_count(self) -> int:

@@ -352,7 +352,6 @@ def test_a_muted_connection_takes_up_nothing_until_its_time_is_over() -> None:
             if frame == b"1":
                 connection.mute(0.15)
                 connection.mute(0.05)
-                assert connection.is_waiting
             return b"\0\0\0\1" + bytes(frame)
 
         sockets = SocketServer(
@@ -381,5 +380,40 @@ def test_a_muted_connection_takes_up_nothing_until_its_time_is_over() -> None:
             writer.close()
             await sockets.close()
         assert not sockets.connections
+
+    asyncio.run(main())
+
+
+def test_a_muted_client_that_is_silent_for_too_long_is_gone() -> None:
+    """It may have gone while nobody looked, and its quota may be a byte a second."""
+
+    async def main():
+        now = 0.0
+
+        def serve(connection, frame):
+            connection.mute(10_000_000)
+            return b"\0\0\0\1" + bytes(frame)
+
+        sockets = SocketServer(
+            SystemNetwork(),
+            limits=ConnectionLimits(),
+            request_size_max_bytes=100,
+            idle_max_seconds=600,
+            protected_listener=None,
+            now=lambda: now,
+        )
+        listener = await sockets.listen(ListenerSettings("PLAINTEXT", "127.0.0.1", 0), serve)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        try:
+            writer.write(b"\0\0\0\x011" + b"\0\0\0\x012")
+            assert await asyncio.wait_for(reader.readexactly(5), 5) == b"\0\0\0\x011"
+            now = 599.0
+            assert sockets.close_idle() == 0
+            now = 601.0
+            assert sockets.close_idle() == 1
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+        finally:
+            writer.close()
+            await sockets.close()
 
     asyncio.run(main())
