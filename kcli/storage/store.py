@@ -1,7 +1,7 @@
 """Every partition log of every log directory of a node.
 
-The file is long for what a store is to the server: opening, making, deleting, housekeeping, checkpoints and closing, of
-all logs. What they do one by one is the log's; what new and deleted ones still owe to the device is `settling`'s.
+Opening, making, deleting, housekeeping and closing of all logs. What they do one by one is the log's; whose the
+directories are is `ownership`'s, and what new and deleted logs still owe to the device is `settling`'s.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from kcli.errors import (
     StorageError,
 )
 from kcli.runtime.clock import Clock
-from kcli.runtime.disk import Disk, FileLock, make_durable_dir
+from kcli.runtime.disk import Disk
 from kcli.runtime.rng import Rng
 from kcli.storage.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
@@ -33,7 +33,6 @@ from kcli.storage.checkpoint import (
     read_clean_shutdown,
     read_offsets,
     write_clean_shutdown,
-    write_offsets,
 )
 from kcli.storage.directory import (
     CLUSTER_METADATA_TOPIC,
@@ -50,13 +49,13 @@ from kcli.storage.files import HandlePool
 from kcli.storage.future_logs import FutureLogs
 from kcli.storage.loader import LoadState, LogSettings, load_log, make_log
 from kcli.storage.log import PartitionLog
-from kcli.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from kcli.storage.offset_checkpoints import OffsetCheckpoints
+from kcli.storage.ownership import Ownership
 from kcli.storage.record_validation import Validation
 from kcli.storage.settling import Settling
 
 logger = logging.getLogger(__name__)
 
-LOCK_FILE = ".lock"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 PRODUCER_EXPIRATION_MS = 86_400_000
 
@@ -121,11 +120,9 @@ class LogStore:
         threads: int,
     ) -> None:
         self.disk = disk
-        self.cluster_id: str | None = None
         self.is_open = True
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.futures = FutureLogs(self, settings)
-        self._settling = Settling(disk, self._checkpoint_cuts)
         self._made_ahead: dict[TopicPartition, PartitionLog] = {}
         self._preferred: dict[TopicPartition, str] = {}
         self.directories: list[LogDirectory] = []
@@ -135,10 +132,14 @@ class LogStore:
         self._settings = settings
         self._rng = rng
         self._threads = threads
-        self._locks: dict[str, FileLock] = {}
-        self._written: dict[str, Mapping[TopicPartition, int]] = {}
+        self._ownership = Ownership(disk, clock, rng)
+        self._checkpoints = OffsetCheckpoints(disk, self._logs_in)
+        self._settling = Settling(disk, self._checkpoints.write_cuts)
         self._metadata_directory = ""
-        self._kept_offset = 0  # what the metadata log must never lack
+
+    @property
+    def cluster_id(self) -> str | None:
+        return self._ownership.cluster_id
 
     @classmethod
     def open(
@@ -173,78 +174,20 @@ class LogStore:
             LogDirectory(path, pool, background=background, on_failure=on_failure) for path in log_dirs
         ]
         try:
-            store._claim_directories(node_id)
+            store._ownership.claim(store.directories, node_id)
             for directory in store.directories:
                 if directory.error is None:
                     store._load_directory(directory, config_for or (lambda _topic: store.default_config))
         except BaseException:
-            store._release_locks()
+            store._ownership.release()
             raise
         if all(directory.error is not None for directory in store.directories):
-            store._release_locks()
+            store._ownership.release()
             reasons = "; ".join(str(directory.error) for directory in store.directories)
             raise StorageError(f"None of the log directories works: {reasons}")
         return store
 
     # --- opening
-
-    def _claim_directories(self, node_id: int) -> None:
-        found: dict[str, MetaProperties] = {}
-        for directory in self.directories:
-            try:
-                make_durable_dir(self.disk, directory.path)
-                self._locks[directory.path] = self._lock(directory.path)
-                properties = read_meta_properties(self.disk, directory.path)
-            except OSError as error:
-                directory.failed(error)
-                continue
-            if properties is not None:
-                found[directory.path] = properties
-        self._check_identity(found, node_id)
-        for directory in self.directories:
-            if directory.error is None:
-                self._identify(directory, found.get(directory.path), node_id)
-
-    def _lock(self, path: str) -> FileLock:
-        try:
-            return self.disk.lock(f"{path}/{LOCK_FILE}")
-        except BlockingIOError:
-            raise StorageError(
-                f"Failed to acquire lock on file {LOCK_FILE} in {path}. A Kafka instance in another process or "
-                f"thread is using this directory."
-            ) from None
-
-    def _check_identity(self, found: Mapping[str, MetaProperties], node_id: int) -> None:
-        if not found:
-            raise StorageError("No readable meta.properties files found.")
-        seen_directory_ids: dict[uuid.UUID, str] = {}
-        for path, properties in found.items():
-            if properties.node_id not in (None, node_id):
-                raise StorageError(
-                    f"{path} belongs to node {properties.node_id}, but this is node {node_id} (node.id)"
-                )
-            if self.cluster_id is not None and properties.cluster_id != self.cluster_id:
-                raise StorageError(
-                    f"{path} belongs to cluster {properties.cluster_id}, others to {self.cluster_id}: "
-                    f"all log.dirs must be of one cluster"
-                )
-            self.cluster_id = properties.cluster_id
-            if properties.directory_id is not None:
-                twin = seen_directory_ids.setdefault(properties.directory_id, path)
-                if twin != path:
-                    raise StorageError(
-                        f"{path} and {twin} have the same directory.id: one is a copy of the other"
-                    )
-
-    def _identify(self, directory: LogDirectory, properties: MetaProperties | None, node_id: int) -> None:
-        """A directory without an id gets one (a disk that was added, or one from before KIP-858)."""
-        if properties is None or properties.directory_id is None:
-            properties = MetaProperties(self.cluster_id, node_id, self._rng.uuid())
-            try:
-                write_meta_properties(self.disk, directory.path, properties, self._clock.now_ms())
-            except OSError as error:
-                directory.failed(error)
-        directory.id = properties.directory_id
 
     def _load_directory(self, directory: LogDirectory, config_for: Callable[[str], LogConfig]) -> None:
         began = self._clock.monotonic()
@@ -280,7 +223,7 @@ class LogStore:
                 must_keep=is_metadata,
             )
             if is_metadata:
-                self._kept_offset = recovery_point
+                self._checkpoints.kept_offset = recovery_point
             if directory.error is not None:
                 return
             try:
@@ -489,7 +432,7 @@ class LogStore:
             self.disk.sync_dir(directory.path)
         except OSError as error:
             raise directory.failed(error) from error
-        self._checkpoint_cuts(directory)
+        self._checkpoints.write_cuts(directory)
         self._settling.forget_cleaned(directory, [(log.topic, log.partition)])
         return path
 
@@ -506,11 +449,6 @@ class LogStore:
         if self.logs.get((log.topic, log.partition)) is log:
             del self.logs[(log.topic, log.partition)]
         return path
-
-    def _checkpoint_cuts(self, directory: LogDirectory) -> None:
-        """A new log of the name of one that is gone must not inherit where that was cut."""
-        self._checkpoint(directory, LOG_START_OFFSET_FILE, _log_start_to_note)
-        self._checkpoint(directory, RECOVERY_POINT_FILE, self._recovery_point)
 
     # --- housekeeping
 
@@ -581,50 +519,22 @@ class LogStore:
     # --- checkpoints
 
     def checkpoint_recovery_points(self) -> None:
-        self._checkpoint_all(RECOVERY_POINT_FILE, self._recovery_point)
+        for directory in self._online():
+            self._checkpoints.write_recovery_points(directory)
 
     def checkpoint_high_watermarks(self) -> None:
-        self._checkpoint_all(HIGH_WATERMARK_FILE, _high_watermark)
+        for directory in self._online():
+            self._checkpoints.write_high_watermarks(directory)
 
     def checkpoint_log_start_offsets(self) -> None:
-        self._checkpoint_all(LOG_START_OFFSET_FILE, _log_start_to_note)
-
-    def _recovery_point(self, log: PartitionLog) -> int | None:
-        """Kafka notes none for the metadata log. Here it tells the next start what of that log was on the device and
-        committed, so that damage to it is not taken for the torn tail of a crash."""
-        if log.topic != CLUSTER_METADATA_TOPIC:
-            return log.recovery_point
-        self._kept_offset = max(self._kept_offset, min(log.recovery_point, log.high_watermark))
-        return self._kept_offset or None
-
-    def _checkpoint_all(self, name: str, offset_of_log: Callable[[PartitionLog], int | None]) -> None:
-        for directory in self.directories:
-            if directory.error is None:
-                self._checkpoint(directory, name, offset_of_log)
+        for directory in self._online():
+            self._checkpoints.write_log_starts(directory)
 
     def checkpoint_directory(self, directory: LogDirectory) -> None:
-        self._checkpoint(directory, RECOVERY_POINT_FILE, self._recovery_point)
-        self._checkpoint(directory, LOG_START_OFFSET_FILE, _log_start_to_note)
-        self._checkpoint(directory, HIGH_WATERMARK_FILE, _high_watermark)
+        self._checkpoints.write_all(directory)
 
-    def _checkpoint(
-        self, directory: LogDirectory, name: str, offset_of_log: Callable[[PartitionLog], int | None]
-    ) -> None:
-        path = f"{directory.path}/{name}"
-        with directory.checkpointing:
-            offsets: dict[TopicPartition, int] = {}
-            for log in self._logs_in(directory):
-                offset = offset_of_log(log)
-                if offset is not None:
-                    offsets[(log.topic, log.partition)] = offset
-            if self._written.get(path) == offsets:
-                return  # an idle node writes nothing
-            try:
-                write_offsets(self.disk, path, offsets)
-            except OSError as error:
-                directory.failed(error)
-                return
-            self._written[path] = offsets
+    def _online(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if directory.error is None]
 
     # --- closing
 
@@ -649,7 +559,7 @@ class LogStore:
                     directory.failed(error)
         self.logs.clear()
         self.futures.logs.clear()
-        self._release_locks()
+        self._ownership.release()
 
     def _close_logs(self, logs: Sequence[PartitionLog], *, clean: bool) -> bool:
         """False when one could not be closed: the next start must not trust the files."""
@@ -669,27 +579,8 @@ class LogStore:
             closed = [close(log) for log in logs]
         return all(closed)
 
-    def _release_locks(self) -> None:
-        for path, lock in list(self._locks.items()):
-            try:
-                lock.release()
-            except OSError as error:
-                logger.error("%s: the lock file cannot be removed: %s", path, error)
-        self._locks.clear()
-
 
 def _parsed(name: str) -> tuple[str, int, str]:
     parsed = parse_partition_dir_name(name)
     assert parsed is not None, "only partition directories are listed"
     return parsed
-
-
-def _high_watermark(log: PartitionLog) -> int | None:
-    return None if log.topic == CLUSTER_METADATA_TOPIC else log.high_watermark
-
-
-def _log_start_to_note(log: PartitionLog) -> int | None:
-    """Only where it cannot be seen from the first segment's name. That of the metadata log is in its snapshots."""
-    if log.topic == CLUSTER_METADATA_TOPIC:
-        return None
-    return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None

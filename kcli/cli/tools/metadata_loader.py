@@ -12,7 +12,7 @@ from kcli.protocol.batch import crc_is_valid, iter_batches, read_records
 from kcli.protocol.records.metadata import decode_metadata_record
 from kcli.raft.snapshot import decode_snapshot, snapshot_id_of
 from kcli.runtime.disk import SystemDisk, read_file
-from kcli.storage.store import LOCK_FILE
+from kcli.storage.ownership import LOCK_FILE
 
 SNAPSHOT_SUFFIX = ".checkpoint"
 

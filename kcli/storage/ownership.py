@@ -1,0 +1,99 @@
+"""Whose the log directories are: the locks on them, and what their meta.properties say.
+
+One broker at a time works in a directory, and only the node and cluster that it was formatted for.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+
+from kcli.errors import StorageError
+from kcli.runtime.clock import Clock
+from kcli.runtime.disk import Disk, FileLock, make_durable_dir
+from kcli.runtime.rng import Rng
+from kcli.storage.directory import LogDirectory
+from kcli.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+
+logger = logging.getLogger(__name__)
+
+LOCK_FILE = ".lock"
+
+
+class Ownership:
+    """Of the directories of one store, from `claim` to `release`."""
+
+    def __init__(self, disk: Disk, clock: Clock, rng: Rng) -> None:
+        self.cluster_id: str | None = None
+        self._disk = disk
+        self._clock = clock
+        self._rng = rng
+        self._locks: dict[str, FileLock] = {}
+
+    def claim(self, directories: Sequence[LogDirectory], node_id: int) -> None:
+        """Raises StorageError when they are locked, not formatted, or not this node's."""
+        found: dict[str, MetaProperties] = {}
+        for directory in directories:
+            try:
+                make_durable_dir(self._disk, directory.path)
+                self._locks[directory.path] = self._lock(directory.path)
+                properties = read_meta_properties(self._disk, directory.path)
+            except OSError as error:
+                directory.failed(error)
+                continue
+            if properties is not None:
+                found[directory.path] = properties
+        self._check_identity(found, node_id)
+        for directory in directories:
+            if directory.error is None:
+                self._identify(directory, found.get(directory.path), node_id)
+
+    def _lock(self, path: str) -> FileLock:
+        try:
+            return self._disk.lock(f"{path}/{LOCK_FILE}")
+        except BlockingIOError:
+            raise StorageError(
+                f"Failed to acquire lock on file {LOCK_FILE} in {path}. A Kafka instance in another process or "
+                f"thread is using this directory."
+            ) from None
+
+    def _check_identity(self, found: Mapping[str, MetaProperties], node_id: int) -> None:
+        if not found:
+            raise StorageError("No readable meta.properties files found.")
+        seen_directory_ids: dict[uuid.UUID, str] = {}
+        for path, properties in found.items():
+            if properties.node_id not in (None, node_id):
+                raise StorageError(
+                    f"{path} belongs to node {properties.node_id}, but this is node {node_id} (node.id)"
+                )
+            if self.cluster_id is not None and properties.cluster_id != self.cluster_id:
+                raise StorageError(
+                    f"{path} belongs to cluster {properties.cluster_id}, others to {self.cluster_id}: "
+                    f"all log.dirs must be of one cluster"
+                )
+            self.cluster_id = properties.cluster_id
+            if properties.directory_id is not None:
+                twin = seen_directory_ids.setdefault(properties.directory_id, path)
+                if twin != path:
+                    raise StorageError(
+                        f"{path} and {twin} have the same directory.id: one is a copy of the other"
+                    )
+
+    def _identify(self, directory: LogDirectory, properties: MetaProperties | None, node_id: int) -> None:
+        """A directory without an id gets one (a disk that was added, or one from before KIP-858)."""
+        if properties is None or properties.directory_id is None:
+            properties = MetaProperties(self.cluster_id, node_id, self._rng.uuid())
+            try:
+                write_meta_properties(self._disk, directory.path, properties, self._clock.now_ms())
+            except OSError as error:
+                directory.failed(error)
+        directory.id = properties.directory_id
+
+    def release(self) -> None:
+        for path, lock in list(self._locks.items()):
+            try:
+                lock.release()
+            except OSError as error:
+                logger.error("%s: the lock file cannot be removed: %s", path, error)
+        self._locks.clear()
