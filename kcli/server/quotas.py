@@ -8,7 +8,6 @@ else of this module is looked at.
 
 from __future__ import annotations
 
-import math
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, replace
@@ -28,7 +27,8 @@ PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_ra
 REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE = "request_percentage", "controller_mutation_rate"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
-_FETCH_BYTES_MAX = 2**31 - 1
+# What the messages have room for.
+_FETCH_BYTES_MAX = _THROTTLE_MAX_MS = 2**31 - 1
 
 # What brokers ask of each other is not held back: the cluster would wait for itself.
 EXEMPT = frozenset(
@@ -286,8 +286,8 @@ class RequestThrottle:
             return
         over = metered.meter.seconds_over(metered.limit, now)
         if strict and over > 0:
-            # A moment too early it would be refused again.
-            self._hold(math.ceil(over * 1000) / 1000)
+            # Rounded up: a moment too early it would be refused again.
+            self._hold(over + 0.0005)
             raise ThrottlingQuotaExceededException
         metered.meter.take(count, metered.limit, now)
         if not strict:
@@ -350,4 +350,4 @@ class RequestThrottle:
         return taken * 100
 
     def _hold(self, seconds: float) -> None:
-        self.throttle_ms = max(self.throttle_ms, round(seconds * 1000))
+        self.throttle_ms = max(self.throttle_ms, round(min(seconds * 1000, _THROTTLE_MAX_MS)))

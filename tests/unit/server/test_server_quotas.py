@@ -263,6 +263,16 @@ def test_partitions(rig) -> None:
     rig.throttle(user="v").charge_partitions(100, strict=True)
 
 
+@pytest.mark.parametrize("limit", [1e-9, 5e-324])
+def test_no_time_is_longer_than_a_message_can_say(rig, limit) -> None:
+    rig.set(entity(user="u"), controller_mutation_rate=limit)
+    rig.throttle().charge_partitions(100, strict=True)
+    refused = rig.throttle()
+    with pytest.raises(ThrottlingQuotaExceededException):
+        refused.charge_partitions(1, strict=True)
+    assert refused.throttle_ms == 2**31 - 1
+
+
 def test_an_address_connects_no_faster_than_it_may() -> None:
     clock = Clock()
     quota = ConnectionQuota(Windows(11, 1.0), clock)
