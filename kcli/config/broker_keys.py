@@ -376,7 +376,7 @@ BROKER = ConfigDef((
     _key("transactional.id.expiration.ms", INT, "604800000", _GE1, HIGH, READ_ONLY),
     _key("unclean.leader.election.enable", BOOLEAN, "false", None, HIGH, CLUSTER_WIDE),
     # Ours, not Kafka's: settable, and listed only where set.
-    _key("kcli.validate.records", STRING, "all", OneOf(("all", "uncompressed", "none")), LOW, READ_ONLY, internal=True),
+    _key("kcli.validate.records", STRING, "uncompressed", OneOf(("all", "uncompressed", "none")), LOW, READ_ONLY, internal=True),
     _key("kcli.metrics.listener", STRING, None, None, LOW, READ_ONLY, internal=True),
     # Internal: settable, never listed.
     _key("controller.performance.always.log.threshold.ms", LONG, "2000", None, LOW, READ_ONLY, internal=True),

@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcli.errors import KafkaError
-from kcli.protocol.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader
+from kcli.protocol.batch import HEADER_SIZE, LENGTH_OVERHEAD
 from kcli.protocol.batch_headers import (
     CODEC_MASK,
     CONTROL,
-    HEADER,
     LOG_APPEND_TIME,
     AbortedTransaction,
     BatchHeaders,
@@ -299,26 +298,6 @@ class RecordWalk:
         lane = int(np.searchsorted(np.cumsum(self.counts), record, side="right"))
         nth = record - int(self.counts[:lane].sum())
         raise corrupt(self.table, int(self.rows[lane]), f"is corrupt: its record {nth + 1} {what}")
-
-
-def survey_columns(header: BatchHeader, raw: bytes, begin: int) -> tuple[int, int, bool, bool]:
-    """`survey.survey` by columns: newest and oldest timestamp, whether offsets are dense, whether a key is null.
-
-    `raw` from `begin` on are the records of `header`'s batch, uncompressed. Raises CorruptRecordError.
-    """
-    headers = np.zeros(1, HEADER)
-    headers["count"], headers["last_offset_delta"] = header.records_count, header.last_offset_delta
-    headers["base_timestamp"] = header.base_timestamp_ms
-    table = BatchHeaders(raw, np.zeros(1, np.int64), headers, "a producer's request")
-    walk = RecordWalk(table, np.zeros(1, np.int64), raw, np.array([begin]), np.array([len(raw)]))
-    columns = walk.columns(Depth.HEADERS)
-    assert columns.timestamps is not None and columns.keys is not None, "all of a record was asked for"
-    return (
-        int(columns.timestamps.max()),
-        int(columns.timestamps.min()),
-        bool((columns.offsets == np.arange(len(columns))).all()),
-        bool((columns.keys.lengths < 0).any()),
-    )
 
 
 def bytes_at(buffer: bytes, spans: Spans, nth: int) -> bytes | None:

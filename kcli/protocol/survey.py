@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kcli.errors import CorruptRecordError
 from kcli.protocol.batch import HEADER_SIZE, BatchHeader, Buffer
 from kcli.protocol.varint import MAX_VARLONG_BYTES, VarintError, read_uvarint
 
@@ -22,7 +21,7 @@ __all__ = ["Survey", "survey"]
 MANY = 20
 """From here on strided slices are cheaper than steps (measured)."""
 
-COLUMNS_FROM = 400
+COLUMNS_FROM = 250
 """From here on uneven records are cheaper by columns than by steps, even with the copy (measured)."""
 
 SHORT_RUN = 12
@@ -361,10 +360,7 @@ def _note(delta: int, tally: _Tally) -> None:
 
 def _by_columns(header: BatchHeader, raw: bytes | bytearray, begin: int) -> Survey | None:
     """Uneven records, many of them."""
-    from kcli.protocol.columns import survey_columns  # numpy takes a while to load
+    from kcli.protocol.survey_columns import survey_columns  # numpy takes a while to load
 
-    try:
-        newest_ms, oldest_ms, is_dense, has_null_key = survey_columns(header, bytes(raw), begin)
-    except CorruptRecordError:
-        return None
-    return Survey(newest_ms, oldest_ms, is_dense, has_null_key)
+    found = survey_columns(header, bytes(raw), begin)
+    return None if found is None else Survey(*found)
