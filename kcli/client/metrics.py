@@ -79,7 +79,9 @@ async def _get_json(address: Address, target: str, credentials: str | None) -> d
     except TimeoutError:
         raise MetricsUnavailable(f"{address} did not answer in {ANSWER_MAX_SECONDS:g} s") from None
     except OSError as error:
-        raise MetricsUnavailable(error.strerror or str(error)) from error
+        # asyncio puts an address where the system's words would be.
+        refused = isinstance(error, ConnectionRefusedError)
+        raise MetricsUnavailable("Connection refused" if refused else str(error)) from error
     if status != 200:
         raise MetricsUnavailable(
             f"{address} answered {status}: {body[:200].decode('utf-8', 'replace').strip()}"
