@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 import uuid
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -26,10 +25,12 @@ from kcli.errors import (
 )
 from kcli.protocol.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid
 from kcli.runtime.disk import Buffer
+from kcli.storage import lookup
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.index import TimestampOffset
 from kcli.storage.leader_epochs import NO_EPOCH, LeaderEpochCache
+from kcli.storage.lookup import segments_from, whole_batches
 from kcli.storage.producer_state import ProducerEntry, ProducerState, Verification, read_marker
 from kcli.storage.record_validation import LOG_APPEND_TIME, Validation
 from kcli.storage.replay import replay
@@ -101,9 +102,7 @@ class PartitionLog:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
-        self.is_settled = (
-            True  # whether a power failure would leave the log itself; a new one has to be settled
-        )
+        self.is_settled = True  # a power failure would leave the log itself; a new one has to be settled
         self.high_watermark = log_start_offset
         self.last_flush_ms = now_ms()
         # Held by whoever changes which segments there are: the owner, and the cleaner in its thread.
@@ -401,49 +400,23 @@ class PartitionLog:
                 f"segments from offset {self.log_start_offset} up to {log_end_offset}."
             )
         try:
-            for segment in self._segments_from(offset):
-                if offset >= end_offset:
-                    break
-                found = segment.locate(offset)
-                if found is None:
-                    continue
-                start, first_size = found
-                end = segment.size_bytes
-                if end_offset < log_end_offset:
-                    limit = segment.locate(end_offset)
-                    end = end if limit is None else limit[0]
-                if end - start > max_bytes:
-                    end = segment.boundary_at_or_below(start, start + max_bytes)
-                    if end == start and at_least_one:
-                        end = start + first_size
-                return LogSlice(start, max(end - start, 0), segment.log.file(), directory)
+            limit = end_offset if end_offset < log_end_offset else None
+            for segment in segments_from(self.segments, offset) if offset < end_offset else ():
+                found = whole_batches(segment, offset, max_bytes, end_offset=limit, at_least_one=at_least_one)
+                if found is not None:
+                    start, end = found
+                    return LogSlice(start, end - start, segment.log.file(), directory)
             return LogSlice(0, 0, self.segments[-1].log.file(), directory)
         except OSError as error:
             raise directory.failed(error) from error
 
-    def _segments_from(self, offset: int) -> Sequence[Segment]:
-        segments = self.segments
-        if offset >= segments[-1].base_offset:
-            return segments[-1:]
-        found = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
-        return segments[max(found - 1, 0) :]
-
     @on_disk
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record at or past the timestamp; None when all are older."""
-        for segment in self.segments:
-            if segment.largest_timestamp_ms() >= timestamp_ms:
-                found = segment.offset_for_timestamp(timestamp_ms, self.log_start_offset)
-                if found is not None:
-                    return found
-        return None
+        return lookup.offset_for_timestamp(self.segments, timestamp_ms, self.log_start_offset)
 
     @on_disk
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        """The first record that has the largest timestamp; None in a log without timestamps."""
-        segment = max(self.segments, key=lambda segment: segment.max_timestamp().timestamp_ms)
-        newest = segment.max_timestamp().timestamp_ms
-        return None if newest < 0 else segment.offset_for_timestamp(newest, self.log_start_offset)
+        return lookup.offset_of_max_timestamp(self.segments, self.log_start_offset)
 
     def epoch_for_offset(self, offset: int) -> int:
         return self.leader_epochs.epoch_for_offset(offset)
@@ -463,25 +436,11 @@ class PartitionLog:
 
     @on_disk
     def aborted_transactions(self, from_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        """Those with data in [from_offset, upper_offset), for read_committed consumers to drop."""
-        aborted = []
-        for segment in self._segments_from(from_offset):
-            for entry in segment.txn_index.entries():
-                if entry.last_offset >= from_offset and entry.first_offset < upper_offset:
-                    aborted.append(entry)
-                if entry.last_stable_offset >= upper_offset:
-                    return aborted
-        return aborted
+        return lookup.aborted_transactions(self.segments, from_offset, upper_offset)
 
     @on_disk
     def upper_bound_offset(self, offset: int, size_bytes: int) -> int:
-        """An offset past everything in the first `size_bytes` bytes from `offset`: how far to look for aborts."""
-        segments = self._segments_from(offset)
-        found = segments[0].locate(offset)
-        bound = None if found is None else segments[0].upper_bound_offset(found[0] + size_bytes)
-        if bound is not None:
-            return bound
-        return segments[1].base_offset if len(segments) > 1 else self.log_end_offset
+        return lookup.upper_bound_offset(self.segments, offset, size_bytes, self.log_end_offset)
 
     def active_producers(self) -> tuple[ProducerEntry, ...]:
         return tuple(self.producers.producers.values())
@@ -632,7 +591,9 @@ class PartitionLog:
     def _flush(self, end: int) -> None:
         self.settle()
         recovery_point = self.recovery_point
-        segments = [segment for segment in self._segments_from(recovery_point) if segment.base_offset < end]
+        segments = [
+            segment for segment in segments_from(self.segments, recovery_point) if segment.base_offset < end
+        ]
         for segment in segments:
             try:
                 if not segment.deleted:
@@ -674,7 +635,7 @@ class PartitionLog:
         self.snapshots.remove_outside(self.log_start_offset, self.log_end_offset)
         self.snapshots.load(self.producers, self.log_end_offset, now_ms)
         replay(
-            self._segments_from(self.producers.end_offset),
+            segments_from(self.segments, self.producers.end_offset),
             self.producers,
             self.snapshots,
             start_offset=max(self.producers.end_offset, self.log_start_offset),

@@ -1,0 +1,83 @@
+"""Finding things in a log: a look over its segments, which are in order and are not changed by it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from kcli.storage.index import TimestampOffset
+from kcli.storage.segment import Segment
+from kcli.storage.transaction_index import AbortedTransaction
+
+
+def segments_from(segments: Sequence[Segment], offset: int) -> Sequence[Segment]:
+    """Those that may hold `offset` or what follows it."""
+    if offset >= segments[-1].base_offset:
+        return segments[-1:]
+    found = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
+    return segments[max(found - 1, 0) :]
+
+
+def whole_batches(
+    segment: Segment, offset: int, max_bytes: int, *, end_offset: int | None, at_least_one: bool
+) -> tuple[int, int] | None:
+    """(start, end) of the batches from the one that holds `offset`, before `end_offset` (None: the segment's end).
+
+    None when there is none in this segment.
+    """
+    found = segment.locate(offset)
+    if found is None:
+        return None
+    start, first_size = found
+    end = segment.size_bytes
+    if end_offset is not None:
+        limit = segment.locate(end_offset)
+        end = end if limit is None else limit[0]
+    if end - start > max_bytes:
+        end = segment.boundary_at_or_below(start, start + max_bytes)
+        if end == start and at_least_one:
+            end = start + first_size
+    return start, max(end, start)
+
+
+def offset_for_timestamp(
+    segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int
+) -> TimestampOffset | None:
+    """The first record at or past the timestamp; None when all are older."""
+    for segment in segments:
+        if segment.largest_timestamp_ms() >= timestamp_ms:
+            found = segment.offset_for_timestamp(timestamp_ms, log_start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: int) -> TimestampOffset | None:
+    """The first record that has the largest timestamp; None in a log without timestamps."""
+    segment = max(segments, key=lambda segment: segment.max_timestamp().timestamp_ms)
+    newest = segment.max_timestamp().timestamp_ms
+    return None if newest < 0 else segment.offset_for_timestamp(newest, log_start_offset)
+
+
+def aborted_transactions(
+    segments: Sequence[Segment], from_offset: int, upper_offset: int
+) -> list[AbortedTransaction]:
+    """Those with data in [from_offset, upper_offset), for read_committed consumers to drop."""
+    aborted = []
+    for segment in segments_from(segments, from_offset):
+        for entry in segment.txn_index.entries():
+            if entry.last_offset >= from_offset and entry.first_offset < upper_offset:
+                aborted.append(entry)
+            if entry.last_stable_offset >= upper_offset:
+                return aborted
+    return aborted
+
+
+def upper_bound_offset(segments: Sequence[Segment], offset: int, size_bytes: int, log_end_offset: int) -> int:
+    """An offset past everything in the first `size_bytes` bytes from `offset`: how far to look for aborts."""
+    candidates = segments_from(segments, offset)
+    found = candidates[0].locate(offset)
+    bound = None if found is None else candidates[0].upper_bound_offset(found[0] + size_bytes)
+    if bound is not None:
+        return bound
+    return candidates[1].base_offset if len(candidates) > 1 else log_end_offset
