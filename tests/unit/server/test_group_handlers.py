@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
 
 import pytest
+from group_rig import on_a_loop, running, until
 from server_rig import Client
 
-from kcli.config.broker import BrokerConfig
 from kcli.errors import ErrorCode
-from kcli.protocol.api import API, ApiKey
-from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.delete_topics import DeleteTopicsRequest
 from kcli.protocol.messages.describe_groups import DescribeGroupsRequest
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.heartbeat import HeartbeatRequest
-from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kcli.protocol.messages.list_groups import ListGroupsRequest
 from kcli.protocol.messages.offset_commit import (
@@ -31,157 +27,7 @@ from kcli.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from kcli.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
-from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from kcli.runtime.clock import SystemClock
-from kcli.runtime.disk import SystemDisk
-from kcli.runtime.network import SystemNetwork
-from kcli.runtime.rng import SystemRng
-from kcli.server.broker import Broker
-
-
-def on_a_loop(test):
-    """Runs a coroutine test on an event loop of its own."""
-
-    @functools.wraps(test)
-    def run(*args, **kwargs):
-        asyncio.run(test(*args, **kwargs))
-
-    return run
-
-
-@contextlib.asynccontextmanager
-async def running(directory, **overrides):
-    """A broker, and a client of it that can speak every API."""
-    properties = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
-        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-        "controller.listener.names": "CONTROLLER",
-        "log.dirs": str(directory),
-        "log.index.size.max.bytes": "65536",
-        "offsets.topic.num.partitions": "3",
-        "offsets.topic.replication.factor": "1",
-        "group.initial.rebalance.delay.ms": "0",
-        "group.coordinator.append.linger.ms": "0",
-    } | {name.replace("_", "."): value for name, value in overrides.items()}
-    broker = Broker(
-        BrokerConfig.from_properties(properties, {}),
-        clock=SystemClock(),
-        disk=SystemDisk(),
-        network=SystemNetwork(),
-        rng=SystemRng(7),
-    )
-    await broker.start()
-    port = broker.sockets.listeners["PLAINTEXT"].port
-    client = Client(*await asyncio.open_connection("127.0.0.1", port))
-    try:
-        yield Speaker(broker, client, port)
-    finally:
-        client.close()
-        await broker.stop()
-
-
-async def until(condition):
-    while not condition():  # noqa: ASYNC110  the code under test has no event for this
-        await asyncio.sleep(0.001)
-
-
-class Speaker:
-    def __init__(self, broker, client, port):
-        self.broker, self.client, self.port = broker, client, port
-
-    async def call(self, key, message, version=None):
-        version = API[key].max_version if version is None else version
-        return await self.client.call(message, key, version)
-
-    async def find(self, group="g"):
-        """Has the coordinator there, and its shards loaded."""
-        request = FindCoordinatorRequest(coordinator_keys=(group,))
-        found = await self.call(ApiKey.FIND_COORDINATOR, request)
-        await until(lambda: not self.broker.groups.is_loading)
-        return found.coordinators[0]
-
-    async def create(self, name, partitions=1):
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        response = await self.call(
-            ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics=(topic,), timeout_ms=5000)
-        )
-        assert response.topics[0].error_code is ErrorCode.NONE
-
-    async def join(self, version=None, group="g", member="", **fields):
-        protocols = (JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\1\0\1t"),)
-        request = JoinGroupRequest(
-            group_id=group,
-            member_id=member,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocol_type="consumer",
-            protocols=protocols,
-            **fields,
-        )
-        return await self.call(ApiKey.JOIN_GROUP, request, version)
-
-    async def member(self, group="g"):
-        """A member of a stable group: joined, synced."""
-        first = await self.join(group=group)
-        joined = await self.join(group=group, member=first.member_id)
-        assert joined.error_code is ErrorCode.NONE
-        synced = await self.sync(joined, group=group)
-        assert synced.assignment == b"mine"
-        return joined
-
-    async def sync(self, joined, version=None, group="g"):
-        own = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"mine")
-        request = SyncGroupRequest(
-            group_id=group,
-            generation_id=joined.generation_id,
-            member_id=joined.member_id,
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=(own,),
-        )
-        return await self.call(ApiKey.SYNC_GROUP, request, version)
-
-    async def commit(self, offsets, version=None, group="g", **fields):
-        topics = tuple(
-            OffsetCommitRequestTopic(
-                name=topic,
-                partitions=(
-                    OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset),
-                ),
-            )
-            for (topic, partition), offset in offsets.items()
-        )
-        request = OffsetCommitRequest(group_id=group, topics=topics, **fields)
-        response = await self.call(ApiKey.OFFSET_COMMIT, request, version)
-        return [each.error_code.name for topic in response.topics for each in topic.partitions]
-
-    async def fetch(self, version=None, group="g", topics=None, **fields):
-        """(top-level or group error, {(topic, partition): (offset, error)})."""
-        old = new = None
-        if topics is not None:
-            old = tuple(OffsetFetchRequestTopic(name=name, partition_indexes=(0,)) for name in topics)
-            new = tuple(OffsetFetchRequestTopics(name=name, partition_indexes=(0,)) for name in topics)
-        request = OffsetFetchRequest(
-            group_id=group,
-            topics=old,
-            groups=(OffsetFetchRequestGroup(group_id=group, topics=new),),
-            **fields,
-        )
-        response = await self.call(ApiKey.OFFSET_FETCH, request, version)
-        found = response.groups[0] if response.groups else response
-        return found.error_code.name, {
-            (topic.name, each.partition_index): (each.committed_offset, each.error_code.name)
-            for topic in found.topics
-            for each in topic.partitions
-        }
+from kcli.protocol.messages.sync_group import SyncGroupRequest
 
 
 @on_a_loop
