@@ -101,6 +101,7 @@ class Broker:
         self._loop = asyncio.get_running_loop()
         self._background = background or ThreadPoolExecutor(BACKGROUND_THREADS, "kcli-background")
         self._housekeeping: asyncio.Task[None] | None = None
+        self._is_made = False
         self.settling: asyncio.Task[None] | None = None
 
         self.cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
@@ -176,6 +177,7 @@ class Broker:
         )
         self.metrics_endpoint = self._make_metrics_endpoint()
         self.is_ready = False  # whether clients are served
+        self._is_made = True
 
     # --- what handlers ask
 
@@ -399,6 +401,8 @@ class Broker:
         self._loop.call_soon_threadsafe(self._directory_failed, directory, error)
 
     def _directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
+        if not self._is_made:
+            return  # the start itself has failed, and says why
         self.moves.directory_failed(directory)
         self.replicas.directory_failed(directory)
         if directory.path == self.config.metadata_log_dir:
