@@ -223,6 +223,8 @@ def _shape(raw: bytes | bytearray, start: int, end: int, tally: _Tally) -> _Shap
     stop = at + (size >> 1)
     if size & 1 or stop > end:
         return None
+    if raw[stop : stop + at - start] != raw[start:at]:
+        return None  # the next one has another size
     structure = list(range(at - start))
     at += 1
     timestamp = at

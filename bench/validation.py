@@ -1,0 +1,95 @@
+"""What reading the records of producers' batches costs a leader: nanoseconds of CPU a record, by shape and codec.
+
+    python bench/validation.py
+
+The goal is a tenth of what producing them costs in all: `bench/run.py --only data,requests` says how many CPU-seconds a
+million records take, of which 0.1 is 100 ns a record. docs/adr/0005 says what follows from these figures.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kcli.protocol.batch import HEADER_SIZE, Record, encode_batch, read_header
+from kcli.protocol.compression import Codec, compress, decompress
+from kcli.protocol.survey import survey
+
+REPEATS = 15
+NOW_MS = 1_700_000_000_000
+LETTERS = b"abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Records of a batch: how many, from how many bytes up to how many, over how much time."""
+
+    name: str
+    count: int
+    smallest: int
+    largest: int
+    span_ms: int = 10
+
+
+SHAPES = (
+    Shape("100 B, batches of 9,000", 9_000, 100, 100),
+    Shape("1 kB, batches of 950", 950, 1_000, 1_000),
+    Shape("100 B, one to a request", 1, 100, 100),
+    Shape("100 B, ten to a request", 10, 100, 100),
+    Shape("100 B, a hundred to a request", 100, 100, 100),
+    Shape("100 B, batches of 9,000 over 1 s", 9_000, 100, 100, 1_000),
+    Shape("50 to 150 B, ten to a request", 10, 50, 150),
+    Shape("50 to 150 B, a hundred to a request", 100, 50, 150),
+    Shape("50 to 150 B, batches of 9,000", 9_000, 50, 150),
+    Shape("0.5 to 1.5 kB, batches of 950", 950, 500, 1_500),
+)
+
+
+def main() -> None:
+    rng = random.Random(7)
+    words = [bytes(rng.choices(LETTERS, k=rng.randrange(3, 9))) for _ in range(600)]
+    for shape in SHAPES:
+        batch = batch_of(shape, rng, words)
+        header, view = read_header(batch), memoryview(bytearray(batch))
+        assert survey(header, view) is not None, "whole batches are vouched for"
+        show(shape.name, cpu_seconds(lambda view=view, header=header: survey(header, view)), shape.count)
+    for shape in SHAPES[:2]:
+        payload = batch_of(shape, rng, words)[HEADER_SIZE:]
+        for codec in (Codec.LZ4, Codec.SNAPPY, Codec.ZSTD, Codec.GZIP):
+            packed = compress(codec, payload, None)
+            name = f"{shape.name}: {codec.label} decompressed ({len(payload) / len(packed):.1f} to 1)"
+            show(name, cpu_seconds(lambda codec=codec, packed=packed: decompress(codec, packed)), shape.count)
+
+
+def batch_of(shape: Shape, rng: random.Random, words: list[bytes]) -> bytes:
+    def value() -> bytes:
+        size = rng.randint(shape.smallest, shape.largest)
+        return b" ".join(rng.choices(words, k=size // 4 + 1))[:size]
+
+    return encode_batch(
+        [Record(-1, NOW_MS + nth * shape.span_ms // shape.count, None, value()) for nth in range(shape.count)]
+    )
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """The best of several runs: other processes only ever make it worse."""
+    work()
+    best = float("inf")
+    for _ in range(REPEATS):
+        begun = time.thread_time()
+        rounds = 0
+        while rounds < 3 or time.thread_time() - begun < 0.005:
+            work()
+            rounds += 1
+        best = min(best, (time.thread_time() - begun) / rounds)
+    return best
+
+
+def show(name: str, seconds: float, records: int) -> None:
+    print(f"{name:<70}{seconds / records * 1e9:>9,.0f} ns a record", flush=True)
+
+
+if __name__ == "__main__":
+    main()
