@@ -39,6 +39,7 @@ class ResolvedRegex:
 class ConsumerGroup:
     __slots__ = (
         "_owners",
+        "_regex_subscribers",
         "_subscribed",
         "assignment_epoch",
         "epoch",
@@ -69,6 +70,7 @@ class ConsumerGroup:
         self.is_resolving = False
         self._owners: dict[uuid.UUID, dict[int, str]] = {}
         self._subscribed: dict[str, None] | None = None
+        self._regex_subscribers: dict[str, int] = {}
 
     # Questions
 
@@ -120,11 +122,11 @@ class ConsumerGroup:
         return len(kinds) <= 1
 
     def subscribers_of(self, regex: str) -> int:
-        return sum(member.topic_regex == regex for member in self.members.values())
+        return self._regex_subscribers.get(regex, 0)
 
     @property
-    def subscribed_regexes(self) -> dict[str, None]:
-        return {member.topic_regex: None for member in self.members.values() if member.topic_regex}
+    def subscribed_regexes(self) -> tuple[str, ...]:
+        return tuple(self._regex_subscribers)
 
     def preferred_assignor(self) -> str | None:
         """What most members ask for; None when none asks."""
@@ -182,6 +184,8 @@ class ConsumerGroup:
         instance_id = None if known is None else known.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
+        if known is not None:
+            self._count_regex(known.topic_regex, -1)
         if value is None:
             if known is not None:
                 self._disown(known)
@@ -189,8 +193,15 @@ class ConsumerGroup:
             return
         member = (known or ConsumerMember(member_id=member_id)).with_metadata(value)
         self.members[member_id] = member
+        self._count_regex(member.topic_regex, 1)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member_id
+
+    def _count_regex(self, regex: str | None, step: int) -> None:
+        if regex:
+            count = self._regex_subscribers.pop(regex, 0) + step
+            if count:
+                self._regex_subscribers[regex] = count
 
     def _apply_target(
         self, member_id: str, value: co.ConsumerGroupTargetAssignmentMemberValue | None

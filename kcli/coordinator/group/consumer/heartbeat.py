@@ -49,6 +49,8 @@ from kcli.protocol.messages.consumer_group_heartbeat import (
     ResponseTopicPartitions,
 )
 
+_UNSAID = (None, None, None, None, -1)
+
 _log = logging.getLogger("kcli.coordinator.group")
 
 
@@ -239,6 +241,13 @@ def _updated(
     names = request.subscribed_topic_names
     regex = request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
+    if (
+        (names, regex, request.rack_id, request.server_assignor, timeout_ms) == _UNSAID
+        and request.instance_id in (None, member.instance_id)
+        and (caller.client_id, caller.client_host) == (member.client_id, member.client_host)
+        and member.classic is None
+    ):
+        return member  # nearly always
     return replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,

@@ -114,7 +114,7 @@ class Regexes:
         ):
             return None
         group.is_resolving = True
-        return ResolveRegexes(group.group_id, tuple(wanted), topics)
+        return ResolveRegexes(group.group_id, wanted, topics)
 
 
 def changed(group: ConsumerGroup, found: Mapping[str, tuple[str, ...]]) -> bool:
