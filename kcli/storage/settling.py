@@ -25,6 +25,15 @@ logger = logging.getLogger(__name__)
 TopicPartition = tuple[str, int]
 
 
+class _Gone:
+    """One deletion: of two logs of one name each is told from the other."""
+
+    __slots__ = ("directory",)
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self.directory = directory
+
+
 class Settling:
     """`made`, `gone` and `soon` are told on the event loop; `run` may block."""
 
@@ -33,34 +42,35 @@ class Settling:
         self._disk = disk
         self._checkpoint = checkpoint
         self._made: deque[PartitionLog] = deque()
-        self._gone: dict[tuple[TopicPartition, str], LogDirectory] = {}
+        self._gone: dict[tuple[TopicPartition, str], _Gone] = {}
         self._is_asked = False
-        self._running = threading.Lock()
+        self._settling = threading.Lock()
+        self._forgetting = threading.Lock()
 
     def made(self, log: PartitionLog) -> None:
         self._made.append(log)
 
     def gone(self, directory: LogDirectory, key: TopicPartition) -> None:
         """The log's directory has another name now."""
-        self._gone[key, directory.path] = directory
+        self._gone[key, directory.path] = _Gone(directory)
 
     def before_making(self, key: TopicPartition, directory: LogDirectory) -> None:
         """A log of this name is about to be made there: what was written of an older one must be gone."""
         if (key, directory.path) in self._gone:
-            self.run()
+            self._forget_gone()
 
     def soon(self) -> None:
         """Has it all done in the background."""
         if not self._is_asked and (self._made or self._gone):
             self._is_asked = True
-            directory = self._made[0].directory if self._made else next(iter(self._gone.values()))
+            directory = self._made[0].directory if self._made else next(iter(self._gone.values())).directory
             directory.background(self.run)
 
     def run(self) -> None:
-        with self._running:
-            self._is_asked = False  # what comes from now on asks again
+        self._is_asked = False  # what comes from now on asks again
+        self._forget_gone()
+        with self._settling:
             self._settle_made()
-            self._forget_gone()
 
     def _settle_made(self) -> None:
         named: dict[LogDirectory, list[PartitionLog]] = {}
@@ -78,16 +88,18 @@ class Settling:
                     log.is_settled = True
 
     def _forget_gone(self) -> None:
-        gone = dict(self._gone)
-        keys: dict[LogDirectory, list[TopicPartition]] = {}
-        for (key, _path), directory in gone.items():
-            keys.setdefault(directory, []).append(key)
-        for directory, forgotten in keys.items():
-            if self._synced(directory):
-                self._checkpoint(directory)
-                self.forget_cleaned(directory, forgotten)
-        for entry in gone:
-            del self._gone[entry]
+        with self._forgetting:
+            gone = dict(self._gone)
+            keys: dict[LogDirectory, list[TopicPartition]] = {}
+            for (key, _path), each in gone.items():
+                keys.setdefault(each.directory, []).append(key)
+            for directory, forgotten in keys.items():
+                if self._synced(directory):
+                    self._checkpoint(directory)
+                    self.forget_cleaned(directory, forgotten)
+            for entry, each in gone.items():
+                if self._gone[entry] is each:  # else one more log of the name has gone meanwhile
+                    del self._gone[entry]
 
     def _synced(self, directory: LogDirectory) -> bool:
         if directory.error is not None:

@@ -352,6 +352,8 @@ class LogStore:
         directory = self._directory_for(topic, partition, new.assigned)
         self._settling.before_making((topic, partition), directory)
         name = partition_dir_name(topic, partition)
+        if topic == CLUSTER_METADATA_TOPIC:
+            self._checkpoints.write_recovery_points(directory)  # of one that somebody has removed
         try:
             return make_log(directory, name, topic, partition, new.topic_id, new.config, self._settings)
         except OSError as error:

@@ -203,3 +203,21 @@ def test_a_store_remembers_what_of_the_metadata_log_is_committed() -> None:
     file.write_at(80, b"\xff\xff")
     with pytest.raises(StorageError, match="damaged at byte 70, where offset 1 should follow"):
         open_store(disk)
+
+
+def test_a_metadata_log_that_was_removed_may_begin_anew() -> None:
+    disk = SimDisk(lambda: START_MS)
+    disk.make_dir("/data")
+    write_meta_properties(disk, "/data", MetaProperties("cluster", 1), START_MS)
+    for count in (8, 2):
+        store = open_store(disk)
+        log = store.create("__cluster_metadata", 0, None)
+        for nth in range(count):
+            log.append(batch_of([b"%d" % nth]), leader_epoch=0, origin=AppendOrigin.RAFT, now_ms=START_MS)
+        log.flush()
+        log.set_high_watermark(count)
+        if count == 8:
+            store.checkpoint_recovery_points()
+            disk.remove_tree("/data/__cluster_metadata-0")
+        store.close(clean=False)
+    assert open_store(disk).logs["__cluster_metadata", 0].log_end_offset == 2
