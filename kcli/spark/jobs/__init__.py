@@ -1,1 +1,1 @@
-"""The built-in jobs of `kcli spark-submit`. Each module is a job file of its own: Spark runs it as a script."""
+"""The built-in jobs of `kcli spark-submit`: a module each (`parse`, `plan`, `run`, `main`), and what they share."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -300,7 +299,3 @@ def _selected(options: argparse.Namespace, chosen: list[str]) -> list[Column]:
 
 def main(argv: Sequence[str]) -> int:
     return job_main("export", plan, run, parse(argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import glob
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -319,7 +318,3 @@ def _bytes(frame: DataFrame, name: str) -> Column:
 
 def main(argv: Sequence[str]) -> int:
     return job_main("ingest", plan, run, parse(argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

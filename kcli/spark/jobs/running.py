@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import logging
-import os
 import signal
 import sys
 import threading
@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from kcli.errors import KcliError
 from kcli.spark.jobs.arguments import JobError
 from kcli.spark.jobs.progress import ProgressLine, batch_progress, stream_progress
-from kcli.spark.submit import STOP_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,26 +51,22 @@ class Done:
 
 
 class Stop:
-    """Whether somebody asked the job to stop: by SIGTERM, or by the file that `kcli spark-submit` makes."""
+    """Whether somebody asked the job to stop, by SIGTERM or Ctrl-C."""
 
     def __init__(self) -> None:
-        self._signalled = False
-        self._file = os.environ.get(STOP_FILE)
-
-    @property
-    def is_asked(self) -> bool:
-        return self._signalled or (self._file is not None and os.path.exists(self._file))
+        self.is_asked = False
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
-        self._signalled = True
+        self.is_asked = True
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
-        before = signal.signal(signal.SIGTERM, self._on_signal)
+        before = {each: signal.signal(each, self._on_signal) for each in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield self
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
 
 def job_main(
@@ -79,8 +74,12 @@ def job_main(
     plan: Callable[[argparse.Namespace], list[str]],
     work: Callable[[SparkSession, argparse.Namespace], Done],
     options: argparse.Namespace,
+    summary_to: TextIO | None = None,
 ) -> int:
-    """Run `work` in a session and say what it did, or only say what it would do; the exit code."""
+    """Run `work` in a session and say what it did (on stdout, unless rows go there), or only say what it would do.
+
+    The result is the exit code.
+    """
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -98,7 +97,7 @@ def job_main(
         return 1
     finally:
         spark.stop()
-    print(summary(name, done, time.monotonic() - began, options.output))
+    print(summary(name, done, time.monotonic() - began, options.output), file=summary_to or sys.stdout)
     return 0
 
 
@@ -134,6 +133,10 @@ def reason(error: Exception) -> str:
     return said.replace("set failOnDataLoss to false", "use --ignore-data-loss")
 
 
+_numbers = itertools.count()
+"""Names of observations must differ within a query, whatever it is made of."""
+
+
 class Counts:
     """How many rows went by, and how many of them were bad, without reading anything twice.
 
@@ -143,16 +146,18 @@ class Counts:
 
     def __init__(self, *, streaming: bool) -> None:
         self._streaming = streaming
-        self._seen: list[Any] = []
+        self._seen: list[tuple[Any, frozenset[str]]] = []
 
     def observed(self, frame: DataFrame, **metrics: Any) -> DataFrame:
         from pyspark.sql import Observation
 
         columns = [column.alias(name) for name, column in metrics.items()]
-        name = f"{OBSERVED}-{len(self._seen)}"
-        seen = None if self._streaming else Observation(name)
-        self._seen.append(seen)
-        return frame.observe(name if seen is None else seen, *columns)
+        name = f"{OBSERVED}-{next(_numbers)}"
+        if self._streaming:
+            return frame.observe(name, *columns)
+        seen = Observation(name)
+        self._seen.append((seen, frozenset(metrics)))
+        return frame.observe(seen, *columns)
 
     def rows(self, frame: DataFrame) -> DataFrame:
         """Count what passes here as the job's rows."""
@@ -161,8 +166,14 @@ class Counts:
         return self.observed(frame, rows=count(lit(1)))
 
     def total(self, metric: str) -> int:
-        """Of a batch that has run."""
-        return sum(int(seen.get.get(metric) or 0) for seen in self._seen if seen is not None)
+        """Of a batch that has run. What Spark found no need to read (LIMIT 0) was not counted."""
+        total = 0
+        for seen, metrics in self._seen:
+            # Observation.get would wait for ever for what was not read.
+            row = seen._jo.getRowOrEmpty() if metric in metrics else None
+            if row is not None and row.isDefined():
+                total += int(row.get().getAs(metric) or 0)
+        return total
 
 
 def run_batch(spark: SparkSession, options: argparse.Namespace, name: str, action: Callable[[], T]) -> T:

@@ -54,6 +54,8 @@ class TopicTables:
     declared: Mapping[str, TopicTable]
     counts: Counts
     made: list[str] = field(default_factory=list)
+    schemas: dict[str, str] = field(default_factory=dict)
+    """Those that were inferred, by topic."""
 
     def add(self, name: str) -> bool:
         """Make the view `name`; False where there is no such topic."""
@@ -63,6 +65,13 @@ class TopicTables:
         self.frame(table).createOrReplaceTempView(f"`{name}`")
         self.made.append(name)
         return True
+
+    def drop(self) -> None:
+        """Take the views away, so that the next statement makes and counts its own."""
+        for name in self.made:
+            self.spark.catalog.dropTempView(f"`{name}`")
+        self.made.clear()
+        self.counts = Counts(streaming=self.streaming)
 
     def frame(self, table: TopicTable) -> DataFrame:
         from pyspark.sql.functions import col
@@ -90,8 +99,10 @@ class TopicTables:
 
         values = table.values
         if values.format == "json" and not values.schema:
-            lines = sample(self.spark, reader_options(self.options, topic=table.topic))
-            values = ValueSpec("json", inferred(self.spark, lines))
+            if table.topic not in self.schemas:
+                lines = sample(self.spark, reader_options(self.options, topic=table.topic))
+                self.schemas[table.topic] = inferred(self.spark, lines)
+            values = ValueSpec("json", self.schemas[table.topic])
         frame = decoded(frame, values)
         origin = {name: col(name) for name in KAFKA_ORIGIN}
         frame = sifted(frame, col(ERROR), origin, chosen, self.counts)

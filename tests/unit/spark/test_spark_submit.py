@@ -18,6 +18,7 @@ from kcli.spark.submit import (
     check_java,
     java_version,
     job_file,
+    packed,
     split_command_line,
     write_conf,
 )
@@ -65,14 +66,14 @@ def test_only_options() -> None:
     assert split_command_line(["--master"]).job is None
 
 
-def test_jobs_files_and_uris() -> None:
-    assert job_file("export").endswith(os.path.join("jobs", "export.py"))
-    assert os.path.isfile(job_file("ingest"))
-    assert job_file("hdfs://h/job.py") == "hdfs://h/job.py"
+def test_jobs_files_and_uris(tmp_path: Path) -> None:
+    assert "kcli.spark.jobs.ingest" in Path(job_file("ingest", tmp_path)).read_text()
+    assert job_file("hdfs://h/job.py", tmp_path) == "hdfs://h/job.py"
     with pytest.raises(
-        SubmitError, match=r"there is no file nosuch\.py, and it is not a built-in job \(export, ingest\)"
+        SubmitError,
+        match=r"there is no file nosuch\.py, and it is not a built-in job \(export, ingest, .*profile\)",
     ):
-        job_file("nosuch.py")
+        job_file("nosuch.py", tmp_path)
 
 
 def fake_java(directory: Path, version: str) -> Path:
@@ -170,8 +171,8 @@ exit 42
 """
 
 
-def test_what_spark_is_started_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script in place of Spark's own shows arguments and environment; its exit code is ours."""
+def started(tmp_path: Path, *words: str) -> tuple[list[str], dict[str, str], str]:
+    """A script in place of Spark's own shows its arguments, its environment and the workers' Python; exit code 42."""
     home = tmp_path / "pyspark"
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "spark-submit").write_text(REPORT)
@@ -185,9 +186,9 @@ def test_what_spark_is_started_with(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "sys.exit(submit.submit(submit.split_command_line(sys.argv[2:])))"
     )
     environment = {"PATH": os.environ["PATH"], "JAVA_HOME": str(tmp_path / "java")}
-    environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[3])
+    environment |= {"PYTHONPATH": str(Path(__file__).resolve().parents[3]), "XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", program, str(home), "--properties-file", "p.conf", str(job), "one", "two"],
+        [sys.executable, "-c", program, str(home), *words, str(job), "one", "two"],
         env=environment,
         capture_output=True,
         text=True,
@@ -195,13 +196,56 @@ def test_what_spark_is_started_with(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     assert done.returncode == 42, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == f"--properties-file p.conf --load-spark-defaults {job} one two"
     shown = dict(line.split("=", 1) for line in lines[1:-1])
-    assert shown["SPARK_HOME"] == str(home)
+    return lines[0].split(), shown, lines[-1]
+
+
+def test_what_spark_is_started_with(tmp_path: Path) -> None:
+    settings = tmp_path / "p.conf"
+    settings.write_text("spark.ui.enabled true\n")
+    words, shown, python = started(tmp_path, "--properties-file", str(settings), "--name", "n")
+    assert words[:3] == ["--name", "n", "--properties-file"]
+    assert words[4:] == [str(tmp_path / "job.py"), "one", "two"]
+    assert not os.path.exists(words[3])  # ours and the user's in one file, gone with the run
+    assert "SPARK_CONF_DIR" not in shown
+    assert shown["SPARK_SUBMIT_OPTS"].startswith("-Dlog4j2.configurationFile=")
+    assert "SharedArchiveFile" not in shown["SPARK_SUBMIT_OPTS"]  # nothing was prepared
+    assert shown["SPARK_HOME"] == str(tmp_path / "pyspark")
     assert shown["SPARK_LOCAL_IP"] == "127.0.0.1"
     assert shown["PYSPARK_DRIVER_PYTHON"] == sys.executable
-    assert lines[-1] == sys.executable  # the workers' Python is this one, and finds kcli
-    assert not os.path.exists(shown["SPARK_CONF_DIR"])  # gone with the run
+    assert python == sys.executable  # the workers' Python is this one, and finds kcli
+
+
+def test_a_configuration_directory_of_the_user_stays(tmp_path: Path) -> None:
+    (tmp_path / "pyspark" / "conf").mkdir(parents=True)
+    words, shown, _ = started(tmp_path, "--properties-file", "p.conf")
+    assert words[:3] == ["--properties-file", "p.conf", "--load-spark-defaults"]
+    assert shown["SPARK_CONF_DIR"].endswith("/conf")
+    assert not os.path.exists(shown["SPARK_CONF_DIR"])
+
+
+def test_a_cluster_gets_kcli_as_a_file(tmp_path: Path) -> None:
+    words, shown, _ = started(
+        tmp_path, "--master", "spark://h:7077", "--py-files=mine.zip", "--num-executors", "3"
+    )
+    files = words[words.index("--py-files") + 1].split(",")
+    assert files[0].endswith("kcli.zip")
+    assert files[1:] == ["mine.zip"]
+    assert words[:4] == ["--master", "spark://h:7077", "--num-executors", "3"]
+    assert "SPARK_LOCAL_IP" not in shown
+
+
+def test_the_file_for_a_cluster_can_be_imported(tmp_path: Path) -> None:
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import kcli.spark.source, pyspark_kcli; print(kcli.__file__)"
+    pytest.importorskip("pyspark")
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(packed(tmp_path))],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert done.stdout == f"{tmp_path}/kcli.zip/kcli/__init__.py\n"
 
 
 def test_the_shipped_defaults_are_options_of_the_jobs(

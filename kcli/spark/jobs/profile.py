@@ -1,0 +1,379 @@
+"""The job `profile`: what is in topics: records, sizes, keys, gaps, rates; a table, and a page with charts.
+
+Spark aggregates; only figures come to the driver. A topic is read three times, each time only as deep as needed: for
+keys and sizes, for time, and (unless --no-keys) for how often each key comes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kcli.spark.cluster import Cluster
+from kcli.spark.jobs.arguments import (
+    JobError,
+    JobParser,
+    add_common,
+    add_source,
+    check_reader,
+    reader_options,
+)
+from kcli.spark.jobs.profile_page import page
+from kcli.spark.jobs.running import Done, job_main, run_batch
+from kcli.spark.offsets import batch_ranges
+from kcli.spark.options import source_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SIZE_LIMITS = (0, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
+"""Upper bounds in bytes, inclusive, of the classes of sizes; one more class is above them."""
+
+TIME_STEPS = 60
+"""Into so many parts the time of a topic is cut, for its rates and gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProfile:
+    partition: int
+    records: int
+    first_offset: int
+    last_offset: int
+    value_bytes: int
+
+    @property
+    def missing_offsets(self) -> int:
+        """Offsets in between that have no record: compacted away, or markers of transactions."""
+        return self.last_offset - self.first_offset + 1 - self.records
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCount:
+    key: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProfile:
+    """Times are milliseconds since 1970, sizes bytes."""
+
+    topic: str
+    partitions: tuple[PartitionProfile, ...]
+    key_bytes: int
+    null_keys: int
+    null_values: int
+    smallest_value: int
+    largest_value: int
+    sizes: tuple[int, ...]
+    """Records by class of size, of SIZE_LIMITS and above."""
+    first_ms: int
+    last_ms: int
+    step_ms: int
+    rate: tuple[int, ...]
+    """Records in each step of time."""
+    distinct_keys: int | None = None
+    top_keys: tuple[KeyCount, ...] = ()
+
+    @property
+    def records(self) -> int:
+        return sum(each.records for each in self.partitions)
+
+    @property
+    def value_bytes(self) -> int:
+        return sum(each.value_bytes for each in self.partitions)
+
+    @property
+    def missing_offsets(self) -> int:
+        return sum(each.missing_offsets for each in self.partitions)
+
+    @property
+    def records_per_second(self) -> float:
+        seconds = (self.last_ms - self.first_ms) / 1000
+        return self.records / seconds if seconds else float(self.records)
+
+    @property
+    def longest_silence_ms(self) -> int:
+        """To the accuracy of a step: how long nothing came, between the first and the last record."""
+        longest, length = 0, 0
+        for count in self.rate:
+            length = 0 if count else length + 1
+            longest = max(longest, length)
+        return longest * self.step_ms
+
+    @property
+    def key_skew(self) -> float | None:
+        """The share of the most frequent key."""
+        return self.top_keys[0].records / self.records if self.top_keys else None
+
+    @property
+    def partition_skew(self) -> float:
+        """The fullest partition against the average of those that have records."""
+        return max(each.records for each in self.partitions) * len(self.partitions) / self.records
+
+
+def parser() -> JobParser:
+    parser = JobParser("profile", "Statistics of topics: records, sizes, keys, gaps, rates.")
+    add_common(parser)
+    add_source(parser)
+    parser.add_argument(
+        "--html", metavar="FILE", help="Also a page with charts; needs nothing but a browser."
+    )
+    parser.add_argument("--top", type=int, default=10, metavar="N", help="So many of the keys (default: 10).")
+    parser.add_argument("--no-keys", action="store_true", help="Do not count how often each key comes.")
+    return parser
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The options, checked. Exits with code 1 where they are wrong."""
+    its_parser = parser()
+    options = its_parser.parse(argv)
+    try:
+        check_reader(reader_options(options), "batch")
+        if options.top < 1:
+            raise JobError(f"--top {options.top}: a positive number is meant")
+        if options.html is not None and not Path(options.html).absolute().parent.is_dir():
+            raise JobError(f"--html {options.html}: there is no such directory")
+    except (ValueError, JobError) as error:
+        its_parser.error(str(error))
+    return options
+
+
+def plan(options: argparse.Namespace) -> list[str]:
+    """What the job would do, one line each."""
+    wanted = source_options(reader_options(options), streaming=False)
+    with Cluster(wanted.client) as cluster:
+        ranges = batch_ranges(cluster, wanted)
+    passes = 2 if options.no_keys else 3
+    lines = [
+        f"profile {sum(map(len, ranges))} offsets of {len(ranges)} partitions, reading them {passes} times"
+    ]
+    if options.html:
+        lines.append(f"page: {options.html}")
+    return [*lines, *map(str, ranges)]
+
+
+def run(spark: SparkSession, options: argparse.Namespace) -> Done:
+    found = run_batch(spark, options, "profile", lambda: profiles(spark, options))
+    if options.html:
+        Path(options.html).write_text(page(found), encoding="utf-8")
+    if options.output == "json":
+        details = {"topics": [as_json(each) for each in found]}
+        return Done(sum(each.records for each in found), details=details)
+    for each in found:
+        print("\n".join(table(each)))
+    return Done(sum(each.records for each in found))
+
+
+def profiles(spark: SparkSession, options: argparse.Namespace) -> list[TopicProfile]:
+    reading = settled_range(options)
+
+    def read(schema: str) -> DataFrame:
+        return spark.read.format("kcli").options(**reading).schema(schema).load()
+
+    found = _partitions(read)
+    rates = _rates(read, found)
+    keys = {} if options.no_keys else _keys(read, options.top)
+    return [
+        _profile(topic, rows, rates[topic], keys.get(topic, (None, ())))
+        for topic, rows in sorted(found.items())
+    ]
+
+
+def settled_range(options: argparse.Namespace) -> dict[str, str]:
+    """The source's options with the offsets as they are now, so that each pass reads the same records."""
+    reading = reader_options(options)
+    wanted = source_options(reading, streaming=False)
+    with Cluster(wanted.client) as cluster:
+        ranges = batch_ranges(cluster, wanted)
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    assigned: dict[str, list[int]] = {}
+    for each in ranges:
+        topic, partition = each.part.topic, each.part.partition
+        starts.setdefault(topic, {})[str(partition)] = each.start
+        ends.setdefault(topic, {})[str(partition)] = max(each.start, each.end)
+        assigned.setdefault(topic, []).append(partition)
+    if not assigned:
+        raise JobError("there is no topic to profile")
+    moved = ("subscribe", "subscribePattern", "startingTimestamp", "endingTimestamp")
+    kept = {name: value for name, value in reading.items() if name not in moved}
+    kept.pop("startingOffsetsByTimestampStrategy", None)
+    return kept | {
+        "assign": json.dumps(assigned),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
+    }
+
+
+def _partitions(read: object) -> dict[str, list[dict[str, int]]]:
+    """By topic, the figures of each partition that has records."""
+    from pyspark.sql import functions as f
+
+    size = f.coalesce(f.octet_length("value"), f.lit(0))
+    classes = [-1, *SIZE_LIMITS]
+    counts = [
+        f.count_if((size > low) & (size <= high)).alias(f"size_{nth}")
+        for nth, (low, high) in enumerate(pairwise(classes))
+    ]
+    counts.append(f.count_if(size > SIZE_LIMITS[-1]).alias(f"size_{len(SIZE_LIMITS)}"))
+    frame: DataFrame = read(  # type: ignore[operator]
+        "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary"
+    )
+    rows = frame.groupBy("topic", "partition").agg(
+        f.count(f.lit(1)).alias("records"),
+        f.min("offset").alias("first_offset"),
+        f.max("offset").alias("last_offset"),
+        f.unix_millis(f.min("timestamp")).alias("first_ms"),
+        f.unix_millis(f.max("timestamp")).alias("last_ms"),
+        f.coalesce(f.sum(f.octet_length("key")), f.lit(0)).alias("key_bytes"),
+        f.sum(size).alias("value_bytes"),
+        f.count_if(f.isnull("key")).alias("null_keys"),
+        f.count_if(f.isnull("value")).alias("null_values"),
+        f.min(size).alias("smallest_value"),
+        f.max(size).alias("largest_value"),
+        *counts,
+    )
+    found: dict[str, list[dict[str, int]]] = {}
+    for row in rows.collect():
+        found.setdefault(row.topic, []).append(row.asDict())
+    return found
+
+
+def _rates(read: object, found: dict[str, list[dict[str, int]]]) -> dict[str, tuple[int, list[int]]]:
+    """By topic, the width of a step of time and the records in each."""
+    from pyspark.sql import functions as f
+
+    steps, firsts = {}, {}
+    for topic, rows in found.items():
+        firsts[topic] = min(row["first_ms"] for row in rows)
+        span = max(row["last_ms"] for row in rows) - firsts[topic] + 1
+        steps[topic] = max(1, -(-span // TIME_STEPS))
+    rates: dict[str, tuple[int, list[int]]] = {
+        topic: (step, [0] * TIME_STEPS) for topic, step in steps.items()
+    }
+    if not found:
+        return rates
+    frame: DataFrame = read("topic string, timestamp timestamp")  # type: ignore[operator]
+    pairs = [f.lit(each) for topic in found for each in (topic, firsts[topic])]
+    widths = [f.lit(each) for topic in found for each in (topic, steps[topic])]
+    since = f.unix_millis("timestamp") - f.element_at(f.create_map(*pairs), f.col("topic"))
+    step = f.floor(since / f.element_at(f.create_map(*widths), f.col("topic"))).cast("int")
+    for row in frame.groupBy("topic", step.alias("step")).count().collect():
+        rates[row.topic][1][row.step] = row["count"]
+    return rates
+
+
+def _keys(read: object, top: int) -> dict[str, tuple[int | None, tuple[KeyCount, ...]]]:
+    """By topic, how many keys there are (about), and the most frequent."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    frame: DataFrame = read("topic string, key binary")  # type: ignore[operator]
+    counted = frame.where(f.isnotnull("key")).groupBy("topic", "key").agg(f.count(f.lit(1)).alias("records"))
+    by_topic = Window.partitionBy("topic")
+    ranked = counted.select(
+        "topic",
+        "key",
+        "records",
+        f.count(f.lit(1)).over(by_topic).alias("keys"),
+        f.row_number().over(by_topic.orderBy(f.desc("records"), "key")).alias("place"),
+    )
+    found: dict[str, tuple[int | None, tuple[KeyCount, ...]]] = {}
+    for row in ranked.where(f.col("place") <= top).orderBy("topic", "place").collect():
+        _, before = found.get(row.topic, (0, ()))
+        key = bytes(row.key).decode("utf-8", "backslashreplace")
+        found[row.topic] = row["keys"], (*before, KeyCount(key, row.records))
+    return found
+
+
+def _profile(
+    topic: str,
+    rows: list[dict[str, int]],
+    rate: tuple[int, list[int]],
+    keys: tuple[int | None, tuple[KeyCount, ...]],
+) -> TopicProfile:
+    """The figures of a topic out of those of its partitions."""
+
+    def total(name: str) -> int:
+        return sum(row[name] for row in rows)
+
+    step_ms, counts = rate
+    first_ms, last_ms = min(row["first_ms"] for row in rows), max(row["last_ms"] for row in rows)
+    fields = ("partition", "records", "first_offset", "last_offset", "value_bytes")
+    partitions = [PartitionProfile(*(row[name] for name in fields)) for row in rows]
+    return TopicProfile(
+        topic=topic,
+        partitions=tuple(sorted(partitions, key=lambda each: each.partition)),
+        key_bytes=total("key_bytes"),
+        null_keys=total("null_keys"),
+        null_values=total("null_values"),
+        smallest_value=min(row["smallest_value"] for row in rows),
+        largest_value=max(row["largest_value"] for row in rows),
+        sizes=tuple(total(f"size_{nth}") for nth in range(len(SIZE_LIMITS) + 1)),
+        first_ms=first_ms,
+        last_ms=last_ms,
+        step_ms=step_ms,
+        rate=tuple(counts[: (last_ms - first_ms) // step_ms + 1]),
+        distinct_keys=keys[0],
+        top_keys=keys[1],
+    )
+
+
+def as_json(profile: TopicProfile) -> dict[str, object]:
+    """What is counted, and what follows from it."""
+    figures = (
+        "records",
+        "value_bytes",
+        "missing_offsets",
+        "records_per_second",
+        "longest_silence_ms",
+        "key_skew",
+        "partition_skew",
+    )
+    return asdict(profile) | {name: getattr(profile, name) for name in figures}
+
+
+def table(profile: TopicProfile) -> list[str]:
+    """The profile as lines."""
+    records = profile.records
+    fastest = max(profile.rate) * 1000 / profile.step_ms
+    average = profile.value_bytes / records
+    sizes = f"{profile.smallest_value} to {profile.largest_value}, {average:.0f} on average"
+    keys = "not counted" if profile.distinct_keys is None else f"{profile.distinct_keys} different"
+    lines = [
+        f"topic {profile.topic}",
+        f"  records        {records} in {len(profile.partitions)} partitions with records",
+        f"  time           {moment(profile.first_ms)} to {moment(profile.last_ms)}",
+        f"  rate           {profile.records_per_second:.1f} records/s on average, {fastest:.1f} at most",
+        f"  silence        {profile.longest_silence_ms / 1000:.0f} s at longest",
+        f"  values         {profile.value_bytes} bytes; {sizes}; {profile.null_values} null",
+        f"  keys           {keys}; {profile.null_keys} null; {profile.key_bytes} bytes",
+        f"  gaps           {profile.missing_offsets} offsets without a record",
+        f"  skew           the fullest partition has {profile.partition_skew:.2f} times the average",
+    ]
+    if profile.key_skew is not None:
+        lines[-1] += f", the most frequent key {profile.key_skew:.1%} of the records"
+    lines.append("  partition     records  first offset   last offset  missing         bytes")
+    lines += [
+        f"  {each.partition:9}  {each.records:10}  {each.first_offset:12}  {each.last_offset:12}  "
+        f"{each.missing_offsets:7}  {each.value_bytes:12}"
+        for each in profile.partitions
+    ]
+    if profile.top_keys:
+        lines.append("  most frequent keys")
+        lines += [f"  {each.records:20}  {each.key}" for each in profile.top_keys]
+    return lines
+
+
+def moment(at_ms: int) -> str:
+    return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def main(argv: Sequence[str]) -> int:
+    return job_main("profile", plan, run, parse(argv))

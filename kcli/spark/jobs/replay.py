@@ -1,0 +1,146 @@
+"""The job `replay`: a range of the records of a topic to another topic, of this cluster or another.
+
+Keys, values and headers go along as they are. Timestamps and partitions are kept on request; in one partition the order
+stays. As a stream it goes on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kcli.errors import UnknownTopicOrPartitionException
+from kcli.spark.cluster import Cluster
+from kcli.spark.jobs.arguments import (
+    JobError,
+    JobParser,
+    add_common,
+    add_mode,
+    add_range,
+    add_sink,
+    check_mode,
+    check_reader,
+    check_writer,
+    cluster_options,
+    reader_options,
+    writer_options,
+)
+from kcli.spark.jobs.running import Counts, Done, job_main, run_batch, run_stream
+from kcli.spark.offsets import batch_ranges
+from kcli.spark.options import sink_options, source_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def parser() -> JobParser:
+    parser = JobParser("replay", "Copies a range of records to another topic, of this cluster or another.")
+    add_common(parser)
+    add_mode(parser)
+    parser.add_argument("--topic", required=True, metavar="NAME", help="The topic to read.")
+    parser.add_argument("--target-topic", required=True, metavar="NAME", help="The topic to write to.")
+    parser.add_argument(
+        "--target-bootstrap-server", metavar="HOST:PORT", help="Its cluster (default: the same)."
+    )
+    parser.add_argument(
+        "--target-command-config", metavar="FILE", help="Client properties for connections to that cluster."
+    )
+    add_range(parser)
+    parser.add_argument("--keep-timestamps", action="store_true", help="Records keep their time.")
+    parser.add_argument(
+        "--keep-partitions",
+        action="store_true",
+        help="Records go to the partition of the same number (default: where their key belongs).",
+    )
+    parser.add_argument("--without-headers", action="store_true", help="Leave headers out.")
+    add_sink(parser)
+    return parser
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The options, checked. Exits with code 1 where they are wrong."""
+    its_parser = parser()
+    options = its_parser.parse(argv)
+    check_mode(its_parser, options)
+    try:
+        if "," in options.topic:
+            raise JobError("--topic: one topic is copied to one")
+        elsewhere = options.target_bootstrap_server not in (None, options.bootstrap_server)
+        if options.topic == options.target_topic and not elsewhere:
+            raise JobError("--target-topic is the topic itself: name another, or another cluster")
+        if options.target_command_config is not None and options.target_bootstrap_server is None:
+            raise JobError("--target-command-config needs --target-bootstrap-server")
+        check_reader(_reading(options), options.mode)
+        check_writer(target_options(options))
+    except (ValueError, JobError) as error:
+        its_parser.error(str(error))
+    return options
+
+
+def _reading(options: argparse.Namespace) -> dict[str, str]:
+    return reader_options(options, topic=options.topic, include_headers=not options.without_headers)
+
+
+def target_options(options: argparse.Namespace) -> dict[str, str]:
+    """As the sink takes them."""
+    if options.target_bootstrap_server is None:
+        return writer_options(options, options.target_topic)
+    found = cluster_options(
+        options.target_bootstrap_server, options.target_command_config, "--target-command-config"
+    )
+    return found | {"kafka.compression.type": options.compression_type, "topic": options.target_topic}
+
+
+def plan(options: argparse.Namespace) -> list[str]:
+    """What the job would do, one line each. Raises KcliError or ValueError where it cannot."""
+    wanted = source_options(_reading(options), streaming=options.mode != "batch")
+    with Cluster(wanted.client) as cluster:
+        ranges = batch_ranges(cluster, wanted)
+    where = options.target_bootstrap_server or options.bootstrap_server
+    total = sum(map(len, ranges))
+    lines = [
+        f"replay {total} offsets of {options.topic} to {options.target_topic} of {where} ({options.mode})"
+    ]
+    with Cluster(sink_options(target_options(options)).client) as cluster:
+        try:
+            count = len(cluster.partitions([options.target_topic]))
+        except UnknownTopicOrPartitionException:
+            lines.append(
+                f"topic {options.target_topic} does not exist: it is made where the broker allows that"
+            )
+        else:
+            lines.append(f"topic {options.target_topic} has {count} partitions")
+            if options.keep_partitions and count < len(ranges):
+                raise JobError(
+                    f"{options.target_topic} has {count} partitions and {options.topic} {len(ranges)}: "
+                    "--keep-partitions needs as many"
+                )
+    if options.mode != "batch":
+        lines.append(f"checkpoint: {options.checkpoint} (a stream that was there goes on from it)")
+    return [*lines, *map(str, ranges)]
+
+
+def run(spark: SparkSession, options: argparse.Namespace) -> Done:
+    streaming = options.mode != "batch"
+    counts = Counts(streaming=streaming)
+    columns = ["key binary", "value binary"]
+    if not options.without_headers:
+        columns.append("headers array<struct<key: string, value: binary>>")
+    if options.keep_partitions:
+        columns.append("partition int")
+    if options.keep_timestamps:
+        columns.append("timestamp timestamp")
+    reader = spark.readStream if streaming else spark.read
+    frame: DataFrame = reader.format("kcli").options(**_reading(options)).schema(", ".join(columns)).load()
+    frame = counts.rows(frame)
+    writing = target_options(options)
+    if streaming:
+        return run_stream(frame.writeStream.format("kcli").options(**writing), options, "replay")
+    writer = frame.write.format("kcli").options(**writing).mode("append")
+    run_batch(spark, options, "replay", writer.save)
+    return Done(counts.total("rows"))
+
+
+def main(argv: Sequence[str]) -> int:
+    return job_main("replay", plan, run, parse(argv))

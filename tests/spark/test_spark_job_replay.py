@@ -1,0 +1,122 @@
+"""`replay` and `profile`: what goes along with a record, where a run goes on, and what a profile counts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from librdkafka import consume, produce
+
+from kcli.spark.jobs import profile, replay
+from kcli.spark.jobs.running import Done
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kcli.testing.broker_process import BrokerProcess
+
+Make = Callable[..., str]
+FIRST_MS = 1_700_000_000_000
+
+
+def replayed(spark: SparkSession, broker: BrokerProcess, *words: str) -> Done:
+    return replay.run(spark, replay.parse(["--bootstrap-server", broker.bootstrap, *words]))
+
+
+def test_a_copy_with_everything_kept(
+    spark: SparkSession,
+    broker: BrokerProcess,
+    topic: Make,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, whole, part = topic(3), topic(3), topic(1)
+    sent = [
+        {
+            "key": None if nth % 3 else f"k{nth}",
+            "value": b"\xff%d" % nth,
+            "headers": [("n", b"%d" % nth)],
+            "timestamp": FIRST_MS + nth,
+            "partition": (nth * 2) % 3,
+        }
+        for nth in range(30)
+    ]
+    produce(broker.bootstrap, source, sent)
+    words = ["--topic", source, "--target-topic", whole, "--keep-timestamps", "--keep-partitions"]
+    words += [
+        "--mode",
+        "available-now",
+        "--checkpoint",
+        str(tmp_path / "checkpoint"),
+        "--compression-type",
+        "zstd",
+    ]
+    assert replay.main(["--bootstrap-server", broker.bootstrap, *words, "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith(f"replay 30 offsets of {source} to {whole}")
+    assert replayed(spark, broker, *words).rows == 30
+    produce(broker.bootstrap, source, [{"value": "later", "partition": 0, "timestamp": FIRST_MS}])
+    assert replayed(spark, broker, *words).rows == 1
+    copies = [
+        [
+            (each.partition(), each.offset(), each.key(), each.value(), each.timestamp()[1], each.headers())
+            for each in consume(broker.bootstrap, name, 31)
+        ]
+        for name in (source, whole)
+    ]
+    assert sorted(copies[0], key=lambda each: each[:2]) == sorted(copies[1], key=lambda each: each[:2])
+    offsets = json.dumps({source: {str(nth): nth + 1 for nth in range(3)}})
+    ends = json.dumps({source: {str(nth): nth + 3 for nth in range(3)}})
+    words = ["--topic", source, "--target-topic", part, "--without-headers"]
+    assert replayed(spark, broker, *words, "--starting-offsets", offsets, "--ending-offsets", ends).rows == 6
+    assert all(each.headers() is None for each in consume(broker.bootstrap, part, 6))
+    with pytest.raises(replay.JobError, match=f"{part} has 1 partitions and {source} 3: --keep-partitions"):
+        replay.plan(replay.parse(["--bootstrap-server", broker.bootstrap, *words, "--keep-partitions"]))
+
+
+def test_a_profile_agrees_with_a_count_by_hand(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
+    name, empty = topic(2, "profiled"), topic(1, "profiled")
+    keys = ["<b>hot</b>"] * 60 + [f"k{nth}" for nth in range(30)]
+    sent = [
+        {"key": key, "value": "x" * nth, "timestamp": FIRST_MS + nth * 1000, "partition": int(nth > 20)}
+        for nth, key in enumerate(keys)
+    ]
+    sent.append({"value": None, "timestamp": FIRST_MS + 1_000_000, "partition": 0})
+    produce(broker.bootstrap, name, sent)
+    file = tmp_path / "page.html"
+    words = ["--bootstrap-server", broker.bootstrap, "--topic", f"{name},{empty}", "--html", str(file)]
+    done = profile.run(spark, profile.parse([*words, "--output", "json", "--top", "3"]))
+    [found] = json.loads(json.dumps(done.details["topics"]))  # an empty topic has no profile
+    assert done.rows == found["records"] == 91
+    assert found["value_bytes"] == sum(range(90))
+    assert (found["null_values"], found["null_keys"], found["distinct_keys"]) == (1, 1, 31)
+    assert [tuple(each.values()) for each in found["top_keys"]] == [
+        *Counter(keys).most_common(1),
+        ("k0", 1),
+        ("k1", 1),
+    ]
+    assert found["key_skew"] == 60 / 91
+    assert [(each["partition"], each["records"], each["last_offset"]) for each in found["partitions"]] == [
+        (0, 22, 21),
+        (1, 69, 68),
+    ]
+    limits = [*profile.SIZE_LIMITS, 1 << 40]
+    sizes = [len(record["value"] or "") for record in sent]
+    below = [-1, *limits]
+    assert found["sizes"] == [
+        sum(low < size <= high for size in sizes) for low, high in zip(below, limits, strict=False)
+    ]
+    assert sum(found["rate"]) == 91
+    assert 880_000 < found["longest_silence_ms"] < 920_000
+    html = file.read_text()
+    assert "&lt;b&gt;hot&lt;/b&gt;" in html
+    assert "<b>" not in html
+    assert "<script" not in html
+    assert not re.search(r"(src|href)=", html)  # nothing is loaded from elsewhere
+    assert html.count("<svg") == 4

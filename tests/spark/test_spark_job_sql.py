@@ -1,0 +1,181 @@
+"""`sql` and `transform`: topics as tables, windows, joins, formats, what pandas makes of the same."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from librdkafka import consume, produce
+
+from kcli.spark.jobs import sql, transform
+from kcli.spark.jobs.arguments import JobError
+from kcli.spark.jobs.running import Done
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kcli.testing.broker_process import BrokerProcess
+
+Make = Callable[..., str]
+FIRST_MS = 1_700_000_000_000
+
+
+def ran(spark: SparkSession, broker: BrokerProcess, *words: str) -> Done:
+    return sql.run(spark, sql.parse(["--bootstrap-server", broker.bootstrap, *words]))
+
+
+def transformed(spark: SparkSession, broker: BrokerProcess, *words: str) -> Done:
+    return transform.run(spark, transform.parse(["--bootstrap-server", broker.bootstrap, *words]))
+
+
+def orders(broker: BrokerProcess, topic: Make, count: int = 40) -> tuple[str, list[dict[str, Any]]]:
+    name = topic(2, "orders")
+    values = [
+        {"id": nth, "user": f"u{nth % 5}", "amount": nth / 2, "at": f"2026-01-01T00:{nth:02}:00Z"}
+        for nth in range(count)
+    ]
+    produce(broker.bootstrap, name, [{"key": value["user"], "value": json.dumps(value)} for value in values])
+    return name, values
+
+
+def test_queries_joins_and_inserts(
+    spark: SparkSession,
+    broker: BrokerProcess,
+    topic: Make,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import pandas as pd
+
+    name, values = orders(broker, topic)
+    users, totals = topic(1, "users"), topic(1, "totals")
+    names = [{"user": f"u{nth}", "name": f"user; {nth}"} for nth in range(4)]
+    produce(broker.bootstrap, users, [{"value": json.dumps(each)} for each in names])
+    query = f"SELECT name, sum(amount) AS total FROM `{name}` JOIN `{users}` USING (user) GROUP BY name ORDER BY name"
+    done = ran(spark, broker, "--rows-as", "json", "-e", f"{query}; -- no more;")
+    joined = pd.DataFrame(values).merge(pd.DataFrame(names), on="user")
+    wanted = joined.groupby("name")["amount"].sum().reset_index(name="total").to_dict("records")
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == wanted
+    assert done.rows == 4
+    insert = f"INSERT INTO `{totals}` SELECT user AS _key, count(*) AS n FROM `{name}` GROUP BY user"
+    assert ran(spark, broker, "-e", insert).rows == 5
+    found = {each.key(): each.value() for each in consume(broker.bootstrap, totals, 5)}
+    assert found == {b"u%d" % nth: b'{"n":8}' for nth in range(5)}
+    # The shell: statements over several lines, a wrong one, and what is shown.
+    shell = f"show topics;\nselect count(*) n,\n 'a;b' t from `{name}`;\nselect nothing;\n"
+    shell += f"select _key, id\nfrom `{name}` where id = 7"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(shell))
+    with pytest.raises(JobError, match="1 of the statements failed"):
+        ran(spark, broker, "--rows-as", "tsv")
+    out, err = capsys.readouterr()
+    assert totals in out.splitlines()
+    assert out.endswith("n\tt\n40\ta;b\n_key\tid\nu2\t7\n")
+    assert "sql: [UNRESOLVED_COLUMN" in err
+    with pytest.raises(JobError, match="there is no table or topic nosuch"):
+        ran(spark, broker, "-e", "select * from nosuch")
+
+
+def test_a_stream_of_windows(spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path) -> None:
+    """What is late enough is final: windows of ten minutes, of which all but the last two are closed."""
+    name, values = orders(broker, topic)
+    target = topic(1)
+    query = f"""
+        SELECT cast(window.start AS string) AS _key, count(*) AS n, sum(amount) AS total
+        FROM `{name}` WATERMARK at DELAY OF INTERVAL 5 MINUTES GROUP BY window(at, '10 minutes')
+    """
+    words = ["--sql", query, "--target-topic", target, "--mode", "available-now"]
+    words += ["--value-schema", "id bigint, user string, amount double, at timestamp"]
+    words += ["--checkpoint", str(tmp_path / "checkpoint")]
+    assert transformed(spark, broker, *words).rows == 40
+    found = {each.key().decode(): json.loads(each.value()) for each in consume(broker.bootstrap, target, 3)}
+    wanted = {}
+    for ten in range(3):
+        inside = [value["amount"] for value in values[10 * ten : 10 * ten + 10]]
+        wanted[f"2026-01-01 00:{ten}0:00"] = {"n": 10, "total": sum(inside)}
+    assert found == wanted
+    assert transformed(spark, broker, *words).rows == 0  # the checkpoint knows them
+
+
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "user", "type": ["null", "string"]},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+    ],
+}
+
+
+def descriptor_set() -> bytes:
+    """What protoc would write for `message Order { int64 id = 1; string user = 2; repeated string tags = 3; }`."""
+    from google.protobuf import descriptor_pb2
+
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
+    message = file.message_type.add(name="Order")
+    field = descriptor_pb2.FieldDescriptorProto
+    message.field.add(name="id", number=1, type=field.TYPE_INT64, label=field.LABEL_OPTIONAL)
+    message.field.add(name="user", number=2, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
+    message.field.add(name="tags", number=3, type=field.TYPE_STRING, label=field.LABEL_REPEATED)
+    return bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+
+
+@pytest.mark.parametrize("kind", ["avro", "protobuf"])
+def test_values_with_a_schema_there_and_back(
+    spark: SparkSession,
+    broker: BrokerProcess,
+    topic: Make,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+) -> None:
+    name, coded, letters = topic(1, "plain"), topic(1, "coded"), topic(1, "letters")
+    rows = [{"id": nth, "user": f"u{nth}", "tags": ["a", "b"][: nth % 3]} for nth in range(5)]
+    produce(broker.bootstrap, name, [{"key": f"k{row['id']}", "value": json.dumps(row)} for row in rows])
+    schema = tmp_path / "schema"
+    schema.write_bytes(json.dumps(AVRO).encode() if kind == "avro" else descriptor_set())
+    message = ["shop.Order"] if kind == "protobuf" else []
+    out = [
+        "--output-format",
+        kind,
+        "--output-schema",
+        str(schema),
+        *(["--output-message", *message] if message else []),
+    ]
+    query = f"SELECT id, user, tags, _key FROM `{name}`"
+    assert transformed(spark, broker, "--sql", query, "--target-topic", coded, *out).rows == 5
+    produce(broker.bootstrap, coded, [{"key": "bad", "value": b"\xff\xff\xff", "headers": {"h": b"1"}}])
+    tables = tmp_path / "tables.yaml"
+    lines = [
+        f"seen:\n  topic: {coded}\n  format: {kind}\n  schema: {schema}\n",
+        *(f"  message: {each}\n" for each in message),
+    ]
+    tables.write_text("".join(lines))
+    words = [
+        "--tables",
+        str(tables),
+        "--rows-as",
+        "json",
+        "-e",
+        "SELECT id, user, tags, _key, _offset FROM seen",
+    ]
+    with pytest.raises(
+        Exception,
+        match=f"a record does not parse, topic {coded}, partition 0, offset 5: the value is not {kind}",
+    ):
+        ran(spark, broker, *words)
+    capsys.readouterr()
+    done = ran(spark, broker, *words, "--on-bad-record", "dead-letter", "--dead-letter-topic", letters)
+    assert (done.rows, done.bad_records) == (5, 1)
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert shown == [row | {"_key": f"k{row['id']}", "_offset": row["id"]} for row in rows]
+    [letter] = consume(broker.bootstrap, letters, 1)
+    assert (letter.key(), letter.value()) == (b"bad", b"\xff\xff\xff")
+    headers = dict(letter.headers())
+    assert headers["h"] == b"1"
+    assert headers["__connect.errors.offset"] == b"5"

@@ -1,0 +1,97 @@
+"""Statements of SQL: where they end, what they write to; tables that are declared in a file."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from kcli.spark.jobs import profile, replay, sql, transform
+from kcli.spark.jobs.arguments import JobError
+from kcli.spark.jobs.profile_page import chart
+from kcli.spark.jobs.queries import Statement, statement, statements
+from kcli.spark.jobs.topic_tables import declared_tables
+
+SERVER = ["--bootstrap-server", "h:1"]
+
+
+def test_where_statements_end() -> None:
+    text = "select ';' , \"a;b\" -- not; here\nfrom `t;` /* nor ; here */; \n;; select 'it\\'s;'\n"
+    assert statements(text) == ["select ';' , \"a;b\"  \nfrom `t;`", "select 'it\\'s;'"]
+    assert statements(" -- nothing\n") == []
+
+
+@pytest.mark.parametrize(
+    "text, target, query",
+    [
+        ("INSERT INTO t SELECT 1", "t", "SELECT 1"),
+        (
+            "insert into table `a.b-c` with x as (select 1) select * from x",
+            "a.b-c",
+            "with x as (select 1) select * from x",
+        ),
+        ("Insert Into t (select 1)", "t", "(select 1)"),
+        ("select 'insert into t select 1'", None, "select 'insert into t select 1'"),
+    ],
+)
+def test_what_a_statement_writes_to(text: str, target: str | None, query: str) -> None:
+    assert statement(text) == Statement(query, target)
+
+
+def test_statements_of_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("select 1;\nselect\n 2;select 3; select 4"))
+    assert list(sql.read_statements()) == ["select 1", "select\n 2", "select 3", "select 4"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("select 1;\nquit\nselect 2;"))
+    assert list(sql.read_statements()) == ["select 1"]
+
+
+def test_tables_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "tables.yaml"
+    file.write_text("a:\n  topic: b\n  format: csv\n  schema: id bigint\n  watermark: at 10 minutes\nc: {}\n")
+    options = sql.parse([*SERVER, "--tables", str(file), "--value-schema", "x int", "-e", "select 1"])
+    found = declared_tables(options)
+    assert (found["a"].topic, found["a"].values.schema) == ("b", "id bigint")
+    assert found["a"].watermark == ("at", "10 minutes")
+    assert (found["c"].topic, found["c"].values.format, found["c"].values.schema) == ("c", "json", "x int")
+    for text, said in (
+        ("a:\n  colour: red\n", "a.colour is not one of topic"),
+        ("a: b\n", "tables by name are meant"),
+        ("a:\n  watermark: at\n", "'COLUMN 10 minutes' is meant"),
+        ("a: [", "while parsing"),
+    ):
+        file.write_text(text)
+        with pytest.raises(JobError, match=said):
+            declared_tables(options)
+
+
+def test_wrong_options_are_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    wrong = [
+        (transform.parse, ["--sql", "select 1; select 2", "--target-topic", "t"], "one query is meant"),
+        (
+            transform.parse,
+            ["--sql", "select 1", "--target-topic", "t", "--mode", "continuous"],
+            "needs --checkpoint",
+        ),
+        (sql.parse, ["--mode", "available-now", "--checkpoint", "c"], "the shell is for batches"),
+        (sql.parse, ["--on-bad-record", "dead-letter"], "needs --dead-letter-topic"),
+        (sql.parse, ["--dead-letter-topic", "t"], "is for --on-bad-record dead-letter"),
+        (sql.parse, ["--output-schema", "x"], "--output-schema is for avro and protobuf"),
+        (replay.parse, ["--topic", "t", "--target-topic", "t"], "is the topic itself"),
+        (replay.parse, ["--topic", "t,u", "--target-topic", "v"], "one topic is copied to one"),
+        (profile.parse, ["--topic", "t", "--top", "0"], "a positive number is meant"),
+        (profile.parse, ["--topic", "t", "--html", f"{tmp_path}/no/p.html"], "there is no such directory"),
+    ]
+    for parse, words, said in wrong:
+        with pytest.raises(SystemExit):
+            parse([*SERVER, *words])
+        assert said in capsys.readouterr().err
+
+
+def test_a_chart_escapes_and_shows_small_counts() -> None:
+    drawn = chart(["<a>", "b"], [1_000_000, 1])
+    assert "<a>" not in drawn
+    assert "&lt;a&gt;: 1,000,000" in drawn
+    assert 'height="1.0"' in drawn
+    assert chart(["x"], [0]).count('height="0.0"') == 1

@@ -1,0 +1,185 @@
+"""Avro and Protobuf values: types, what does not decode, dead letters; no Spark needed."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcli.spark.jobs.arguments import JobError
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("fastavro")
+pytest.importorskip("google.protobuf")
+pytest.importorskip("pyspark")
+
+from kcli.spark.jobs.avro import avro_codec  # noqa: E402
+from kcli.spark.jobs.bad_input import ERROR_HEADER, dead_letters  # noqa: E402
+from kcli.spark.jobs.protobuf import protobuf_codec  # noqa: E402
+from kcli.spark.jobs.values import ValueSpec, decoded_values  # noqa: E402
+
+AVRO: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+        {"name": "other", "type": "Kind"},
+        {"name": "counts", "type": {"type": "map", "values": "int"}},
+        {
+            "name": "lines",
+            "type": {"type": "array", "items": {"type": "record", "name": "Line", "fields": []}},
+        },
+    ],
+}
+ORDER = {
+    "id": 1 << 40,
+    "note": None,
+    "at": datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
+    "day": datetime.date(2026, 1, 2),
+    "price": Decimal("12.34"),
+    "kind": "A",
+    "other": "B",
+    "counts": {"x": 1},
+    "lines": [],
+}
+
+
+def test_avro_types_there_and_back() -> None:
+    codec = avro_codec(AVRO)
+    found = decoded_values(pa.array([codec.encode(ORDER), None]), codec, 0, "avro")
+    first, second = found.to_pylist()
+    assert first["error"] is None
+    assert first["record"] | {"counts": dict(first["record"]["counts"])} == ORDER
+    assert second == {"error": None, "record": None}  # a tombstone is no error
+
+
+@pytest.mark.parametrize(
+    "schema, said",
+    [
+        ("string", "must be a record"),
+        ({"type": "record", "name": "R", "fields": [{"name": "a", "type": "nosuch"}]}, "not valid"),
+        ({"type": "record", "name": "R", "fields": [{"name": "a", "type": ["int", "string"]}]}, "union"),
+        ({"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "R"]}]}, "holds itself"),
+    ],
+)
+def test_avro_schemas_that_are_refused(schema: Any, said: str) -> None:
+    with pytest.raises(JobError, match=said):
+        avro_codec(schema)
+
+
+def descriptors() -> bytes:
+    from google.protobuf import descriptor_pb2, timestamp_pb2
+
+    stamps = descriptor_pb2.FileDescriptorProto()
+    timestamp_pb2.DESCRIPTOR.CopyToProto(stamps)
+    file = descriptor_pb2.FileDescriptorProto(name="o.proto", package="shop", syntax="proto3")
+    file.dependency.append(stamps.name)
+    field = descriptor_pb2.FieldDescriptorProto
+    kind = file.enum_type.add(name="Kind")
+    kind.value.add(name="A", number=0)
+    kind.value.add(name="B", number=1)
+    message = file.message_type.add(name="Order")
+    one, many = field.LABEL_OPTIONAL, field.LABEL_REPEATED
+    message.field.add(name="id", number=1, type=field.TYPE_UINT64, label=one)
+    message.field.add(name="raw", number=2, type=field.TYPE_BYTES, label=one)
+    message.field.add(name="kind", number=3, type=field.TYPE_ENUM, type_name=".shop.Kind", label=one)
+    stamp = ".google.protobuf.Timestamp"
+    message.field.add(name="at", number=4, type=field.TYPE_MESSAGE, type_name=stamp, label=one)
+    message.field.add(name="tags", number=5, type=field.TYPE_STRING, label=many)
+    entry = message.nested_type.add(name="CountsEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=field.TYPE_STRING, label=one)
+    entry.field.add(name="value", number=2, type=field.TYPE_INT32, label=one)
+    counts = ".shop.Order.CountsEntry"
+    message.field.add(name="counts", number=6, type=field.TYPE_MESSAGE, type_name=counts, label=many)
+    loop = file.message_type.add(name="Loop")
+    loop.field.add(name="next", number=1, type=field.TYPE_MESSAGE, type_name=".shop.Loop", label=one)
+    return bytes(descriptor_pb2.FileDescriptorSet(file=[stamps, file]).SerializeToString())
+
+
+def test_protobuf_types_there_and_back() -> None:
+    codec = protobuf_codec(descriptors(), "shop.Order")
+    order = {
+        "id": (1 << 64) - 1,
+        "raw": b"\xff",
+        "kind": "B",
+        "at": ORDER["at"],
+        "tags": ["a"],
+        "counts": [("x", 1)],
+    }
+    assert codec.decode(codec.encode(order)) == order
+    found = decoded_values(pa.array([b"12345" + codec.encode({"id": 7})]), codec, 5, "protobuf").to_pylist()
+    assert found[0]["record"]["id"] == 7
+    assert found[0]["record"]["at"] is None
+    with pytest.raises(ValueError, match=r"shop\.Order has no field colour"):
+        codec.encode({"colour": "red"})
+    with pytest.raises(JobError, match="holds itself"):
+        protobuf_codec(descriptors(), "shop.Loop")
+    with pytest.raises(JobError, match=r"no message shop\.Nosuch"):
+        protobuf_codec(descriptors(), "shop.Nosuch")
+    with pytest.raises(JobError, match="no descriptor set"):
+        protobuf_codec(b"\xff\xff", "shop.Order")
+
+
+CODECS = (avro_codec(AVRO), protobuf_codec(descriptors(), "shop.Order"))
+
+
+@given(st.lists(st.binary(max_size=60), max_size=5))
+def test_hostile_bytes_are_errors_and_nothing_else(values: list[bytes]) -> None:
+    for codec in CODECS:
+        for each in decoded_values(pa.array(values, pa.binary()), codec, 0, "it").to_pylist():
+            assert (each["error"] is None) != (each["record"] is None)
+
+
+def test_a_dead_letter_is_the_record_and_what_is_wrong() -> None:
+    rows = {
+        "key": pa.array([b"k", None]),
+        "value": pa.array([b"v", b"w"]),
+        "headers": pa.array(
+            [[{"key": "h", "value": b"1"}], None],
+            pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+        ),
+        ERROR_HEADER: pa.array(["wrong", "worse"]),
+        "__connect.errors.offset": pa.array(["7", None]),
+    }
+    first, second = dead_letters(rows).to_pylist()
+    assert (first["key"], first["value"]) == (b"k", b"v")
+    assert [(each["key"], each["value"]) for each in first["headers"]] == [
+        ("h", b"1"),
+        (ERROR_HEADER, b"wrong"),
+        ("__connect.errors.offset", b"7"),
+    ]
+    assert second["headers"][-1] == {"key": "__connect.errors.offset", "value": None}
+
+
+@pytest.mark.parametrize(
+    "spec, said",
+    [
+        (ValueSpec("csv"), "CSV values need a schema"),
+        (ValueSpec("avro"), "avro values need the file"),
+        (ValueSpec("avro", "/nosuch"), "there is no schema file /nosuch"),
+        (ValueSpec("xml"), "value format xml: raw, json"),
+        (ValueSpec("json", skip_bytes=5), "not in json"),
+    ],
+)
+def test_what_a_format_needs(spec: ValueSpec, said: str) -> None:
+    with pytest.raises(JobError, match=said):
+        spec.check()
+
+
+def test_a_schema_file_that_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "a.avsc"
+    file.write_text("{")
+    with pytest.raises(JobError, match="is no Avro schema"):
+        ValueSpec("avro", str(file)).check()
