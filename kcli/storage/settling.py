@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from kcli.errors import CorruptRecordError, StorageError
 from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
-from kcli.storage.directory import LogDirectory
+from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -44,15 +44,18 @@ class Settling:
         self._made: deque[PartitionLog] = deque()
         self._gone: dict[tuple[TopicPartition, str], _Gone] = {}
         self._is_asked = False
+        self._background: Background | None = None
         self._settling = threading.Lock()
         self._forgetting = threading.Lock()
 
     def made(self, log: PartitionLog) -> None:
         self._made.append(log)
+        self._background = log.directory.background
 
     def gone(self, directory: LogDirectory, key: TopicPartition) -> None:
         """The log's directory has another name now."""
         self._gone[key, directory.path] = _Gone(directory)
+        self._background = directory.background
 
     def before_making(self, key: TopicPartition, directory: LogDirectory) -> None:
         """A log of this name is about to be made there: what was written of an older one must be gone."""
@@ -63,8 +66,8 @@ class Settling:
         """Has it all done in the background."""
         if not self._is_asked and (self._made or self._gone):
             self._is_asked = True
-            directory = self._made[0].directory if self._made else next(iter(self._gone.values())).directory
-            directory.background(self.run)
+            assert self._background is not None, "it came with the first of them"
+            self._background(self.run)
 
     def run(self) -> None:
         self._is_asked = False  # what comes from now on asks again
