@@ -79,6 +79,8 @@ class Settling:
         named: dict[LogDirectory, list[PartitionLog]] = {}
         while self._made:
             log = self._made.popleft()
+            if log.is_settled:
+                continue  # by a flush
             directory = log.directory
             try:
                 log.settle_files()
