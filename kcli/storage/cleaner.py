@@ -95,7 +95,8 @@ class LogCleaner:
 
     def uncleanable(self) -> tuple[PartitionLog, ...]:
         """The logs that are left alone until restart."""
-        return tuple(self._uncleanable)
+        # Looked up one by one: another thread may add to the set, which must not be walked meanwhile.
+        return tuple(log for log in list(self._store.logs.values()) if log in self._uncleanable)
 
     def clean(self, now_ms: int) -> list[CleaningResult]:
         """Passes over the logs that need it, the dirtiest first, until none does. May block."""

@@ -228,7 +228,7 @@ class HttpConnection(asyncio.Protocol):
             _log.exception("%s %s failed", request.method, request.path)
             response = _text(HTTPStatus.INTERNAL_SERVER_ERROR, "see the server's log")
         transport, self._task = self._transport, None
-        if transport is None:
+        if transport is None or transport.is_closing():
             return
         self._watch()
         transport.write(_encoded(response, request.method == "HEAD", request.keep_alive))

@@ -379,8 +379,10 @@ class TestChoice:
         rig.append(("a", "1"))
         rig.seal()
         rig.log.segments[0].log.file().write_at(61, b"\xff\xff\xff\xff")
+        assert rig.cleaner.uncleanable() == ()
         assert rig.clean() == 0
         assert "left alone until restart" in caplog.text
+        assert rig.cleaner.uncleanable() == (rig.log,)
         calls = rig.disk.calls
         assert rig.clean() == 0
         assert rig.disk.calls == calls
