@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable, Mapping
 
 from kcli.spark.cluster import TopicPartition
-from kcli.spark.offsets import Offsets
+from kcli.spark.offsets import OffsetRange, Offsets
 from kcli.spark.options import SourceOptions
 
 
 class Admission:
     """The limits of a stream, and when it last took a batch.
 
-    `density` says how many bytes an offset of a partition takes, about, from the given offset on.
+    `density` says how many bytes an offset takes, about, in a range.
     """
 
-    def __init__(self, options: SourceOptions, density: Callable[[TopicPartition, int], float]) -> None:
+    def __init__(self, options: SourceOptions, density: Callable[[OffsetRange], float]) -> None:
         self._options, self._density = options, density
         self._last_batch = -math.inf  # the first batch does not wait, as with Spark's own source
 
@@ -42,7 +42,8 @@ class Admission:
         self, start: Offsets, sizes: Mapping[TopicPartition, int], limit: int
     ) -> dict[TopicPartition, int]:
         """As many offsets as about `limit` bytes hold, as densely as they begin; one at least, to go on at all."""
-        weights = {part: self._density(part, start[part]) for part, size in sizes.items() if size}
+        ranges = [OffsetRange(part, start[part], start[part] + size) for part, size in sizes.items() if size]
+        weights = {each.part: self._density(each) for each in ranges}
         total = sum(size * weights[part] for part, size in sizes.items() if size)
         if total <= limit:
             return dict(sizes)

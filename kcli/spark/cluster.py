@@ -24,6 +24,7 @@ from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kcli.spark.connection import Connection
+from kcli.spark.security import Security
 
 LATEST = -1
 EARLIEST = -2
@@ -80,6 +81,7 @@ class ClientSettings:
     api_timeout_ms: int = 60_000
     max_partition_fetch_bytes: int = 8 << 20
     """Larger than the consumer's 1 MiB: a task reads one partition, and per request there is a round trip."""
+    security: Security | None = None
 
 
 class Cluster:
@@ -225,7 +227,10 @@ class Cluster:
             connection.close()
 
     def _connect(self, host: str, port: int) -> Connection:
-        return Connection(host, port, self.settings.client_id, self.settings.request_timeout_ms / 1000)
+        settings = self.settings
+        return Connection(
+            host, port, settings.client_id, settings.request_timeout_ms / 1000, settings.security
+        )
 
     def by_leader(self, parts: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """`parts` by the node that leads them, asking for metadata where it is not known."""

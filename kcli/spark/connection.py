@@ -1,19 +1,23 @@
 """One blocking connection to a broker: frames out, frames in, and which versions both sides speak.
 
-Works against every broker that speaks the versions of `_VERSIONS`, Apache Kafka and kcli alike. PLAINTEXT only.
+Works against every broker that speaks the versions of `_VERSIONS`, Apache Kafka and kcli alike.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.errors import ProtocolError
+from kcli.errors import ProtocolError, SaslAuthenticationException
 from kcli.protocol.api import API, ApiKey
 from kcli.protocol.codec import decode_response, encode_request
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
+from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from kcli.spark.security import Credentials, Security, authenticate
 
 MAX_FRAME_BYTES = 1 << 30
 """Far above any answer we ask for (fetches are tens of megabytes); below what stray protocols spell as a size."""
@@ -27,6 +31,8 @@ _VERSIONS = {
     ApiKey.METADATA: (4, API[ApiKey.METADATA].max_version),
     ApiKey.LIST_OFFSETS: (2, API[ApiKey.LIST_OFFSETS].max_version),
     ApiKey.INIT_PRODUCER_ID: (0, API[ApiKey.INIT_PRODUCER_ID].max_version),
+    ApiKey.SASL_HANDSHAKE: (1, 1),
+    ApiKey.SASL_AUTHENTICATE: (0, 2),
     ApiKey.FIND_COORDINATOR: (1, 3),  # from 4 on for many keys at once
     ApiKey.OFFSET_FETCH: (7, 7),  # 7: require_stable; from 8 on for many groups at once
     ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),  # from 4 on for brokers among themselves
@@ -51,21 +57,58 @@ class Pending:
 class Connection:
     """One blocking connection. Requests may be sent ahead; answers come in their order."""
 
-    def __init__(self, host: str, port: int, client_id: str, timeout_seconds: float) -> None:
+    def __init__(
+        self, host: str, port: int, client_id: str, timeout_seconds: float, security: Security | None = None
+    ) -> None:
         self.address = f"{host}:{port}"
         self._client_id = client_id
         self._next_id = 0
         self._socket = socket.create_connection((host, port), timeout_seconds)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if security is not None and security.tls is not None:
+                self._socket = self._wrapped(security.tls.context(), host)
             self._broker_versions: dict[int, tuple[int, int]] = {}
             answer = self.request(ApiVersionsRequest(), ApiKey.API_VERSIONS)
             self._broker_versions = {
                 each.api_key: (each.min_version, each.max_version) for each in answer.api_keys
             }
+            if security is not None and security.sasl is not None:
+                self._log_in(security.sasl)
         except BaseException:
             self.close()
             raise
+
+    def _wrapped(self, context: ssl.SSLContext, host: str) -> ssl.SSLSocket:
+        try:
+            return context.wrap_socket(self._socket, server_hostname=host)
+        except ssl.SSLCertVerificationError as error:
+            raise ProtocolError(
+                f"the certificate of {self.address} is not trusted ({error.verify_message}): see kafka.ssl.truststore.*"
+            ) from error
+        except ssl.SSLError as error:
+            raise ProtocolError(
+                f"no TLS with {self.address} ({error.reason}): is kafka.security.protocol right?"
+            ) from error
+
+    def _log_in(self, credentials: Credentials) -> None:
+        mechanism = credentials.mechanism
+        answer = self.request(SaslHandshakeRequest(mechanism=mechanism), ApiKey.SASL_HANDSHAKE)
+        if answer.error_code:
+            offered = ", ".join(answer.mechanisms) or "none"
+            raise SaslAuthenticationException(
+                f"{self.address} does not take kafka.sasl.mechanism {mechanism}; it offers {offered}"
+            )
+
+        def ask(ours: bytes) -> bytes:
+            answer = self.request(SaslAuthenticateRequest(auth_bytes=ours), ApiKey.SASL_AUTHENTICATE)
+            if answer.error_code:
+                why = answer.error_message or answer.error_code.name
+                raise SaslAuthenticationException(f"{self.address} refuses {credentials.username}: {why}")
+            theirs: bytes = answer.auth_bytes
+            return theirs
+
+        authenticate(credentials, ask)
 
     def close(self) -> None:
         self._socket.close()
@@ -84,7 +127,7 @@ class Connection:
     def receive(self, pending: Pending) -> Any:
         (size,) = _SIZE.unpack(prefix := self._read(_SIZE.size))
         if prefix[0] == _TLS_ALERT:
-            raise ProtocolError(f"{self.address} speaks TLS; only PLAINTEXT listeners can be used from Spark")
+            raise ProtocolError(f"{self.address} speaks TLS: set kafka.security.protocol to SSL or SASL_SSL")
         if not 4 <= size <= MAX_FRAME_BYTES:
             raise ProtocolError(
                 f"{self.address} announced an answer of {size} bytes: it does not speak Kafka's protocol"

@@ -22,18 +22,17 @@ from kcli.spark.cluster import (
     TopicPartition,
     parse_servers,
 )
+from kcli.spark.security import OPTIONS as SECURITY_OPTIONS
+from kcli.spark.security import security_options
 
 log = logging.getLogger("kcli.spark")
-
-SECURITY = ("kafka.sasl.", "kafka.ssl.")
-"""Options that only an encrypted or authenticated listener needs: refused, as there is no support for one yet."""
 
 CLIENT_OPTIONS = (
     "kafka.bootstrap.servers",
     "kafka.client.id",
     "kafka.request.timeout.ms",
     "kafka.default.api.timeout.ms",
-    "kafka.security.protocol",
+    *SECURITY_OPTIONS,
 )
 SOURCE_OPTIONS = (
     *CLIENT_OPTIONS,
@@ -238,15 +237,19 @@ def sink_options(raw: Mapping[str, str]) -> SinkOptions:
     )
 
 
+SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
+"""Options of a stream that Spark reads itself and hands on."""
+
+
 def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     options = {name.lower(): value for name, value in raw.items()}
     known = {name.lower() for name in names}
     for name in options:
         if name in REFUSED:
             raise ValueError(f"{name} is not supported: {REFUSED[name]}")
-        if name.startswith(SECURITY):
-            raise ValueError(f"{name} is not supported: Spark jobs can use PLAINTEXT listeners only")
-        if name not in known:
+        if name.startswith(("kafka.ssl.", "kafka.sasl.")) and name not in known:
+            raise ValueError(f"{name} is not supported; of these there are {', '.join(SECURITY_OPTIONS)}")
+        if name not in known and name not in SPARKS_OWN:
             log.warning("option %s is not known to the kcli format and has no effect", name)
     return options
 
@@ -269,11 +272,6 @@ def _client(options: Mapping[str, str], *, is_needed: bool = True) -> ClientSett
         if not servers:
             raise ValueError("Option 'kafka.bootstrap.servers' must be specified (host:port,…)")
         parse_servers(servers)
-    protocol = options.get("kafka.security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise ValueError(
-            f"kafka.security.protocol is {protocol}: Spark jobs can use PLAINTEXT listeners only"
-        )
     levels = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
     level = _choice(options, "kafka.isolation.level", tuple(levels))
     usual = ClientSettings(servers)
@@ -285,6 +283,7 @@ def _client(options: Mapping[str, str], *, is_needed: bool = True) -> ClientSett
         api_timeout_ms=_positive(options, "kafka.default.api.timeout.ms") or usual.api_timeout_ms,
         max_partition_fetch_bytes=_positive(options, "kafka.max.partition.fetch.bytes")
         or usual.max_partition_fetch_bytes,
+        security=security_options(options),
     )
 
 

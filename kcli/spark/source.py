@@ -209,12 +209,15 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._opened().list_offsets(dict.fromkeys(parts, EARLIEST))
         return {part: each.offset for part, each in found.items()}
 
-    def _density(self, part: TopicPartition, offset: int) -> float:
+    def _density(self, wanted: OffsetRange) -> float:
         from kcli.spark.fetcher import bytes_per_offset
 
-        small = replace(self.options.client, max_partition_fetch_bytes=SAMPLE_BYTES)
-        wanted = OffsetRange(part, offset, offset + 1)
-        return bytes_per_offset(fetched(self._opened(), wanted, replace(self.options, client=small)), offset)
+        topics, options = self._opened(), self.options
+        first = wanted.start
+        if isinstance(topics, Cluster):  # one answer, and no request for what comes after it
+            wanted = OffsetRange(wanted.part, first, first + 1)
+            options = replace(options, client=replace(options.client, max_partition_fetch_bytes=SAMPLE_BYTES))
+        return bytes_per_offset(fetched(topics, wanted, options), first)
 
 
 def opened(options: SourceOptions) -> Cluster | LogDirectories:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -58,14 +59,21 @@ def test_keys_go_where_the_java_client_sends_them(
     assert placed(ours) == placed(theirs)
 
 
-def test_topic_and_partition_columns(spark: SparkSession, broker: BrokerProcess, topic: Make) -> None:
+def test_topic_partition_and_timestamp_columns(
+    spark: SparkSession, broker: BrokerProcess, topic: Make
+) -> None:
     first, second = topic(1), topic(4)
-    rows = [(first, 0, "a"), (second, 3, "b"), (second, 1, "c"), (second, None, "d")]
-    write(spark.createDataFrame(rows, "topic string, partition int, value string"), broker)
+    rows = [(first, 0, 1_700_000_000, "a"), (second, 3, 1_700_000_001, "b"), (second, 3, 1_600_000_000, "c")]
+    frame = spark.createDataFrame(
+        [*rows, (second, None, None, "d")], "topic string, partition int, at bigint, value string"
+    )
+    timed = frame.selectExpr("topic", "partition", "timestamp_seconds(at) as timestamp", "value")
+    write(timed.coalesce(1), broker, **{"kcli.transactional": "true"})
     assert [each.value() for each in consume(broker.bootstrap, first, 1)] == [b"a"]
-    found = {each.value(): each.partition() for each in consume(broker.bootstrap, second, 3)}
-    assert (found[b"b"], found[b"c"]) == (3, 1)
-    assert b"d" in found
+    found = {each.value(): each for each in consume(broker.bootstrap, second, 3)}
+    assert (found[b"b"].partition(), found[b"c"].partition()) == (3, 3)
+    assert (found[b"b"].timestamp()[1], found[b"c"].timestamp()[1]) == (1_700_000_001_000, 1_600_000_000_000)
+    assert abs(found[b"d"].timestamp()[1] / 1000 - time.time()) < 600
 
 
 def test_many_batches_keep_their_order(spark: SparkSession, broker: BrokerProcess, topic: Make) -> None:
@@ -123,3 +131,15 @@ def test_a_stream_from_topic_to_topic(
     assert writer.trigger(availableNow=True).start().awaitTermination(120)
     found = {each.key(): each.value() for each in consume(broker.bootstrap, target, 300)}
     assert found == {b"k%d" % nth: b"v%d" % nth for nth in range(300)}
+
+    def twice(rows: DataFrame, batch: int) -> None:
+        """As after a crash, or because a user's function failed behind the write."""
+        for _ in range(2):
+            write(rows, broker, topic=again, **{"kafka.transactional.id": again, "kcli.batch.id": str(batch)})
+
+    again = topic(1)
+    writer = frame.writeStream.foreachBatch(twice).option("checkpointLocation", str(tmp_path / "again"))
+    assert writer.trigger(availableNow=True).start().awaitTermination(120)
+    produce(broker.bootstrap, again, [{"value": "last"}])
+    found = [each.value() for each in consume(broker.bootstrap, again, 301)]
+    assert (len(found), found[-1]) == (301, b"last")

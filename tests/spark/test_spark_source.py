@@ -159,3 +159,26 @@ def test_a_stream_in_limited_batches_goes_on_where_it_stopped(
     produce(broker.bootstrap, name, numbered(5, 1))
     run()
     assert [row for batch in batches for row in batch] == [(1, nth) for nth in range(20, 25)]
+
+
+def test_a_live_log_directory_without_its_broker(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
+    name = topic(2)
+    values = [{"value": "v" * 400, "partition": nth % 2} for nth in range(3000)]
+    produce(broker.bootstrap, name, values, **{"batch.size": 8000})
+    files = {"subscribe": name, "path": str(broker.directory / "data"), "readUpTo": "logEnd"}
+    frame = spark.read.format("kcli").options(**files).load()
+    columns = ["partition", "offset", "value", "timestamp"]
+    served = read(spark, broker, subscribe=name).select(columns)
+    assert frame.select(columns).exceptAll(served).count() == 0
+    assert frame.count() == 3000
+    batches: list[int] = []
+    stream = spark.readStream.format("kcli").options(
+        **files, startingOffsets="earliest", maxBytesPerTrigger="500000", minOffsetsPerTrigger="10"
+    )
+    query = stream.load().writeStream.foreachBatch(lambda rows, _: batches.append(rows.count()))
+    started = query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    assert started.awaitTermination(120)
+    assert sum(batches) == 3000
+    assert len(batches) in (3, 4)  # of 1.2 MB and what surrounds it

@@ -16,7 +16,7 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 def admitting(density: dict[TopicPartition, float] | None = None, **options: str) -> Admission:
     given = source_options({"kafka.bootstrap.servers": "h:1", "subscribe": "a", **options}, streaming=True)
-    return Admission(given, lambda part, _: (density or {})[part])
+    return Admission(given, lambda wanted: (density or {})[wanted.part])
 
 
 @given(

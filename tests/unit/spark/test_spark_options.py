@@ -83,8 +83,9 @@ def test_assign_and_pattern() -> None:
         ({"kafka.group.id": "g"}, "kafka.group.id is not supported: offsets live in Spark's checkpoint"),
         ({"path": "/data"}, "path reads log directories and kafka.bootstrap.servers a cluster"),
         ({"readUpTo": "logEnd"}, "readUpTo is for log directories"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "PLAINTEXT listeners only"),
-        ({"kafka.sasl.jaas.config": "secret"}, "kafka.sasl.jaas.config is not supported"),
+        ({"kafka.security.protocol": "TLS"}, "kafka.security.protocol is TLS"),
+        ({"kafka.sasl.jaas.config": "secret"}, "kafka.sasl.jaas.config has no effect while"),
+        ({"kafka.ssl.provider": "secret"}, "kafka.ssl.provider is not supported"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, str], message: str) -> None:
