@@ -369,6 +369,31 @@ class Simulation:
         )
         assert sorted(partition for member in alive for partition in member.owned) == list(range(PARTITIONS))
         assert not self.coordinator.waiting
+        self.check_compacted_log(described)
+
+    def check_compacted_log(self, described):
+        """A coordinator that reads what compaction leaves of the log finds the same group and offsets."""
+        last = {}
+        for key, value in self.coordinator.log:
+            last.pop(key, None)
+            last[key] = value
+        again = GroupShard(self.coordinator.config, self.coordinator.rng)
+        for offset, (key, value) in enumerate(last.items()):
+            if value is not None:
+                again.replay(decode(key, value), offset)
+        found = again.describe_group(GROUP, 6)
+        assert sorted((each.member_id, each.member_assignment) for each in found.members) == sorted(
+            (each.member_id, each.member_assignment) for each in described.members
+        )
+        assert offsets_of(again) == offsets_of(self.coordinator.shard)
+
+
+def offsets_of(shard):
+    return sorted(
+        (each.partition_index, each.committed_offset)
+        for topic in shard.fetch_offsets(GROUP, None).topics
+        for each in topic.partitions
+    )
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -14,6 +14,7 @@ import os
 import random
 import uuid
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
@@ -84,13 +85,21 @@ class Coordinator:
         self.take(self.shard.start(0))
         self.wake()
 
-    def new_shard(self):
+    def new_shard(self, log=None):
         times = ConsumerTimes(session_timeout_ms=SESSION_MS, heartbeat_interval_ms=500)
         shard = GroupShard(self.config, self.rng, lambda _: times)
         shard.topics_changed(self.sim.topics, (), has_new=True)
-        for offset, (key, value) in enumerate(self.log):
+        for offset, (key, value) in enumerate(self.log if log is None else log):
             shard.replay(decode(key, value), offset)
         return shard
+
+    def compacted(self):
+        """What the cleaner leaves of the log: of each key the last value, in the order of the log."""
+        last = {}
+        for key, value in self.log:
+            last.pop(key, None)
+            last[key] = value
+        return [(key, value) for key, value in last.items() if value is not None]
 
     def call(self, step, answered):
         self.tokens += 1
@@ -591,8 +600,21 @@ class Simulation:
         owned = sorted(partition for member in alive for partition in member.owned)
         assert owned == list(range(self.partitions))
         assert not self.coordinator.waiting
-        again = self.coordinator.new_shard()
-        assert again.describe_consumer_group(GROUP) == self.coordinator.shard.describe_consumer_group(GROUP)
+        for log in (self.coordinator.log, self.coordinator.compacted()):
+            assert facts(self.coordinator.new_shard(log)) == facts(self.coordinator.shard)
+
+
+def facts(shard):
+    """A group by its members and offsets, in no order."""
+    consumer, classic = shard.describe_consumer_group(GROUP), shard.describe_group(GROUP, 6)
+    offsets = shard.fetch_offsets(GROUP, None).topics
+    return (
+        replace(consumer, members=tuple(sorted(consumer.members, key=lambda member: member.member_id))),
+        replace(classic, members=tuple(sorted(classic.members, key=lambda member: member.member_id))),
+        sorted(
+            (each.partition_index, each.committed_offset) for topic in offsets for each in topic.partitions
+        ),
+    )
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
