@@ -378,11 +378,9 @@ def encode_batch(
     LogAppendTime batch. `last_offset_delta` and `max_timestamp_ms` override what the records say: compaction
     keeps a batch's range when its records go. No records make an empty batch of `last_offset_delta` + 1 offsets.
     """
-    payload = bytearray()
-    count = 0
-    last_offset = base_offset - 1
     base_timestamp_ms = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
-    newest_ms = NO_TIMESTAMP
+    payload, count = bytearray(), 0
+    last_offset, newest_ms = base_offset - 1, NO_TIMESTAMP
     for record in records:
         if count == 0 and delete_horizon_ms is None:
             base_timestamp_ms = record.timestamp_ms
@@ -401,23 +399,11 @@ def encode_batch(
     )
     body = compress(codec, payload, level) if codec else payload
     batch = bytearray(HEADER_SIZE + len(body))
+    delta = last_offset - base_offset if last_offset_delta is None else last_offset_delta
     _HEADER.pack_into(
-        batch,
-        0,
-        base_offset,
-        len(batch) - LENGTH_OVERHEAD,
-        leader_epoch,
-        2,
-        0,
-        attributes,
-        last_offset - base_offset if last_offset_delta is None else last_offset_delta,
-        base_timestamp_ms,
-        max_timestamp_ms,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    )
+        batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD, leader_epoch, 2, 0, attributes, delta,
+        base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch, base_sequence, count,
+    )  # fmt: skip
     batch[HEADER_SIZE:] = body
     with memoryview(batch) as view:
         _UINT32.pack_into(batch, PREFIX_SIZE, crc32c(view[CRC_END:]))

@@ -106,20 +106,7 @@ class Broker:
 
         self.cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.dynamic_config = DynamicConfig(config)
-        self.logs = LogStore.open(
-            disk,
-            clock,
-            config.log_dirs,
-            node_id=config.node_id,
-            rng=rng,
-            default_config=LogConfig.resolve({}, config),
-            recovery_threads=config.integer("num.recovery.threads.per.data.dir"),
-            producer_expiration_ms=config.integer("producer.id.expiration.ms"),
-            validation=Validation(config.text("kcli.validate.records")),
-            metadata_log_dir=config.metadata_log_dir,
-            background=self._background.submit,
-            on_failure=self._directory_failed_in_any_thread,
-        )
+        self.logs = self._open_logs()
         self.cleaning = LogCleaning(
             self.logs, clock, lambda: self.dynamic_config.current, executor=background
         )
@@ -165,8 +152,32 @@ class Broker:
         self.fetch_sessions = Sessions(config.integer("max.incremental.fetch.session.cache.slots"), rng)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.quotas = ClientQuotas(config, clock)
-        self.sockets = SocketServer(
-            network,
+        self.sockets = self._make_sockets()
+        self.metrics_endpoint = self._make_metrics_endpoint()
+        self.is_ready = False  # whether clients are served
+        self._is_made = True
+
+    def _open_logs(self) -> LogStore:
+        config = self.config
+        return LogStore.open(
+            self.disk,
+            self.clock,
+            config.log_dirs,
+            node_id=config.node_id,
+            rng=self.rng,
+            default_config=LogConfig.resolve({}, config),
+            recovery_threads=config.integer("num.recovery.threads.per.data.dir"),
+            producer_expiration_ms=config.integer("producer.id.expiration.ms"),
+            validation=Validation(config.text("kcli.validate.records")),
+            metadata_log_dir=config.metadata_log_dir,
+            background=self._background.submit,
+            on_failure=self._directory_failed_in_any_thread,
+        )
+
+    def _make_sockets(self) -> SocketServer:
+        config = self.config
+        return SocketServer(
+            self.network,
             limits=connection_limits(config),
             request_size_max_bytes=config.integer("socket.request.max.bytes"),
             idle_max_seconds=_positive_seconds(config.integer("connections.max.idle.ms")),
@@ -175,9 +186,6 @@ class Broker:
             rate_window_seconds=self.quotas.windows.total_seconds,
             throttle_seconds=self.quotas.connections.throttle_seconds,
         )
-        self.metrics_endpoint = self._make_metrics_endpoint()
-        self.is_ready = False  # whether clients are served
-        self._is_made = True
 
     # --- what handlers ask
 
