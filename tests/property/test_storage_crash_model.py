@@ -1,0 +1,235 @@
+"""A log under everything that can happen to it: operations, compaction, failing calls, kills and power failures.
+
+The model is what was written, by offset. A restart may lose what was not flushed, and nothing else; what is read is
+always what was written there; a key's latest value outlives compaction. After every restart dump-log has no complaint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kcli.config.topic import LogConfig
+from kcli.errors import KcliError, StorageError
+from kcli.protocol.batch import Record, crc_is_valid, encode_batch, iter_batches, read_records
+from kcli.runtime.rng import SystemRng
+from kcli.storage.cleaner import LogCleaner
+from kcli.storage.log import AppendOrigin, PartitionLog
+from kcli.storage.meta_properties import MetaProperties, write_meta_properties
+from kcli.storage.store import LogStore
+from kcli.testing.dump_check import dump_complaints
+from kcli.testing.logs import START_MS, ManualClock
+from kcli.testing.sim_disk import FaultKind, SimDisk
+
+Pair = tuple[bytes, bytes]
+PAIRS = st.lists(
+    st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.binary(max_size=10)), min_size=1, max_size=4
+)
+
+
+class CrashMachine(RuleBasedStateMachine):
+    disk: SimDisk
+    store: LogStore
+    log: PartitionLog
+
+    @initialize(segment_bytes=st.integers(250, 1500), interval=st.integers(0, 400))
+    def create(self, segment_bytes: int, interval: int) -> None:
+        self.config = LogConfig(
+            internal_segment_bytes=segment_bytes,
+            index_interval_bytes=interval,
+            cleanup_policy=("compact",),
+            min_cleanable_dirty_ratio=0,
+            file_delete_delay_ms=0,
+        )
+        self.disk = SimDisk(lambda: START_MS)
+        self.disk.make_dir("/data")
+        write_meta_properties(self.disk, "/data", MetaProperties("cluster", 1), START_MS)
+        self.disk.sync_dir("/")
+        self.written: dict[int, Pair] = {}  # every record that may be there
+        self.bases: set[int] = set()  # where batches begin
+        self.safe = 0  # what lies before it was flushed, and was not cut since
+        self.cleaned = 0  # what lies before it may have been compacted
+        self.store = self._open()
+        self.log = self.store.create("t", 0, None)
+        self.store.flush_all()  # the log's own name, too
+
+    def _open(self) -> LogStore:
+        return LogStore.open(
+            self.disk,
+            ManualClock(),
+            ["/data"],
+            node_id=1,
+            rng=SystemRng(3),
+            default_config=self.config,
+            recovery_threads=1,
+        )
+
+    def _survives(self, work: object) -> None:
+        """Runs it; where an armed fault strikes, the broker is gone, and started again on the disk it leaves."""
+        assert callable(work)
+        with contextlib.suppress(StorageError):
+            work()
+        if self.store.directories[0].error is not None:
+            self.disk.heal()
+            with contextlib.suppress(KcliError):
+                self.store.close(clean=False)
+            self.disk = self.disk.kill_clone()
+            self._start_again()
+
+    def _start_again(self) -> None:
+        self.store = self._open()
+        found = self.store.get("t", 0)
+        assert found is not None, "its name was flushed"
+        self.log = found
+        assert dump_complaints(self.disk, "/data/t-0", compacted=True) == ""
+        end = self.log.log_end_offset
+        assert end >= self.safe, f"offsets up to {self.safe} were flushed, and the log ends at {end}"
+        left = dict(self._read())
+        for offset in [offset for offset in self.written if offset >= self.cleaned]:
+            if offset not in left and offset >= self.log.log_start_offset:
+                assert offset >= self.safe, f"the record at offset {offset} was flushed and is lost"
+                del self.written[offset]
+        self.safe, self.cleaned = min(self.safe, end), min(self.cleaned, end)
+
+    # --- operations
+
+    @rule(pairs=PAIRS)
+    def append(self, pairs: list[Pair]) -> None:
+        batch = encode_batch([Record(-1, START_MS, key, value, (), -1) for key, value in pairs])
+        self.bases.add(self.log.log_end_offset)
+        self.written |= dict(enumerate(pairs, self.log.log_end_offset))
+        self._survives(
+            lambda: self.log.append(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        )
+
+    @rule()
+    def roll(self) -> None:
+        self._survives(lambda: self.log.roll())
+
+    @rule()
+    def flush(self) -> None:
+        def work() -> None:
+            self.log.flush()
+            self.safe = self.log.log_end_offset
+
+        self._survives(work)
+
+    @rule()
+    def commit(self) -> None:
+        self.log.set_high_watermark(self.log.log_end_offset)
+
+    @rule(nth=st.integers(0, 5))
+    def truncate(self, nth: int) -> None:
+        """Back to where a batch began that is not committed."""
+        log = self.log
+        places = [base for base in sorted(self.bases) if log.high_watermark <= base < log.log_end_offset]
+        if not places:
+            return
+        offset = places[nth % len(places)]
+
+        def work() -> None:
+            self.safe = min(self.safe, offset)
+            log.truncate_to(offset)
+            log.flush()  # until then a crash may bring it back, and a follower asks its leader
+            self.safe = offset
+
+        self._survives(work)
+        self.written = {each: pair for each, pair in self.written.items() if each < self.log.log_end_offset}
+
+    @rule(percent=st.integers(0, 100))
+    def delete_records(self, percent: int) -> None:
+        span = self.log.high_watermark - self.log.log_start_offset
+        offset = self.log.log_start_offset + max(span, 0) * percent // 100
+
+        def work() -> None:
+            self.log.delete_records_before(offset)
+            self.log.delete_old_segments(START_MS)
+            self.store.delete_due_files(START_MS)
+
+        self._survives(work)
+
+    @rule()
+    def compact(self) -> None:
+        self.cleaned = max(self.cleaned, self.log.high_watermark)
+
+        def work() -> None:
+            LogCleaner(self.store).clean(START_MS)
+            self.store.delete_due_files(START_MS)
+
+        self._survives(work)
+
+    @rule()
+    def checkpoint(self) -> None:
+        def work() -> None:
+            self.store.checkpoint_recovery_points()
+            self.store.checkpoint_log_start_offsets()
+            self.store.checkpoint_high_watermarks()
+
+        self._survives(work)
+
+    # --- what goes wrong
+
+    @precondition(lambda self: not self.disk.has_faults)
+    @rule(nth=st.integers(1, 30), kind=st.sampled_from([FaultKind.ERROR, FaultKind.FULL]))
+    def arm(self, nth: int, kind: FaultKind) -> None:
+        """The n-th call from now on fails: with an error, or, of a write, half done on a full disk."""
+        self.disk.fail(nth=nth, kind=kind)
+
+    @rule(clean=st.booleans())
+    def restart(self, clean: bool) -> None:
+        end, directory = self.log.log_end_offset, self.store.directories[0]
+        self.store.close(clean=clean)  # where an armed fault may strike, too
+        self.disk.heal()
+        self.disk = self.disk.kill_clone()
+        self._start_again()
+        assert self.log.log_end_offset == end
+        if clean and directory.error is None:
+            self.safe = end
+
+    @rule(seed=st.integers(0, 1 << 30))
+    def power_failure(self, seed: int) -> None:
+        self.disk.heal()
+        self.disk = self.disk.crash_clone(seed)
+        self._start_again()
+
+    # --- what must hold
+
+    def _read(self) -> list[tuple[int, Pair]]:
+        found = []
+        offset, end = self.log.log_start_offset, self.log.log_end_offset
+        while offset < end:
+            piece = self.log.read(offset, 300, end_offset=end).read()
+            if not piece:
+                break
+            for position, header in iter_batches(piece):
+                assert crc_is_valid(piece, position, header)
+                found += [
+                    (record.offset, (record.key or b"", record.value or b""))
+                    for record in read_records(piece, position)
+                    if record.offset >= offset
+                ]
+                offset = header.next_offset
+        return found
+
+    @invariant()
+    def what_is_read_was_written(self) -> None:
+        if self.disk.has_faults:
+            return  # the next call may be the one that fails
+        found = self._read()
+        assert all(self.written[offset] == pair for offset, pair in found)
+        left = dict(found)
+        start = self.log.log_start_offset
+        assert all(offset in left for offset in self.written if offset >= max(start, self.cleaned)), (
+            "nothing is missing where no compaction was"
+        )
+        latest = {key: offset for offset, (key, _value) in sorted(self.written.items()) if offset >= start}
+        assert set(latest.values()) <= left.keys(), "the latest value of every key is there"
+
+
+TestCrashMachine = CrashMachine.TestCase
+TestCrashMachine.settings = settings(
+    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
