@@ -22,7 +22,14 @@ ALIASES = {"bootstrap.servers": "bootstrap.server"}
 """Kafka's own spelling in files, and its spelling on command lines."""
 
 SHARED_KEYS = frozenset(
-    {"trigger.interval", "compression.type", "max.offsets.per.trigger", "on.bad.record", "read.committed"}
+    {
+        "trigger.interval",
+        "compression.type",
+        "max.offsets.per.trigger",
+        "on.bad.record",
+        "dead.letter.topic",
+        "read.committed",
+    }
 )
 """Keys that may stand for all jobs in a file; a job that has no such option passes over them without a word."""
 
@@ -164,6 +171,11 @@ def add_sink(parser: JobParser) -> None:
     parser.add_argument(
         "--compression-type", choices=CODECS, default="none", help="Of the batches written (default: none)."
     )
+    parser.add_argument(
+        "--at-least-once",
+        action="store_true",
+        help="A stream writes without transactions: seen at once, but what Spark runs again is written again.",
+    )
 
 
 def client_options(options: argparse.Namespace) -> dict[str, str]:
@@ -204,7 +216,14 @@ def reader_options(
 
 def writer_options(options: argparse.Namespace, topic: str | None) -> dict[str, str]:
     """As the sink takes them; without a topic rows name their own."""
-    found = client_options(options) | {"kafka.compression.type": options.compression_type}
+    return client_options(options) | sink_settings(options, topic)
+
+
+def sink_settings(options: argparse.Namespace, topic: str | None) -> dict[str, str]:
+    """What the sink takes besides its cluster."""
+    found = {"kafka.compression.type": options.compression_type}
+    if options.at_least_once:
+        found["kcli.transactional"] = "false"
     return found if topic is None else found | {"topic": topic}
 
 

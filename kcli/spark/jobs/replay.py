@@ -24,6 +24,7 @@ from kcli.spark.jobs.arguments import (
     check_writer,
     cluster_options,
     reader_options,
+    sink_settings,
     writer_options,
 )
 from kcli.spark.jobs.running import Counts, Done, job_main, run_batch, run_stream
@@ -89,7 +90,7 @@ def target_options(options: argparse.Namespace) -> dict[str, str]:
     found = cluster_options(
         options.target_bootstrap_server, options.target_command_config, "--target-command-config"
     )
-    return found | {"kafka.compression.type": options.compression_type, "topic": options.target_topic}
+    return found | sink_settings(options, options.target_topic)
 
 
 def plan(options: argparse.Namespace) -> list[str]:

@@ -33,6 +33,9 @@ POLL_SECONDS = 0.25
 FINISH_SECONDS = 45.0
 """How long a micro-batch under way may take after that; the next run does again what is cut off."""
 
+REPORT_SECONDS = 3.0
+"""Spark tells what it observed on a thread of its own, soon after a batch is done."""
+
 BAD_RECORDS = "bad"
 """The metric of an observation that counts records that do not parse."""
 
@@ -167,13 +170,12 @@ class Counts:
 
     def total(self, metric: str) -> int:
         """Of a batch that has run. What Spark found no need to read (LIMIT 0) was not counted."""
-        total = 0
-        for seen, metrics in self._seen:
-            # Observation.get would wait for ever for what was not read.
-            row = seen._jo.getRowOrEmpty() if metric in metrics else None
-            if row is not None and row.isDefined():
-                total += int(row.get().getAs(metric) or 0)
-        return total
+        wanted = [seen for seen, metrics in self._seen if metric in metrics]
+        deadline = time.monotonic() + REPORT_SECONDS
+        # Observation.get would wait for ever for what was not read.
+        while time.monotonic() < deadline and not all(seen._jo.future().isCompleted() for seen in wanted):
+            time.sleep(0.05)
+        return sum(int(seen.get[metric] or 0) for seen in wanted if seen._jo.future().isCompleted())
 
 
 def run_batch(spark: SparkSession, options: argparse.Namespace, name: str, action: Callable[[], T]) -> T:

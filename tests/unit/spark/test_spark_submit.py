@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from kcli.cli.main import run
 from kcli.spark import submit as submit_module
-from kcli.spark.jobs import export, ingest
+from kcli.spark.jobs import export, ingest, profile, replay, sql, transform
 from kcli.spark.submit import (
     SubmitError,
     check_java,
@@ -252,20 +253,30 @@ def test_the_shipped_defaults_are_options_of_the_jobs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = Path(__file__).resolve().parents[3] / "config" / "pipeline.properties"
-    text = path.read_text().replace("\n#export", "\nexport").replace("\n#ingest", "\ningest")
+    files = ("command.config", "tables")
     everything = tmp_path / "pipeline.properties"
-    everything.write_text(text)
+    lines = [re.sub(r"^#(?=[a-z.]+=)", "", line) for line in path.read_text().splitlines()]
+    everything.write_text("\n".join(line for line in lines if not line.split("=")[0].endswith(files)))
     source = tmp_path / "in.csv"
     source.write_text("id\n1\n")
-    words = ["--config", str(everything), "--topic", "t", "--path", str(source)]
-    options = export.parse([*words, "--format", "json"])
+    common = ["--config", str(everything), "--topic", "t", "--path", str(source)]
+    options = export.parse([*common, "--format", "json"])
     assert (options.bootstrap_server, options.format, options.read_committed) == (
         "localhost:9092",
         "json",
         True,
     )
     assert options.max_offsets_per_trigger == "1000000"
-    assert ingest.parse([*words, "--format", "csv"]).key_column == "id"
+    assert ingest.parse([*common, "--format", "csv"]).key_column == "id"
+    jobs = {
+        transform: ["--sql", "select 1", "--target-topic", "t"],
+        sql: ["-e", "select 1"],
+        replay: ["--topic", "t", "--target-topic", "u"],
+        profile: ["--topic", "t"],
+    }
+    found = {job: job.parse(["--config", str(everything), *words]) for job, words in jobs.items()}
+    assert (found[sql].on_bad_record, found[replay].keep_timestamps) == ("dead-letter", True)
+    assert found[profile].progress_interval == 5.0
     assert capsys.readouterr().err == ""  # no key was unknown
 
 
