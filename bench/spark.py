@@ -1,0 +1,295 @@
+"""Measures Spark's side: rows per second and CPU-seconds per million rows of the source, the offline load and the sink.
+
+    python bench/spark.py [--records 2000000] [--size 100] [--connector spark-sql-kafka.jar,kafka-clients.jar,…]
+
+A broker of its own, a topic of four partitions, a local session with as many tasks as there are cores, set up as
+`kcli spark-submit` does it. In the same run a confluent-kafka loop reads and writes the same topic, and so does Spark's
+own Kafka connector where its jars are given by path. CPU is that of everything this process started but the broker
+(JVM and Python workers); the broker's is beside it. Each step runs `--rounds` times and the fastest round counts, after
+a first one that warms the JVM. Prints a table, then one JSON line per figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from kcli.spark.cluster import Cluster, TopicPartition
+from kcli.spark.encoder import encode_records
+from kcli.spark.options import sink_options
+from kcli.spark.producer import Producer
+from kcli.spark.submit import write_conf
+from kcli.testing.broker_process import BrokerProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROOT = Path(__file__).resolve().parents[1]
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PARTITIONS = 4
+KEY_BYTES = 16
+LOAD_ROWS = 50_000
+"""Rows encoded at once when the topic is filled."""
+
+COUNT_GOAL = 1.5e6
+"""Rows a second, counted from a topic on two cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One step at its fastest."""
+
+    name: str
+    rows_per_second: float
+    cpu_s_per_million: float
+    broker_cpu_s_per_million: float
+    goal: float | None = None
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process and those it waited for have used; 0 once it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / TICKS_PER_SECOND
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """`pid` and everything below it."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue  # it ended meanwhile
+            parents.setdefault(parent, []).append(int(entry.name))
+    waiting = [pid]
+    while waiting:
+        yield (each := waiting.pop())
+        waiting += parents.get(each, [])
+
+
+class Bench:
+    """A broker with a full topic, a session, and the figures so far."""
+
+    def __init__(self, broker: BrokerProcess, spark: SparkSession, options: argparse.Namespace) -> None:
+        self.broker, self.spark, self.options = broker, spark, options
+        self.records: int = options.records
+        self.figures: list[Figure] = []
+        self.servers = {"kafka.bootstrap.servers": broker.bootstrap}
+
+    @property
+    def broker_pid(self) -> int:
+        assert self.broker.process is not None
+        return self.broker.process.pid
+
+    def cpu(self) -> float:
+        ours = set(descendants(os.getpid())) - set(descendants(self.broker_pid))
+        return sum(map(cpu_seconds, ours))
+
+    def step(
+        self, name: str, work: Callable[[], int | None], goal: float | None = None, warm: int = 1
+    ) -> None:
+        """Run `work`; what it returns is how many rows it saw, where it knows."""
+        best: Figure | None = None
+        for nth in range(warm + self.options.rounds):
+            cpu, broker_cpu, began = self.cpu(), cpu_seconds(self.broker_pid), time.monotonic()
+            rows = work()
+            seconds = time.monotonic() - began
+            cpu, broker_cpu = self.cpu() - cpu, cpu_seconds(self.broker_pid) - broker_cpu
+            if rows not in (None, self.records):
+                raise SystemExit(f"{name}: {rows} rows instead of {self.records}")
+            millions = self.records / 1e6
+            found = Figure(name, self.records / seconds, cpu / millions, broker_cpu / millions, goal)
+            if nth >= warm and (best is None or found.rows_per_second > best.rows_per_second):
+                best = found
+        assert best is not None
+        self.figures.append(best)
+        print(
+            f"{name:<50}{best.rows_per_second / 1e6:>9.3f} M rows/s{best.cpu_s_per_million:>9.2f} CPU-s/M"
+            f"{best.broker_cpu_s_per_million:>9.2f} broker" + (f"   goal {goal / 1e6} M" if goal else ""),
+            flush=True,
+        )
+
+    def topic(self, name: str) -> str:
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
+        admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
+        return name
+
+    def fill(self, name: str) -> None:
+        """Keys and values of random bytes, written by columns."""
+        rng, size = np.random.default_rng(1), self.options.size
+        settings = sink_options({**self.servers, "topic": name})
+        with Cluster(settings.client) as cluster:
+            cluster.partitions([name])
+            producer = Producer(cluster, settings)
+            for first in range(0, self.records, LOAD_ROWS):
+                rows = min(LOAD_ROWS, self.records - first)
+                keys, values = (column(rng, rows, each) for each in (KEY_BYTES, size))
+                for area in encode_records(np.arange(rows) * PARTITIONS // rows, keys, values, None):
+                    producer.add(TopicPartition(name, area.group), area)
+            producer.flush()
+
+    def frame(self, schema: str | None = None, form: str = "kcli", **more: str) -> DataFrame:
+        where = {} if "path" in more else self.servers
+        reader = self.spark.read.format(form).options(subscribe="full", **where, **more)
+        return (reader.schema(schema) if schema else reader).load()
+
+
+def column(rng: np.random.Generator, rows: int, size: int) -> pa.Array:
+    """`rows` different byte strings of `size` bytes."""
+    edges = np.arange(rows + 1, dtype=np.int64) * size
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(rng.bytes(rows * size))]
+    return pa.Array.from_buffers(pa.large_binary(), rows, buffers)
+
+
+def sources(bench: Bench, scratch: Path) -> None:
+    """Reading: counted, with chosen columns, with all, and to Parquet; from the broker and from its files."""
+    files = {"path": str(bench.broker.directory / "data"), "readUpTo": "logEnd"}
+
+    def length(frame: DataFrame) -> None:
+        from pyspark.sql import functions
+
+        frame.agg(functions.sum(functions.length("value"))).collect()
+
+    def parquet(frame: DataFrame) -> None:
+        frame.write.mode("overwrite").parquet(str(scratch / "parquet"))
+
+    narrow, chosen = "offset bigint", "key binary, value binary, offset bigint, timestamp timestamp"
+    bench.step("source: count, offsets only", bench.frame(narrow).count, COUNT_GOAL)
+    bench.step("source: count, all columns", bench.frame().count)
+    bench.step(
+        "source: length of values, key and value", lambda: length(bench.frame("key binary, value binary"))
+    )
+    bench.step("source: 4 columns to Parquet by Spark", lambda: parquet(bench.frame(chosen)))
+    bench.step("offline: count, offsets only", bench.frame(narrow, **files).count)
+    bench.step("offline: length of values", lambda: length(bench.frame("value binary", **files)))
+    bench.step("offline: 4 columns to Parquet by Spark", lambda: parquet(bench.frame(chosen, **files)))
+    bench.step("confluent-kafka loop: count", lambda: consumed(bench), warm=0)
+    if bench.options.connector:
+        bench.step("Spark's connector: count", bench.frame(form="kafka").count)
+        bench.step("Spark's connector: length of values", lambda: length(bench.frame(form="kafka")))
+        theirs = bench.frame(form="kafka").select("key", "value", "offset", "timestamp")
+        bench.step("Spark's connector: 4 columns to Parquet", lambda: parquet(theirs))
+
+
+def sinks(bench: Bench) -> None:
+    """Writing: topic to topic, in a transaction and without; rows made by Spark; the loop and the connector."""
+
+    def write(frame: DataFrame, target: str, form: str = "kcli", **more: str) -> None:
+        frame.write.format(form).options(topic=target, **bench.servers, **more).mode("append").save()
+
+    def copied(form: str = "kcli") -> DataFrame:
+        columns = "key binary, value binary" if form == "kcli" else None
+        return bench.frame(columns, form=form).select("key", "value")
+
+    target = bench.topic("written")
+    made = bench.spark.range(bench.records).selectExpr(
+        "cast(id as string) as key", f"repeat('x', {bench.options.size}) as value"
+    )
+    exactly = {"kcli.transactional": "true"}
+    bench.step("sink: rows made by Spark", lambda: write(made, target))
+    bench.step("sink: topic to topic", lambda: write(copied(), target))
+    bench.step("sink: topic to topic, exactly once", lambda: write(copied(), target, **exactly))
+    bench.step("sink: topic to topic, exactly once, lz4", lambda: write(copied(), target, **exactly, **LZ4))
+    bench.step("confluent-kafka loop: produce", lambda: produced(bench, target), warm=0)
+    if bench.options.connector:
+        bench.step("Spark's connector: topic to topic", lambda: write(copied("kafka"), target, "kafka"))
+
+
+LZ4 = {"kafka.compression.type": "lz4"}
+
+
+def consumed(bench: Bench) -> int:
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as Part
+
+    settings = {"bootstrap.servers": bench.broker.bootstrap, "group.id": uuid.uuid4().hex}
+    consumer = Consumer(settings | {"queued.max.messages.kbytes": 1 << 18})
+    consumer.assign([Part("full", nth, 0) for nth in range(PARTITIONS)])
+    found = 0
+    while found < bench.records:
+        found += len(consumer.consume(10_000, 10))
+    consumer.close()
+    return found
+
+
+def produced(bench: Bench, target: str) -> int:
+    from confluent_kafka import Producer as Librdkafka
+
+    settings: dict[str, Any] = {"bootstrap.servers": bench.broker.bootstrap, "linger.ms": 5, "acks": "all"}
+    producer = Librdkafka(settings | {"queue.buffering.max.messages": 500_000})
+    value = b"x" * bench.options.size
+    for nth in range(bench.records):
+        while True:
+            try:
+                producer.produce(target, value, b"%016d" % nth)
+                break
+            except BufferError:
+                producer.poll(0.01)
+    assert producer.flush(120) == 0
+    return bench.records
+
+
+def session(directory: Path, connector: str | None) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    write_conf(directory / "conf", directory / "none", is_local=True)
+    os.environ |= {
+        "SPARK_CONF_DIR": str(directory / "conf"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+    }
+    builder = SparkSession.builder.master(f"local[{len(os.sched_getaffinity(0))}]").appName("kcli bench")
+    return (builder.config("spark.jars", connector) if connector else builder).getOrCreate()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--size", type=int, default=100, help="bytes of a value")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument(
+        "--connector", help="paths of the jars of Spark's own Kafka connector, comma separated"
+    )
+    parser.add_argument("--only", choices=("source", "sink"), help="one half")
+    options = parser.parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="kcli-bench-"))
+    try:
+        overrides = {"log.initial.task.delay.ms": "86400000"}
+        with BrokerProcess(directory / "broker", overrides) as broker:
+            spark = session(directory, options.connector)
+            bench = Bench(broker, spark, options)
+            bench.topic("full")
+            bench.fill("full")
+            if options.only != "sink":
+                sources(bench, directory)
+            if options.only != "source":
+                sinks(bench)
+            spark.stop()
+        for figure in bench.figures:
+            print(json.dumps(asdict(figure)))
+    finally:
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    main()
