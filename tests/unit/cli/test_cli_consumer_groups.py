@@ -208,6 +208,13 @@ def test_what_is_exported_can_be_read(tmp_path: Path) -> None:
         ("a(?=b)", "invalid or unsupported Perl syntax"),
         ("(a)\\1", "invalid escape sequence"),
         ("[z-a]", "invalid character class range"),
+        ("[[:foo:]]", "invalid character class range"),
+        (r"\pN", None),
+        ("x*+", "invalid nested repetition operator"),
+        ("a{2000}", "invalid repeat count"),
+        ("(?P<n", "invalid named capture"),
+        ("a)b", "regexp/syntax: internal error"),
+        ("", None),
     ],
 )
 def test_regular_expressions(pattern: str, reason: str | None, capsys: pytest.CaptureFixture[str]) -> None:
