@@ -99,8 +99,9 @@ class CrashMachine(RuleBasedStateMachine):
     @rule(pairs=PAIRS)
     def append(self, pairs: list[Pair]) -> None:
         batch = encode_batch([Record(-1, START_MS, key, value, (), -1) for key, value in pairs])
-        self.bases.add(self.log.log_end_offset)
-        self.written |= dict(enumerate(pairs, self.log.log_end_offset))
+        end = self.log.log_end_offset
+        self.bases = {base for base in self.bases if base < end} | {end}
+        self.written |= dict(enumerate(pairs, end))
         self._survives(
             lambda: self.log.append(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
         )
@@ -231,5 +232,5 @@ class CrashMachine(RuleBasedStateMachine):
 
 TestCrashMachine = CrashMachine.TestCase
 TestCrashMachine.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
