@@ -17,16 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kcli.client.consumer_protocol import decode_assignment
 from kcli.protocol.batch import BatchHeader, Record, crc_is_valid, iter_batches, read_records
-from kcli.protocol.records.consumer_offsets import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    decode_key,
-    decode_value,
-)
+from kcli.testing.group_ledger import GroupLedger
 
 if TYPE_CHECKING:
     from kcli.server.broker import Broker
@@ -87,9 +79,8 @@ class Ledger:
         self.topics: dict[str, Topic] = {}
         self.deleted: dict[uuid.UUID, str] = {}
         self._producer_ids: dict[int, None] = {}
-        self._owners: dict[tuple[str, int, TopicPartition], str] = {}
-        self._generations: dict[str, int] = {}
-        self._committed: dict[tuple[str, str, int], int] = {}
+        self._owners: dict[tuple[str, int, int, TopicPartition], str] = {}
+        self._groups = GroupLedger()
         # What a broker said about commits in the turn in which it died.
         self._promised: dict[tuple[str, str, int], int] = {}
         self._broker: Broker | None = None
@@ -165,38 +156,12 @@ class Ledger:
                     f"{leader}: {sequence} is at {first} and again at {record.offset}"
                 )
             if leader.topic == GROUP_TOPIC and not header.is_control:
-                self._take_group_record(record)
+                self._groups.take(record, again=False, losses=self.losses)
 
     def _compare(self, leader: LeaderPartition, history: History, record: Record) -> None:
         content = (record.key, record.value)
         known = history.records.setdefault(record.offset, content)
         assert known == content, f"{leader}: offset {record.offset} was {known!r} and is {content!r}"
-
-    def _take_group_record(self, record: Record, *, again: bool = False) -> None:
-        """`again`: it was written in an earlier life, maybe before one that was lost."""
-        if record.key is None or record.value is None:
-            return
-        key = decode_key(record.key)
-        if isinstance(key, OffsetCommitKey):
-            value, _ = decode_value(key, record.value)
-            assert isinstance(value, OffsetCommitValue), "the value of an offset's key"
-            place = (key.group, key.topic, key.partition)
-            # Members whose partitions have lost their ends begin again before what they had committed.
-            before = -1 if again or self.losses else self._committed.get(place, -1)
-            assert value.offset >= before, (
-                f"the committed offset of {place} went from {before} to {value.offset}"
-            )
-            self._committed[place] = value.offset
-        elif isinstance(key, GroupMetadataKey):
-            group, _ = decode_value(key, record.value)
-            assert isinstance(group, GroupMetadataValue), "the value of a group's key"
-            before = -1 if again else self._generations.get(key.group, -1)
-            assert group.generation >= before, f"{key.group} went from {before} to {group.generation}"
-            self._generations[key.group] = group.generation
-            assigned = [each for member in group.members for each in decode_assignment(member.assignment)]
-            assert len(assigned) == len(set(assigned)), (
-                f"{key.group} generation {group.generation} assigns twice: {assigned}"
-            )
 
     # --- after a crash
 
@@ -210,8 +175,7 @@ class Ledger:
         )
         self.check_topics(broker)
         if self.losses:
-            self._committed.clear()
-            self._generations.clear()
+            self._groups.forget()
         for (topic, partition), history in list(self.histories.items()):
             leader = broker.replicas.find(topic, partition)
             if leader is None or leader.log.topic_id != history.topic_id:
@@ -224,7 +188,7 @@ class Ledger:
             else:
                 self._compare_partition(leader, history)
         for place, offset in self._promised.items():
-            found = self._committed.get(place, -1)
+            found = self._groups.committed_offset(*place)
             assert found >= offset, f"{place} was committed to {offset}, now it is {found}"
         self._promised.clear()
 
@@ -245,7 +209,7 @@ class Ledger:
                 )
                 found[record.offset] = content
                 if leader.topic == GROUP_TOPIC:
-                    self._take_group_record(record, again=True)
+                    self._groups.take(record, again=True, losses=self.losses)
                 if header.producer_id >= 0 and not header.is_control:
                     nth = record.offset - header.base_offset
                     sequence = (header.producer_id, header.producer_epoch, header.base_sequence + nth)
@@ -317,8 +281,9 @@ class Ledger:
         """A member was told its assignment. `losses`: as they were when it connected."""
         if losses != self.losses:
             return
+        era = self._groups.eras.get(group, 0)
         for partition in partitions:
-            owner = self._owners.setdefault((group, generation, partition), member)
+            owner = self._owners.setdefault((group, era, generation, partition), member)
             assert owner == member, f"{owner} and {member} both own {partition} in generation {generation}"
 
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, *, losses: int) -> None:
@@ -329,16 +294,16 @@ class Ledger:
         if self._broker is None:
             self._promised[place] = max(offset, self._promised.get(place, -1))
             return
-        known = self._committed.get(place, -1)
+        known = self._groups.committed_offset(*place)
         assert known >= offset, f"{group}: {partition} is committed to {offset}, the log says {known}"
 
     def committed_offset(self, group: str, partition: TopicPartition) -> int:
         """−1 where none is known."""
-        return self._committed.get((group, *partition), -1)
+        return self._groups.committed_offset(group, *partition)
 
     def generation(self, group: str) -> int:
         """The newest one in the log; −1 for a group that nobody has joined."""
-        return self._generations.get(group, -1)
+        return self._groups.generation(group)
 
     def end(self, partition: TopicPartition) -> int:
         """Up to where a partition is committed."""

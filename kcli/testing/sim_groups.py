@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from kcli.client.consumer_protocol import decode_assignment
@@ -216,9 +217,8 @@ class Member(Actor):
             of.OffsetFetchRequestTopics(name=topic, partition_indexes=tuple(parts))
             for topic, parts in topics.items()
         )
-        request = of.OffsetFetchRequest(
-            groups=(of.OffsetFetchRequestGroup(group_id=self.group, topics=wanted),), require_stable=True
-        )
+        asked = of.OffsetFetchRequestGroup(group_id=self.group, topics=wanted)
+        request = of.OffsetFetchRequest(groups=(replace(asked, **self._asker()),), require_stable=True)
         response = await link.ask(request, ApiKey.OFFSET_FETCH, at_most=9)
         (group,) = response.groups
         self._check(group.error_code)
@@ -233,6 +233,10 @@ class Member(Actor):
                 found[partition] = max(part.committed_offset, 0)
         return found
 
+    def _asker(self) -> dict[str, Any]:
+        """As whom offsets are asked for: fields of the request's group."""
+        return {}
+
     async def _poll(self, link: Link) -> None:
         request = h.HeartbeatRequest(
             group_id=self.group,
@@ -244,6 +248,10 @@ class Member(Actor):
         if response.error_code is ErrorCode.REBALANCE_IN_PROGRESS and self.rng.random() < 0.7:
             await self._commit(link)  # as a consumer does before it lets its partitions go
         self._check(response.error_code)
+        await self._use(link)
+
+    async def _use(self, link: Link) -> None:
+        """Reads what it owns, commits, and waits a while."""
         if self.owned:
             await self._read(link)
             if self.rng.random() < 0.6:

@@ -21,6 +21,7 @@ from kcli.testing.invariants import Ledger
 from kcli.testing.sim_admin import Administrator, admin_of
 from kcli.testing.sim_clients import COMPACTED, RETAINED, Consumer, Producer, World, eventually
 from kcli.testing.sim_cluster import SimCluster
+from kcli.testing.sim_consumers import QUICK_SESSIONS, ConsumerMember
 from kcli.testing.sim_disk import FaultKind
 from kcli.testing.sim_groups import Member
 from kcli.testing.sim_loop import SimLoop, simulate
@@ -79,6 +80,7 @@ class Settings:
         segment_bytes = rng.choice((20_000, 100_000, 2_000_000))
         overrides = {
             "log.dirs": either("/data", "/data", "/data,/more"),
+            **QUICK_SESSIONS,
             "offsets.topic.num.partitions": either("1", "3"),
             "offsets.topic.compression.codec": either("0", "1", "3"),
             "transaction.state.log.num.partitions": either("1", "3"),
@@ -168,6 +170,7 @@ def run_seed(seed: int) -> Outcome:
 class Story:
     def __init__(self, loop: SimLoop, seed: int) -> None:
         self.loop = loop
+        self.seed = seed
         self.rng = random.Random(seed)
         self.settings = Settings.of(self.rng)
         self.cluster = SimCluster(seed, overrides=self.settings.overrides, weather=self.settings.weather)
@@ -226,9 +229,13 @@ class Story:
         for nth in range(settings.consumers):
             own = rng.sample(partitions, rng.randint(1, len(partitions)))
             self.consumers.append(Consumer(world, f"consumer-{nth}", own, sessions=rng.random() < 0.6))
+        protocols = random.Random(f"protocols of {self.seed}")
+        share = protocols.choice((0.0, 0.5, 0.5, 1.0))
         for nth in range(settings.members):
             instance = f"instance-{nth}" if rng.random() < 0.3 else None
-            self.members.append(Member(world, f"member-{nth}", GROUP, settings.topics, instance=instance))
+            # Half of the stories have both kinds, so that their group changes its protocol.
+            kind = ConsumerMember if protocols.random() < share else Member
+            self.members.append(kind(world, f"member-{nth}", GROUP, settings.topics, instance=instance))
 
     # --- what goes wrong
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.server.metadata_log import MetadataLog
 from kcli.server.shard_runner import ShardRunner, _answer
 from kcli.storage import store
@@ -99,6 +100,11 @@ def _answer_now(runner: ShardRunner[Any, Any]) -> None:
     runner._loop.call_later(0.2, runner._flush)
 
 
+def _partitions_given_before_they_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member of a consumer group gets its target while somebody else reads it still."""
+    monkeypatch.setattr(ConsumerGroup, "owner_of", lambda *_: None)
+
+
 @pytest.mark.parametrize(
     "sabotage",
     [
@@ -107,6 +113,7 @@ def _answer_now(runner: ShardRunner[Any, Any]) -> None:
         _retries_are_written_again,
         _producers_forgotten_at_start,
         _commits_answered_unwritten,
+        _partitions_given_before_they_are_free,
     ],
 )
 def test_a_broken_broker_is_found_out(
