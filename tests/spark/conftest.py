@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kcli.spark.submit import SubmitError, check_java, write_conf
+from kcli.spark.submit import SubmitError, check_java, worker_python, write_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,9 +56,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     patch = pytest.MonkeyPatch()
     patch.setenv("SPARK_CONF_DIR", str(directory / "conf"))
     patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    patch.setenv("PYSPARK_PYTHON", sys.executable)
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    patch.setenv("PYSPARK_PYTHON", str(worker_python(directory, path)))
     patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
-    patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))))
+    patch.setenv("PYTHONPATH", path)
     patch.delenv("SPARK_HOME", raising=False)
     jvm = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     patch.setenv("PYSPARK_SUBMIT_ARGS", f'--driver-java-options "{jvm}" pyspark-shell')

@@ -26,7 +26,6 @@ pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
 Make = Callable[..., str]
-ROOT = Path(__file__).resolve().parents[2]
 FIRST_MS, HOUR_MS = 1_700_000_000_000, 3_600_000
 
 
@@ -187,7 +186,7 @@ def test_a_driver_killed_after_the_commit_of_the_table(
     script.write_text(KILLED)
     words = ["--bootstrap-server", broker.bootstrap, "--topic", name, "--table", "a.b"]
     words += ["--mode", "available-now", "--max-offsets-per-trigger", "20"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    environment = dict(os.environ)  # of the session, which is set up
     environment["PYSPARK_SUBMIT_ARGS"] = "--master local[2,4] " + os.environ["PYSPARK_SUBMIT_ARGS"]
     done = subprocess.run(
         [sys.executable, str(script), str(tmp_path), *words],

@@ -7,6 +7,7 @@ Precedence is flag, then configuration file, then default. A file says `bootstra
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -225,6 +226,16 @@ def sink_settings(options: argparse.Namespace, topic: str | None) -> dict[str, s
     if options.at_least_once:
         found["kcli.transactional"] = "false"
     return found if topic is None else found | {"topic": topic}
+
+
+def require(module: str, package: str) -> None:
+    """JobError where a library that not every job needs is missing."""
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # of the package around it
+        found = None
+    if found is None:
+        raise JobError(f"{module} is not installed: pip install '{package}'")
 
 
 def check_reader(options: dict[str, str], mode: str) -> None:

@@ -19,6 +19,7 @@ from kcli.spark.jobs.arguments import (
     names,
     pairs,
     reader_options,
+    require,
 )
 from kcli.spark.jobs.bad_input import KAFKA_ORIGIN, add_bad_input, bad_input, sifted
 from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, job_main, run_batch, run_stream
@@ -159,6 +160,8 @@ def _check_columns(options: argparse.Namespace) -> None:
         raise JobError(
             f"{options.format} cannot hold values with columns: --format json, parquet, delta or iceberg"
         )
+    if options.format in TABLE_FORMATS:
+        require("deltalake" if options.format == "delta" else "pyiceberg", "kcli-streaming[tables]")
     if options.format in TABLE_FORMATS and options.write_option:
         raise JobError("--write-option is for Spark's writers, and tables are not written by those")
 

@@ -19,6 +19,7 @@ from kcli.spark.jobs.arguments import (
     check_mode,
     check_writer,
     pairs,
+    require,
     writer_options,
 )
 from kcli.spark.jobs.bad_input import add_bad_input, bad_input, sifted
@@ -140,6 +141,7 @@ def _check_jdbc(options: argparse.Namespace) -> None:
         raise JobError(f"--mode {options.mode} needs --incrementing-column or --timestamp-column")
     if options.tasks < 1 or (options.tasks > 1 and not options.incrementing_column):
         raise JobError("--tasks N above 1 needs --incrementing-column")
+    require("sqlalchemy", "kcli-streaming[spark]")
     from kcli.spark.jobs.sql_source import engine
 
     engine(options.url)
@@ -235,7 +237,14 @@ def _of_files(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
 def _jdbc(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     from pyspark.sql.functions import struct, to_json
 
-    from kcli.spark.jobs.sql_source import FORMAT, INCREMENTING, TIMESTAMP, SqlDataSource, SqlSettings
+    from kcli.spark.jobs.sql_source import (
+        FORMAT,
+        INCREMENTING,
+        SETTINGS,
+        TIMESTAMP,
+        SqlDataSource,
+        SqlSettings,
+    )
 
     if options.url.startswith("jdbc:"):
         what = {"query": options.query} if options.query else {"dbtable": options.table}
@@ -255,7 +264,7 @@ def _jdbc(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     )
     spark.dataSource.register(SqlDataSource)
     reader = spark.read if options.mode == "batch" else spark.readStream
-    return reader.format(FORMAT).option("settings", settings.to_json()).load()
+    return reader.format(FORMAT).option(SETTINGS, settings.to_json()).load()
 
 
 def _well(frame: DataFrame, options: argparse.Namespace, counts: Counts) -> DataFrame:

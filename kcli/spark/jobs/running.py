@@ -95,13 +95,24 @@ def job_main(
     spark = SparkSession.builder.appName(f"kcli {name}").getOrCreate()
     try:
         done = work(spark, options)
-    except (KcliError, PySparkException) as error:
+    except Exception as error:
+        # Of anybody else's failure the user gets a line; ours are bugs and keep their traceback.
+        if not isinstance(error, KcliError | PySparkException | OSError) and not _is_of_library(error):
+            raise
         print(f"{name}: {reason(error)}", file=sys.stderr)
         return 1
     finally:
         spark.stop()
     print(summary(name, done, time.monotonic() - began, options.output), file=summary_to or sys.stdout)
     return 0
+
+
+LIBRARIES = ("deltalake", "pyiceberg", "sqlalchemy", "pyarrow", "_internal")
+"""Whose errors tell of the user's tables, databases and files; deltalake's native part is `_internal`."""
+
+
+def _is_of_library(error: Exception) -> bool:
+    return type(error).__module__.partition(".")[0] in LIBRARIES
 
 
 def summary(name: str, done: Done, seconds: float, output: str) -> str:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 FORMAT = "kcli-sql"
+SETTINGS = "secret.settings"
+"""The option's name. A URL may hold a password, and Spark hides the values of options named so from logs and plans."""
+
 ROWS_PER_BATCH = 10_000
 """Rows that are fetched and handed over together."""
 
@@ -58,7 +61,7 @@ class SqlSettings:
 
 
 class SqlDataSource(DataSource):
-    """Its one option, `settings`, holds SqlSettings."""
+    """Its one option, SETTINGS, holds SqlSettings."""
 
     @classmethod
     def name(cls) -> str:
@@ -68,10 +71,10 @@ class SqlDataSource(DataSource):
         return "value string"
 
     def reader(self, schema: StructType) -> SqlReader:
-        return SqlReader(SqlSettings(**json.loads(self.options["settings"])))
+        return SqlReader(SqlSettings(**json.loads(self.options[SETTINGS])))
 
     def streamReader(self, schema: StructType) -> SqlStreamReader:
-        return SqlStreamReader(SqlSettings(**json.loads(self.options["settings"])))
+        return SqlStreamReader(SqlSettings(**json.loads(self.options[SETTINGS])))
 
 
 class Slice(InputPartition):

@@ -69,7 +69,7 @@ class TopicTables:
     def drop(self) -> None:
         """Take the views away, so that the next statement makes and counts its own."""
         for name in self.made:
-            self.spark.catalog.dropTempView(f"`{name}`")
+            self.spark.catalog.dropTempView(name)
         self.made.clear()
         self.counts = Counts(streaming=self.streaming)
 

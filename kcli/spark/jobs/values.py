@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.jobs.arguments import JobError, JobParser
+from kcli.spark.jobs.arguments import JobError, JobParser, require
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,6 +50,7 @@ class ValueSpec:
                 raise JobError(f"{self.format} values need the file of their schema")
             if not Path(self.schema).is_file():
                 raise JobError(f"there is no schema file {self.schema}")
+            require("fastavro" if self.format == "avro" else "google.protobuf", "kcli-streaming[spark]")
             codec_of(self)
         elif self.skip_bytes:
             raise JobError(f"bytes can be skipped in Avro and Protobuf values, not in {self.format}")
