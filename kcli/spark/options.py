@@ -58,6 +58,7 @@ SOURCE_OPTIONS = (
     "kafka.max.partition.fetch.bytes",
     "kafkaConsumer.pollTimeoutMs",
     "path",
+    "paths",
     "readUpTo",
 )
 
@@ -255,7 +256,8 @@ def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _directories(options: Mapping[str, str]) -> tuple[str, ...]:
-    paths = tuple(filter(None, (each.strip() for each in options.get("path", "").split(","))))
+    listed = json.loads(options.get("paths", "[]"))  # how Spark hands on load([…])
+    paths = (*filter(None, (each.strip() for each in options.get("path", "").split(","))), *listed)
     if paths and "kafka.bootstrap.servers" in options:
         raise ValueError("path reads log directories and kafka.bootstrap.servers a cluster: give one of them")
     if "readupto" in options and not paths:

@@ -42,6 +42,8 @@ class Producer:
             self._producer_id, self._epoch = transaction.producer_id, transaction.producer_epoch
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
+        self.began: float | None = None
+        """When the first partition was added to the transaction: from then on its time-out runs."""
         self._waiting: dict[TopicPartition, deque[bytes]] = {}
         self._waiting_bytes = 0
 
@@ -67,6 +69,7 @@ class Producer:
     def flush(self) -> None:
         """Send all that waits and see it acknowledged. A request holds one batch per partition (KIP-98)."""
         if self._transaction is not None and (new := self._waiting.keys() - self._added):
+            self.began = self.began or time.time()
             add_partitions(self._cluster, self._transaction, new)
             self._added |= new
         while self._waiting:

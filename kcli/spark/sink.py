@@ -10,7 +10,7 @@ are done:
 * The driver commits the first task's transaction before all others: with it the batch is decided. It carries how many
   tasks there are. If the driver dies before it has committed the rest (milliseconds), the batch comes again, the tasks
   that were committed are skipped and the others write; that is only right if they are cut as before, so another number
-  of tasks is refused then.
+  of tasks is refused then, unless all that were are committed.
 * The driver's commit holds the epochs of the attempts that wrote. An old driver that is still alive can commit nothing
   that a newer attempt has begun to replace, and as the first transaction goes first, it stops there.
 
@@ -51,6 +51,10 @@ class BatchChangedError(KcliError):
     """A batch that is partly committed came again in other tasks."""
 
 
+class BatchTooLongError(KcliError):
+    """A batch took longer than its transactions may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a batch is part of. `name` begins its transactional ids; no batch id: it is never written again."""
@@ -59,6 +63,14 @@ class Work:
     query: str
     batch: int | None
 
+    def id_of(self, task: int) -> str:
+        """The transactional id of a task: each attempt takes it over from the one before."""
+        return f"{self.name}-{task}"
+
+    @property
+    def note(self) -> Note | None:
+        return None if self.batch is None else Note(self.query, self.batch)
+
 
 @dataclass
 class Written(WriterCommitMessage):
@@ -66,11 +78,12 @@ class Written(WriterCommitMessage):
 
     rows: int
     task: int = 0
+    work: Work | None = None
     transaction: Transaction | None = None
-    note: Note | None = None
     began: float = 0.0
+    """When the transaction's time began to run."""
     earlier_tasks: int | None = None
-    """This batch was written before, by so many tasks."""
+    """This very batch was committed before, in part or whole, by so many tasks."""
 
 
 class _Writer:
@@ -88,7 +101,7 @@ class _Writer:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         with Cluster(self.options.client) as cluster:
             if not self.is_transactional:
-                return Written(self._produce(cluster, iterator, None))
+                return Written(self._produce(cluster, iterator, None)[0])
             context = TaskContext.get()
             assert context is not None, "write runs in a task"
             return self.write_once(cluster, iterator, self.work(context), context.partitionId())
@@ -96,27 +109,25 @@ class _Writer:
     def write_once(
         self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], work: Work, task: int
     ) -> Written:
-        began = time.time()
         if self.options.topic is not None:
             cluster.partitions([self.options.topic], create=True)  # notes are kept under it, rows or none
-        mine = transaction.begin(
-            cluster, f"{work.name}-{task}", self.options.transaction_timeout_ms
-        )  # before the notes are read: from here on no earlier attempt can add one
+        # Before the notes are read: from here on no earlier attempt can add one.
+        mine = transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)
         own, first = self._notes(cluster, work, task)
         if is_written(work.batch, own, first):
             for _ in iterator:
                 pass  # Spark's side waits until its rows are taken
-            return Written(0, task, earlier_tasks=None if first is None else first.tasks)
-        note = None if work.batch is None else Note(work.query, work.batch)
+            earlier = first.tasks if first is not None and first.batch == work.batch else None
+            return Written(0, task, work, earlier_tasks=earlier)
         try:
-            rows = self._produce(cluster, iterator, mine)
-            if note is not None and task != 0:  # the first task's is the driver's to store
-                transaction.store(cluster, mine, note, self._notes_topic())
+            rows, began = self._produce(cluster, iterator, mine)
+            if work.note is not None and task != 0:  # the first task's is the driver's to store
+                transaction.store(cluster, mine, work.note, self._notes_topic())
         except BaseException:
             transaction.abandon(cluster, [mine])
             raise
-        is_empty = note is None and rows == 0
-        return Written(rows, task, None if is_empty else mine, note, began)
+        is_empty = work.note is None and rows == 0
+        return Written(rows, task, work, None if is_empty else mine, began)
 
     def _notes(self, cluster: Cluster, work: Work, task: int) -> tuple[Note | None, Note | None]:
         """This task's note and the first task's.
@@ -125,12 +136,15 @@ class _Writer:
         """
         if work.batch is None:
             return None, None
-        own = transaction.stored(cluster, f"{work.name}-{task}", work.query, settled=True)
+        own = transaction.stored(cluster, work.id_of(task), work.query, settled=True)
         if task == 0:
             return own, own
-        return own, transaction.stored(cluster, f"{work.name}-0", work.query, settled=False)
+        return own, transaction.stored(cluster, work.id_of(0), work.query, settled=False)
 
-    def _produce(self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], mine: Transaction | None) -> int:
+    def _produce(
+        self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], mine: Transaction | None
+    ) -> tuple[int, float]:
+        """How many rows were written, and when the first were sent."""
         from kcli.spark.producer import Producer
         from kcli.spark.rows import Router
 
@@ -142,47 +156,61 @@ class _Writer:
                 producer.add(part, area)
             rows += batch.num_rows
         producer.flush()
-        return rows
+        return rows, producer.began or time.time()
 
     def commit_tasks(self, messages: Sequence[Written | None]) -> None:
         """Commit what the tasks wrote: the first task's transaction, and only then the others."""
         written = [each for each in messages if each is not None]
-        open_ = {each.task: each for each in written if each.transaction is not None}
-        if not open_:
-            return
         with Cluster(self.options.client) as cluster:
-            self._check(cluster, written)
+            if self._is_committed(cluster, written):
+                return
+            self._check_age(cluster, written)
+            open_ = {each.task: each.transaction for each in written if each.transaction is not None}
             leading = open_.pop(0, None)
             if leading is not None:
-                assert leading.transaction is not None
-                if leading.note is not None:
-                    note = replace(leading.note, tasks=len(written))
-                    transaction.store(cluster, leading.transaction, note, self._notes_topic())
-                transaction.end(cluster, [leading.transaction], committed=True)
-            rest = [each.transaction for each in open_.values() if each.transaction is not None]
-            transaction.end(cluster, rest, committed=True)
+                [work] = [each.work for each in written if each.task == 0]
+                if work is not None and work.note is not None:
+                    note = replace(work.note, tasks=len(written))
+                    transaction.store(cluster, leading, note, self._notes_topic())
+                transaction.end(cluster, [leading], committed=True)
+            transaction.end(cluster, list(open_.values()), committed=True)
 
-    def _check(self, cluster: Cluster, written: list[Written]) -> None:
-        """Refuse what could not be committed whole, while nothing is."""
-        first = next((each for each in written if each.task == 0), None)
-        problem = None
-        if first is not None and first.earlier_tasks not in (None, len(written)):
-            problem = BatchChangedError(
-                f"this batch was committed in part by an earlier run with {first.earlier_tasks} tasks and has "
-                f"{len(written)} now, so what is missing cannot be told. Run it with as many tasks as then (the same "
-                "source options and number of cores), or once with kcli.transactional=false, which writes all of it "
-                "again"
-            )
+    def _is_committed(self, cluster: Cluster, written: list[Written]) -> bool:
+        """Whether nothing is left to do. A batch committed in part, and cut into other tasks now, is refused."""
+        for each in written:
+            if each.task == 0 and each.earlier_tasks not in (None, len(written)):
+                assert each.work is not None and each.earlier_tasks is not None
+                transaction.abandon(cluster, _transactions(written))
+                if self._wrote_all(cluster, each.work, range(1, each.earlier_tasks), len(written)):
+                    return True
+                raise BatchChangedError(
+                    f"this batch was committed in part by an earlier run with {each.earlier_tasks} tasks and has "
+                    f"{len(written)} now, so what is missing cannot be told. Run it with as many tasks as then (the "
+                    "same source options and number of cores), or once with kcli.transactional=false, which writes "
+                    "all of it again"
+                )
+        return not _transactions(written)
+
+    def _wrote_all(self, cluster: Cluster, work: Work, tasks: range, now: int) -> bool:
+        """Whether each of an earlier run's `tasks` has its note; those that are no tasks `now` are fenced here."""
+        for task in tasks:
+            if task >= now:
+                transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)
+            own = transaction.stored(cluster, work.id_of(task), work.query, settled=True)
+            if not is_written(work.batch, own, None):
+                return False
+        return True
+
+    def _check_age(self, cluster: Cluster, written: list[Written]) -> None:
+        """Refuse what may not be committed whole any more, while nothing is."""
         oldest = time.time() - min(each.began for each in written if each.transaction is not None)
         if oldest * 1000 > self.options.transaction_timeout_ms:
-            problem = BatchChangedError(
-                f"the batch took {oldest:.0f} s, and its transactions end after kafka.transaction.timeout.ms = "
-                f"{self.options.transaction_timeout_ms}: make batches smaller (maxOffsetsPerTrigger) or raise it, up "
-                "to the broker's transaction.max.timeout.ms"
-            )
-        if problem is not None:
             transaction.abandon(cluster, _transactions(written))
-            raise problem
+            raise BatchTooLongError(
+                f"writing the batch took {oldest:.0f} s, and its transactions end after "
+                f"kafka.transaction.timeout.ms = {self.options.transaction_timeout_ms}: make batches smaller "
+                "(maxOffsetsPerTrigger) or raise it, up to the broker's transaction.max.timeout.ms"
+            )
 
     def abort_tasks(self, messages: Sequence[Written | None]) -> None:
         """Some task failed: what the others wrote goes with it."""

@@ -5,6 +5,7 @@ The tasks and the driver's part of a batch are called one by one here, in the or
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -70,11 +71,10 @@ class Query:
                 left[0] -= 1
                 whole(cluster, [each], **how)
 
-        patch = pytest.MonkeyPatch()
-        patch.setattr(transaction, "end", end)
-        with patch.context(), pytest.raises(MemoryError):
+        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(MemoryError):
+            patch.setattr(transaction, "end", end)
             self.commit(messages)
-        patch.undo()
+        assert not left[0]
 
     def visible(self) -> list[str]:
         """What a read_committed reader sees; every transaction must be ended."""
@@ -141,6 +141,49 @@ def test_other_tasks_after_a_crash(query: Query) -> None:
     assert query.visible() == ["a", "b"]
     query.commit([query.task(0, "a", "b"), query.task(1, "c"), query.task(2)])
     assert query.visible() == ["a", "b", "c"]
+
+
+def test_fewer_tasks_after_a_crash_lose_nothing(query: Query) -> None:
+    """Both tasks find their notes; that of the third is missing."""
+    query.commit_only([query.task(nth, value) for nth, value in enumerate("abc")], 2)
+    again = [query.task(0, "a", "b"), query.task(1, "c")]
+    assert [each.transaction for each in again] == [None, None]
+    with pytest.raises(Exception, match="committed in part by an earlier run with 3 tasks and has 2 now"):
+        query.commit(again)
+    query.commit([query.task(nth, value) for nth, value in enumerate("abc")])
+    assert query.visible() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 5])
+def test_a_batch_that_is_committed_whole_may_come_again_in_any_tasks(query: Query, tasks: int) -> None:
+    query.commit_only([query.task(nth, value) for nth, value in enumerate("abc")], 3)
+    query.commit([query.task(nth, "abc") for nth in range(tasks)])
+    assert query.visible() == ["a", "b", "c"]
+    query.commit([query.task(0, "d", batch=BATCH + 1)])
+    assert query.visible() == ["a", "b", "c", "d"]
+
+
+def test_a_batch_of_its_own(broker: BrokerProcess, topic: Make) -> None:
+    """As in foreachBatch, with ids; and a job in transactions without."""
+    from pyspark.sql.types import StructType
+
+    from kcli.spark.sink import BatchWriter
+
+    asked = Query(broker.bootstrap, topic(1))
+    given = {"kafka.bootstrap.servers": broker.bootstrap, "topic": asked.topic}
+    ids = {"kafka.transactional.id": asked.topic, "kcli.batch.id": "4"}
+    for more, value in ((ids, "a"), (ids, "never"), ({"kcli.transactional": "true"}, "b")):
+        writer = BatchWriter(sink_options(given | more), StructType().add("value", "string"))
+        assert writer.is_transactional
+        with Cluster(writer.options.client) as cluster:
+            rows = iter([pa.RecordBatch.from_pydict({"value": [value]})])
+            written = [writer.write_once(cluster, rows, writer.work(None), 0)]  # type: ignore[arg-type]
+            written.append(writer.write_once(cluster, iter([]), writer.work(None), 1))  # type: ignore[arg-type]
+        writer.commit(written)
+    assert asked.visible() == ["a", "b"]
+    assert not BatchWriter(sink_options(given), StructType().add("value", "string")).is_transactional
+    with pytest.raises(ValueError, match=r"kcli.batch.id needs kafka.transactional.id"):
+        BatchWriter(sink_options(given | {"kcli.batch.id": "1"}), StructType().add("value", "string"))
 
 
 def test_zombies_are_fenced(query: Query) -> None:
