@@ -118,6 +118,7 @@ def _check_limit(name: str, value: ConfigValue, broker: Mapping[str, ConfigValue
 
 # The broker's own keys of consumer groups (KIP-848).
 
+REBALANCE_PROTOCOLS = "group.coordinator.rebalance.protocols"
 CONSUMER_SESSION = "consumer.session.timeout.ms"
 CONSUMER_HEARTBEAT = "consumer.heartbeat.interval.ms"
 # (lower bound, the broker's own value, upper bound)
@@ -153,10 +154,17 @@ class ConsumerGroupKeys:
 def consumer_group_keys(config: BrokerConfig) -> ConsumerGroupKeys:
     """Raises ConfigError where the keys do not go together."""
     _check_consumer_bounds(config)
+    protocols = config.listed(REBALANCE_PROTOCOLS)
+    if "classic" not in protocols:
+        raise ConfigError(
+            "Disabling the 'classic' protocol is not supported.",
+            key=REBALANCE_PROTOCOLS,
+            where=config.texts.where(REBALANCE_PROTOCOLS),
+        )
     return ConsumerGroupKeys(
         assignors=_assignors(config),
         migration_policy=config.text("group.consumer.migration.policy").lower(),
-        is_enabled="consumer" in config.listed("group.coordinator.rebalance.protocols"),
+        is_enabled="consumer" in protocols,
     )
 
 

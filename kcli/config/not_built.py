@@ -8,10 +8,11 @@ an encrypted listener), the node refuses to start.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kcli.config.broker import BROKER, DYNAMIC_ONLY, NEWER, BrokerConfig
 from kcli.config.definition import ConfigError
+from kcli.config.group import REBALANCE_PROTOCOLS
 from kcli.config.providers import PROVIDERS
 from kcli.config.start_up import REMOVED, warnings
 
@@ -165,6 +166,8 @@ def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
     feature = feature_not_built(base)
     if feature is not None:
         return None if _is_default(name, config) else f"{name} does nothing; not built yet: {feature}"
+    if name == REBALANCE_PROTOCOLS and not _is_default(name, config):
+        return _protocols_not_built(config.listed(name))
     if name in ONE_LOOP:
         return None if _is_default(name, config) else f"{name} does nothing: one event loop does this work"
     if name in NEWER:
@@ -172,6 +175,14 @@ def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
     if base not in BROKER and base not in DYNAMIC_ONLY and not name.startswith(PROVIDERS):
         return f"{name} is not a configuration key and does nothing{_guess(name)}"
     return None
+
+
+def _protocols_not_built(asked: Iterable[str]) -> str | None:
+    missing = [protocol for protocol in asked if protocol in ("share", "streams")]
+    if not missing:
+        return None
+    groups = " and ".join(f"{protocol} groups" for protocol in missing)
+    return f"{REBALANCE_PROTOCOLS} names what is not built yet: {groups}"
 
 
 def _base_name(name: str) -> str:

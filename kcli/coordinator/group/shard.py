@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from kcli.coordinator.group.classic import ClassicGroup
+from kcli.coordinator.group.classic import ClassicGroup, GroupState
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
 from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.coordinator.group.consumer.protocol import ConsumerProtocol
@@ -334,7 +334,8 @@ class GroupShard:
     def _replay_group(self, record: GroupRecord) -> None:
         known = self._groups.get(record.group_id)
         if record.metadata is None:
-            if isinstance(known, ClassicGroup):
+            # In a live group's way it is old: the group has changed its protocol, maybe there and back.
+            if isinstance(known, ClassicGroup) and (not self._live or known.state is GroupState.DEAD):
                 self._rebalance.forget(known)
                 del self._groups[record.group_id]
         elif not self._live or not isinstance(known, ClassicGroup | ConsumerGroup):

@@ -99,7 +99,7 @@ async def test_errors_stand_at_the_top_with_words(tmp_path):
         assert (bad.error_code, bad.error_message) == (ErrorCode.INVALID_REQUEST, "RackId can't be empty.")
         unknown = await heartbeat(it, 3)
         assert unknown.error_code is ErrorCode.GROUP_ID_NOT_FOUND
-        assert unknown.error_message == "Group g not found."
+        assert unknown.error_message == "Consumer group g not found."
         groups = await describe(it, "g", "", include_authorized_operations=True)
         assert [each.error_code.name for each in groups] == ["GROUP_ID_NOT_FOUND", "INVALID_GROUP_ID"]
 

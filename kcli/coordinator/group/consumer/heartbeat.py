@@ -115,6 +115,8 @@ class ConsumerHeartbeats:
             self.replace(writer, place.replaces, before)
         self._targets.take_in(writer, before, after)
         after = self._targets.reconcile(writer, after.member_id, owned)
+        if before.is_classic:
+            self._sessions.cancel(group.group_id, after.member_id)  # it joins and syncs no more
         self._sessions.restart(group, after, step.now_ms)
         resolve = self._targets.regexes_due(group, step.now_ms)
         if resolve is not None:

@@ -72,10 +72,12 @@ class Upgrades:
     def enter(self, group_id: str, *, creates: bool) -> Entrance:
         """Raises GROUP_ID_NOT_FOUND; changes nothing yet."""
         group = self._groups.get(group_id)
+        if group is None:
+            if not creates:
+                raise GroupIdNotFoundException(f"Consumer group {group_id} not found.")
+            return Entrance(ConsumerGroup(group_id))
         if not creates or isinstance(group, ConsumerGroup):
             return Entrance(self.existing(group_id))
-        if group is None:
-            return Entrance(ConsumerGroup(group_id))
         if not isinstance(group, ClassicGroup):
             raise GroupIdNotFoundException(f"Group {group_id} is not a consumer group.")
         if group.state in (GroupState.EMPTY, GroupState.DEAD):
