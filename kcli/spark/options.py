@@ -63,7 +63,6 @@ SOURCE_OPTIONS = (
 )
 
 REFUSED = {
-    "kafka.group.id": "offsets live in Spark's checkpoint, and no consumer group is used",
     "kafka.auto.offset.reset": "startingOffsets says where to start",
     "kafka.enable.auto.commit": "offsets live in Spark's checkpoint",
     "kafka.key.deserializer": "keys are binary: cast them in the query",
@@ -71,7 +70,6 @@ REFUSED = {
     "kafka.key.serializer": "keys are written as they are: make them binary or string in the query",
     "kafka.value.serializer": "values are written as they are: make them binary or string in the query",
     "kafka.interceptor.classes": "there are no Java classes here",
-    "kafka.enable.idempotence": "the sink's producers always are idempotent",
 }
 """Options of Kafka's clients that mean something else than the user thinks: refused with the reason, as Spark does."""
 
@@ -88,6 +86,7 @@ SINK_OPTIONS = (
     *CLIENT_OPTIONS,
     "topic",
     "kafka.acks",
+    "kafka.enable.idempotence",
     "kafka.compression.type",
     "kafka.compression.gzip.level",
     "kafka.compression.lz4.level",
@@ -221,6 +220,8 @@ def sink_options(raw: Mapping[str, str]) -> SinkOptions:
     acks = options.get("kafka.acks", "all")
     if acks not in ("all", "-1"):
         raise ValueError(f"kafka.acks is {acks}: this sink always waits for all")
+    if not _boolean(options, "kafka.enable.idempotence", True):
+        raise ValueError("kafka.enable.idempotence is false: this sink's producers always are idempotent")
     codec = codec_named(options.get("kafka.compression.type", "none"))
     level = options.get(f"kafka.compression.{codec.label}.level")
     batch = options.get("kcli.batch.id")

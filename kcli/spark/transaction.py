@@ -200,9 +200,8 @@ def end(
 
 def abandon(cluster: Cluster, transactions: Sequence[Transaction]) -> None:
     """Abort as far as that is possible: readers then need not wait for the time-out, nor for the next attempt."""
-    for each in transactions:
-        with contextlib.suppress(OSError, KcliError):
-            end(cluster, [each], committed=False, patience_ms=ABANDON_MS)
+    with contextlib.suppress(OSError, KcliError):
+        end(cluster, transactions, committed=False, patience_ms=ABANDON_MS)
 
 
 def _ask(cluster: Cluster, kind: int, name: str, request: Any, key: ApiKey) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kcli.errors import ErrorCode, ProtocolError, UnknownTopicOrPartitionException
+from kcli.errors import CorruptRecordError, ErrorCode, ProtocolError, UnknownTopicOrPartitionException
 from kcli.protocol.api import ApiKey
 from kcli.protocol.batch import Record, encode_batch
 from kcli.protocol.columns import Depth, decode
@@ -42,7 +42,7 @@ from kcli.spark.cluster import (
     UnreachableError,
     parse_servers,
 )
-from kcli.spark.fetcher import fetch_range
+from kcli.spark.fetcher import bytes_per_offset, fetch_range
 from kcli.spark.offsets import DataLossError, OffsetRange
 from kcli.spark.options import source_options
 from kcli.testing.scripted_server import ScriptedServer
@@ -69,6 +69,8 @@ class OnePartition:
         self.topic_error = ErrorCode.NONE
         self.aborted: tuple[AbortedTransaction, ...] | None = None
         self.drop_fetches = 0
+        self.spoil = -1
+        """The offset of a batch in which a bit is flipped."""
         script = {
             ApiKey.METADATA: self.metadata,
             ApiKey.LIST_OFFSETS: self.list_offsets,
@@ -109,6 +111,8 @@ class OnePartition:
         elif offset < self.end:
             base = offset // 2 * 2
             records = encode_batch([Record(value=b"%d" % (base + nth)) for nth in range(2)], base_offset=base)
+            if base == self.spoil:
+                records = records[:-2] + bytes([records[-2] ^ 1]) + records[-1:]
         data = PartitionData(
             partition_index=0, error_code=error, records=records, aborted_transactions=self.aborted
         )
@@ -199,6 +203,24 @@ def test_read_committed_hands_on_aborted_transactions(broker: OnePartition) -> N
     assert [each.producer_id for each in first.aborted] == [5]
     fetches = [message for key, _, message in broker.server.requests if key is ApiKey.FETCH]
     assert {each.isolation_level for each in fetches} == {1}
+
+
+def test_a_corrupt_batch_is_named(broker: OnePartition) -> None:
+    broker.spoil = 4
+    with pytest.raises(CorruptRecordError, match=r"the batch at offset 4 of t-0 .* has CRC"):
+        read(broker)
+
+
+def test_how_densely_a_range_begins(broker: OnePartition) -> None:
+    options = source_options(
+        {"kafka.bootstrap.servers": broker.server.address, "subscribe": "t"}, streaming=False
+    )
+    with Cluster(options.client) as cluster:
+        size = len(encode_batch([Record(value=b"2"), Record(value=b"3")], base_offset=2))
+        for _ in range(2):  # leaves nothing behind on the connection
+            fetched = fetch_range(cluster, OffsetRange(PART, 2, 3), options)
+            assert bytes_per_offset(fetched, 2) == size / 2
+        assert bytes_per_offset(iter(()), 2) == 1.0
 
 
 def test_an_unknown_topic_is_named(broker: OnePartition) -> None:

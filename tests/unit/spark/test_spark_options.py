@@ -80,7 +80,10 @@ def test_assign_and_pattern() -> None:
         ({"kafka.isolation.level": "serializable"}, "read_uncommitted or read_committed"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "minOffsetsPerTrigger (9) is higher"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is 'soon'"),
-        ({"kafka.group.id": "g"}, "kafka.group.id is not supported: offsets live in Spark's checkpoint"),
+        (
+            {"kafka.auto.offset.reset": "latest"},
+            "kafka.auto.offset.reset is not supported: startingOffsets says",
+        ),
         ({"path": "/data"}, "path reads log directories and kafka.bootstrap.servers a cluster"),
         ({"readUpTo": "logEnd"}, "readUpTo is for log directories"),
         ({"kafka.security.protocol": "TLS"}, "kafka.security.protocol is TLS"),
@@ -109,6 +112,7 @@ def test_a_stream_has_no_end() -> None:
 
 
 def test_log_directories_need_no_cluster() -> None:
+    assert source_options({"paths": '["/a","/b"]'}, streaming=False).log_directories == ("/a", "/b")
     options = source_options({"path": "/a, /b", "readUpTo": "logEnd"}, streaming=False)
     assert (options.log_directories, options.to_log_end) == (("/a", "/b"), True)
     assert options.subscription.pattern == ".*"
@@ -147,3 +151,5 @@ def test_sink_options() -> None:
     assert (options.topic, options.codec) == ("t", Codec.ZSTD)
     with pytest.raises(ValueError, match=r"kafka\.acks is 1"):
         sink_options({"kafka.bootstrap.servers": "h:1", "kafka.acks": "1"})
+    with pytest.raises(ValueError, match="producers always are idempotent"):
+        sink_options({"kafka.bootstrap.servers": "h:1", "kafka.enable.idempotence": "false"})
