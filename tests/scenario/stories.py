@@ -5,7 +5,8 @@ KCLI_REWRITE_SCENARIOS=1 and review the difference. Every world knows these comm
 
     config key=value …           before anything else
     +ms                          time passes, deadline by deadline
-    hold | flush | fail CODE     keep writes back; commit them; have the oldest fail
+    hold | flush                 keep writes back; commit them
+    fail CODE | fail-last CODE   have the oldest, or the newest, of those kept back fail
     restart                      the shard is loaded again from its log
 """
 
@@ -83,7 +84,12 @@ class World:
             self._committed(ready)
 
     def _do_fail(self, words: list[str]) -> None:
-        ready = self._held.pop(0)
+        self._fail(self._held.pop(0), words)
+
+    def _do_fail_last(self, words: list[str]) -> None:
+        self._fail(self._held.pop(), words)
+
+    def _fail(self, ready: Ready[Any], words: list[str]) -> None:
         code = ErrorCode[words[0]]
         if ready.on_written is not None:
             self.take(ready.on_written(code, self.now_ms))

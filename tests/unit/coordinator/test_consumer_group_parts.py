@@ -1,0 +1,300 @@
+"""Parts of the consumer protocol by themselves: what a story of a whole group would not reach."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kcli.config.java_order import hash_order
+from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
+from kcli.coordinator.group.consumer.assignment import assignment, is_subset, overlaps, size
+from kcli.coordinator.group.consumer.embedded import assignment_bytes, by_id
+from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState
+from kcli.coordinator.group.consumer.reconciliation import check_state, reconcile
+from kcli.coordinator.group.consumer.records import (
+    current_record,
+    epoch_record,
+    group_tombstones,
+    member_record,
+    regex_record,
+)
+from kcli.coordinator.group.consumer.regexes import compiled, matching
+from kcli.coordinator.group.join import Caller
+from kcli.coordinator.group.records import ConsumerRecord, GroupRecord, OffsetRecord, decode, encode
+from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.group.topics import Topic
+from kcli.coordinator.hashing import in_hash_order, java_hash, uuid_hash
+from kcli.errors import ErrorCode, FencedMemberEpochException, InvalidRegularExpression
+from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kcli.protocol.records import consumer_offsets as co
+from kcli.protocol.records.consumer_protocol import TopicPartitions, decode_assignment
+from kcli.runtime.rng import SystemRng
+
+A, B = uuid.UUID(int=1 << 70), uuid.UUID(int=2 << 70)
+
+
+class Topics:
+    version = 5
+
+    def __init__(self, **partitions: int) -> None:
+        ids = (A, B)
+        self._topics = {
+            name: Topic(name, ids[nth], [()] * count) for nth, (name, count) in enumerate(partitions.items())
+        }
+
+    def topic(self, name: str) -> Topic | None:
+        return self._topics.get(name)
+
+    def topic_by_id(self, topic_id: uuid.UUID) -> Topic | None:
+        return next((each for each in self._topics.values() if each.topic_id == topic_id), None)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._topics))
+
+
+def heartbeat(shard: GroupShard, epoch: int, **fields):
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=epoch,
+        rebalance_timeout_ms=60_000 if epoch == 0 else -1,
+        subscribed_topic_names=("t",) if epoch == 0 else None,
+        topic_partitions=fields.pop("owned", () if epoch == 0 else None),
+        **fields,
+    )
+    caller = Caller(api_version=1, client_id="c", client_host="/h")
+    return shard.consumer_heartbeat(request, caller, "token", 0)
+
+
+def loaded(*records, **topics: int) -> GroupShard:
+    shard = GroupShard(GroupConfig(), SystemRng(1))
+    shard.topics_changed(Topics(**(topics or {"t": 2})), (), has_new=True)
+    for offset, record in enumerate(records):
+        again = decode(*encode(record))
+        assert again is not None
+        shard.replay(again, offset)
+    shard.start(0)
+    return shard
+
+
+# Assignments
+
+
+def test_partitions_named_twice_are_had_once() -> None:
+    merged = assignment([(A, (1, 2)), (B, ()), (A, (2, 3))])
+    assert merged == {A: frozenset({1, 2, 3})}
+    assert size(merged) == 3
+    assert is_subset({A: frozenset({1})}, merged)
+    assert not is_subset({B: frozenset({1})}, merged)
+    assert overlaps(merged, {A: frozenset({3})})
+    assert not overlaps(merged, {B: frozenset({3})})
+
+
+def test_members_and_topics_come_in_javas_order() -> None:
+    names = [f"consumer-{number}-{number * 7919 % 1000}" for number in range(60)]
+    for count in (1, 12, 13, 24, 60):
+        assert in_hash_order(names[:count], java_hash) == hash_order(names[:count])
+    assert in_hash_order(["b", "a", "b"], java_hash) == ["a", "b"]
+    assert uuid_hash(uuid.UUID(int=(1 << 96) | 3)) == 2
+    many = [uuid.UUID(int=number << 64) for number in range(40)]
+    assert in_hash_order(reversed(many), uuid_hash) == many
+
+
+def test_what_classic_members_say_of_topics_that_are_gone_is_left_out() -> None:
+    topics = Topics(t=2)
+    listed = [TopicPartitions(topic="t", partitions=(1,)), TopicPartitions(topic="gone", partitions=(0,))]
+    assert by_id(listed, topics) == {A: frozenset({1})}
+    for subscription, version in ((b"\0\2", 2), (b"\0\x63", 3), (b"\xff\xff", 0), (b"", 0)):
+        embedded = assignment_bytes({A: frozenset({1, 0}), B: frozenset({7})}, topics, subscription)
+        assert int.from_bytes(embedded[:2], "big") == version
+        assert decode_assignment(embedded)[0].assigned_partitions == (
+            TopicPartitions(topic="t", partitions=(0, 1)),
+        )
+
+
+# Reconciliation
+
+
+def nobody(_topic_id: uuid.UUID, _partition: int) -> str | None:
+    return None
+
+
+def test_a_member_that_is_where_it_should_be_stays_itself() -> None:
+    member = ConsumerMember(member_id="m", epoch=3, assigned={A: frozenset({0})})
+    assert reconcile(member, 3, {A: frozenset({0, 1})}, None, nobody) is member
+
+
+def test_a_member_in_a_state_of_a_newer_kafka_begins_with_nothing() -> None:
+    member = ConsumerMember(
+        member_id="m", epoch=3, previous_epoch=2, state=MemberState.UNKNOWN, assigned={A: frozenset({0, 1})}
+    )
+    for owned in (None, {A: frozenset({0})}):
+        with pytest.raises(FencedMemberEpochException, match="unknown state"):
+            check_state(member, owned)
+    check_state(member, {})
+    after = reconcile(member, 5, {A: frozenset({0})}, {}, nobody)
+    assert (after.state, after.epoch, after.assigned) == (MemberState.STABLE, 5, {A: frozenset({0})})
+
+
+def test_what_it_gives_up_itself_it_may_have_back() -> None:
+    member = ConsumerMember(
+        member_id="m",
+        epoch=3,
+        state=MemberState.UNREVOKED_PARTITIONS,
+        pending_revocation={A: frozenset({1})},
+    )
+
+    def itself(_topic_id: uuid.UUID, _partition: int) -> str | None:
+        return "m"
+
+    after = reconcile(member, 4, {A: frozenset({1})}, {}, itself)
+    assert (after.state, after.assigned) == (MemberState.STABLE, {A: frozenset({1})})
+
+
+def test_a_state_we_do_not_know_is_read() -> None:
+    value = co.ConsumerGroupCurrentMemberAssignmentValue(member_epoch=4, state=99)
+    assert ConsumerMember(member_id="m").with_current(value).state is MemberState.UNKNOWN
+
+
+def test_such_a_member_is_fenced_before_anything_is_written() -> None:
+    odd = ConsumerMember(member_id="m", topic_names=("t",), client_id="c", client_host="/h", epoch=2)
+    value = co.ConsumerGroupCurrentMemberAssignmentValue(member_epoch=2, previous_member_epoch=1, state=50)
+    key = co.ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="m")
+    shard = loaded(member_record("g", odd), epoch_record("g", 2, 0), ConsumerRecord(key, value))
+    before = shard.describe_consumer_group("g")
+    with pytest.raises(FencedMemberEpochException):
+        heartbeat(shard, 2)
+    assert shard.describe_consumer_group("g") == before
+    (reply,) = heartbeat(shard, 0).replies
+    assert reply[1].error_code is ErrorCode.NONE
+
+
+# Regular expressions
+
+
+def test_a_whole_name_must_match() -> None:
+    found = matching(["a.*", "b", "(?i)C+"], ("a1", "ba", "b", "bb", "cC"))
+    assert found == {"a.*": ("a1",), "b": ("b",), "(?i)C+": ("cC",)}
+
+
+@pytest.mark.parametrize("regex", ["(", "a{2,1}", "(?<=behind)x", "\\1"])
+def test_what_re2_does_not_take(regex: str) -> None:
+    with pytest.raises(InvalidRegularExpression) as refused:
+        compiled(regex)
+    assert regex in refused.value.message
+
+
+# Records
+
+
+def test_every_record_is_read_as_it_was_written() -> None:
+    member = ConsumerMember(
+        member_id="m",
+        instance_id="i",
+        rack_id="r",
+        client_id="c",
+        client_host="/h",
+        topic_names=("a", "b"),
+        topic_regex="x.*",
+        rebalance_timeout_ms=9,
+        server_assignor="range",
+        classic=co.ClassicMemberMetadata(
+            session_timeout_ms=7, supported_protocols=(co.ClassicProtocol(name="range", metadata=b"m"),)
+        ),
+        epoch=5,
+        previous_epoch=4,
+        state=MemberState.UNREVOKED_PARTITIONS,
+        assigned={A: frozenset({0, 3})},
+        pending_revocation={B: frozenset({1})},
+    )
+    group = ConsumerGroup("g")
+    for record in (
+        epoch_record("g", 5, -7),
+        member_record("g", member),
+        current_record("g", member),
+        regex_record("g", "x.*", ("x1",), version=3, timestamp_ms=4),
+    ):
+        assert decode(*encode(record)) == record
+        group.apply(record)
+    assert group.members == {"m": member}
+    assert group.owner_of(A, 3) == group.owner_of(B, 1) == "m"
+    assert group.names_of(member) == ("a", "b", "x1")
+    assert (group.epoch, group.metadata_hash) == (5, -7)
+    for record in group_tombstones(group):
+        assert decode(*encode(record)) == record
+        group.apply(record)
+    assert (group.members, group.regexes, group.owner_of(A, 3)) == ({}, {}, None)
+
+
+def test_records_out_of_order_make_the_same_group() -> None:
+    """Compaction keeps of each key the last record, in its place: the member may come after what it has."""
+    member = ConsumerMember(
+        member_id="m", instance_id="i", topic_names=("t",), epoch=2, assigned={A: frozenset({0})}
+    )
+    records = (member_record("g", member), current_record("g", member))
+    group, other = ConsumerGroup("g"), ConsumerGroup("g")
+    for record in records:
+        group.apply(record)
+    for record in reversed(records):
+        other.apply(record)
+    assert group.members == other.members
+    assert group.static_members == other.static_members == {"i": "m"}
+    assert list(group.subscribed) == list(other.subscribed) == ["t"]
+
+
+def test_a_group_of_kafka_4_0_is_taken_over() -> None:
+    """4.0 kept the partitions of the topics in a record; 4.1 has the hash instead, and deletes the record."""
+    member = ConsumerMember(
+        member_id="m",
+        client_id="c",
+        client_host="/h",
+        topic_names=("t",),
+        rebalance_timeout_ms=60_000,
+        epoch=4,
+        assigned={A: frozenset({0, 1})},
+    )
+    key = co.ConsumerGroupPartitionMetadataKey(group_id="g")
+    topic = co.TopicMetadata(topic_id=A, topic_name="t", num_partitions=2)
+    shard = loaded(
+        member_record("g", member),
+        ConsumerRecord(key, co.ConsumerGroupPartitionMetadataValue(topics=(topic,))),
+        epoch_record("g", 4, 0),
+        current_record("g", member),
+    )
+    ready = heartbeat(shard, 4)
+    assert ConsumerRecord(key, None) in ready.records
+    assert shard.describe_consumer_group("g").group_epoch == 5
+    assert ready.replies[0][1].member_epoch == 5
+
+
+def test_a_simple_group_becomes_a_consumer_group_on_loading() -> None:
+    offset = OffsetRecord("g", "t", 0, co.OffsetCommitValue(offset=3))
+    shard = loaded(offset, epoch_record("g", 4, 0))
+    (listed,) = shard.list_groups()
+    assert (listed.group_type, listed.group_state) == ("consumer", "Empty")
+    classic = loaded(epoch_record("g", 4, 0), GroupRecord("g", co.GroupMetadataValue(generation=5)))
+    assert classic.list_groups()[0].group_type == "classic"
+
+
+def test_tombstones_of_what_was_never_read_do_nothing() -> None:
+    group = ConsumerGroup("g")
+    group.apply(epoch_record("g", 1, 0))
+    gone = ConsumerMember(member_id="m")
+    group.members["m"] = gone
+    tombstones = tuple(group_tombstones(group))
+    del group.members["m"]
+    shard = loaded(*tombstones)
+    assert shard.list_groups() == ()
+
+
+def test_policies_by_direction() -> None:
+    allowed = {policy: (policy.allows_upgrade, policy.allows_downgrade) for policy in MigrationPolicy}
+    assert allowed == {
+        MigrationPolicy.DISABLED: (False, False),
+        MigrationPolicy.UPGRADE: (True, False),
+        MigrationPolicy.DOWNGRADE: (False, True),
+        MigrationPolicy.BIDIRECTIONAL: (True, True),
+    }
+    assert ConsumerTimes().session_timeout_ms > ConsumerTimes().heartbeat_interval_ms
