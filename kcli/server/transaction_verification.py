@@ -14,6 +14,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from kcli.coordinator.transaction.state import TopicPartition
+from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.storage.producer_state import ALREADY_OPEN, Verification
 
@@ -35,13 +36,18 @@ _NOT_NOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Whose transaction it is. `adds`: TV2; `knows_abortable`: the client understands TRANSACTION_ABORTABLE."""
+    """Whose transaction it is. `adds`: TV2; `knows_abortable`: the client understands TRANSACTION_ABORTABLE.
+
+    `knows_coordinators`: it understands that a coordinator is not ready, as whoever commits offsets does. A Produce of
+    the first protocol is told NOT_ENOUGH_REPLICAS instead, which every client retries.
+    """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     adds: bool
     knows_abortable: bool
+    knows_coordinators: bool = False
 
 
 def verify(
@@ -121,6 +127,8 @@ def _said(asker: Asker, code: ErrorCode) -> ErrorCode:
         return ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
+    if asker.knows_coordinators:
+        return write_error(code)
     if code in _NOT_NOW or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not asker.adds):
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return code

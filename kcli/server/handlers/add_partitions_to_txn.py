@@ -36,7 +36,7 @@ async def handle(context: RequestContext, request: AddPartitionsToTxnRequest) ->
                 [await _of_broker(context, transaction) for transaction in request.transactions]
             )
         )
-    refused = _refused(context, request.v3_and_below_topics)
+    refused = _refused(context, request.v3_and_below_topics, is_client=True)
     codes: Mapping[TopicPartition, ErrorCode] = refused
     if not any(code is not ErrorCode.NONE for code in refused.values()):
         code = await _add(context, request, tuple(refused))
@@ -73,24 +73,26 @@ async def _add(
 async def _of_broker(
     context: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> AddPartitionsToTxnResult:
-    answer = context.broker.transactions.verify_or_add(
-        transaction.transactional_id,
-        transaction.producer_id,
-        transaction.producer_epoch,
-        _partitions(transaction.topics),
-        add=not transaction.verify_only,
-    )
-    codes = await answer if isawaitable(answer) else answer
+    codes: Mapping[TopicPartition, ErrorCode] = _refused(context, transaction.topics, is_client=False)
+    if all(code is ErrorCode.NONE for code in codes.values()):
+        answer = context.broker.transactions.verify_or_add(
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            codes,
+            add=not transaction.verify_only,
+        )
+        codes = await answer if isawaitable(answer) else answer
     return AddPartitionsToTxnResult(
         transactional_id=transaction.transactional_id, topic_results=_results(transaction.topics, codes)
     )
 
 
 def _refused(
-    context: RequestContext, topics: tuple[AddPartitionsToTxnTopic, ...]
+    context: RequestContext, topics: tuple[AddPartitionsToTxnTopic, ...], *, is_client: bool
 ) -> dict[TopicPartition, ErrorCode]:
     """Every partition with NONE; if one cannot be added, with its error, and the rest with OPERATION_NOT_ATTEMPTED."""
-    codes = {key: _error_of(context, *key) for key in _partitions(topics)}
+    codes = {key: _error_of(context, *key, is_client=is_client) for key in _partitions(topics)}
     if all(code is ErrorCode.NONE for code in codes.values()):
         return codes
     return {
@@ -99,8 +101,8 @@ def _refused(
     }
 
 
-def _error_of(context: RequestContext, topic: str, partition: int) -> ErrorCode:
-    if is_internal(topic):
+def _error_of(context: RequestContext, topic: str, partition: int, *, is_client: bool) -> ErrorCode:
+    if is_client and is_internal(topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if context.broker.metadata.partition(topic, partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -23,6 +23,7 @@ from kcli.errors import (
     InvalidRequiredAcksException,
     InvalidTopicException,
     KafkaError,
+    NotLeaderOrFollowerException,
     ProtocolError,
     TransactionalIdAuthorizationException,
     UnknownTopicIdException,
@@ -63,6 +64,7 @@ _TV2_FROM = 12
 _NO_LEADER = LeaderIdAndEpoch()
 
 NO_VERDICTS: Verdicts = {}
+_NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
 
 
 class Batch(NamedTuple):
@@ -175,7 +177,8 @@ def _append(
             raise UnsupportedCompressionTypeException
         verification = None
         if attributes & _TRANSACTIONAL:
-            verdict = verdicts[topic, part.index]
+            # A partition that came to this broker while the coordinator was asked about the others is not in there.
+            verdict = verdicts.get((topic, part.index), _NOT_LED_THEN)
             if isinstance(verdict, KafkaError):
                 raise verdict
             verification = verdict

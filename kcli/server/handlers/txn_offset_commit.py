@@ -46,6 +46,7 @@ async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Tx
             producer_epoch=request.producer_epoch,
             adds=context.api_version >= _TV2_FROM,
             knows_abortable=context.api_version >= _ABORTABLE_FROM,
+            knows_coordinators=True,
         ),
         [(runner.partition, _FIRST_SEQUENCE)],
     )
