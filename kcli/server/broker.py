@@ -290,6 +290,7 @@ class Broker:
     def _take_up_metadata(self) -> None:
         image = self.metadata
         self._update_config(image)
+        self._expire_producers(self.dynamic_config.current)
         self.quotas.load(image)
         self.dynamic_config.subscribe(self._reconfigure)
         self.replicas.subscribe(self.groups.leadership_changed)
@@ -321,7 +322,11 @@ class Broker:
         for listener in self.config.listeners:
             self.sockets.listeners[listener.name].settings = listener_settings(after, listener)
         self.sockets.admit_held()
+        self._expire_producers(after)
         self.replicas.reconfigure(None)
+
+    def _expire_producers(self, config: BrokerConfig) -> None:
+        self.logs.expire_producers_after(config.integer("producer.id.expiration.ms"))
 
     def _log_config(self, topic: str) -> LogConfig:
         return self.dynamic_config.log_config(self.metadata.topic_config(topic))

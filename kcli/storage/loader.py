@@ -57,9 +57,9 @@ class LoadState:
     must_keep: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LogSettings:
-    """What all logs of a store share."""
+    """What all logs of a store share; the expiration may change while it runs (KIP-854)."""
 
     now_ms: Callable[[], int]
     random_below: Callable[[int], int]

@@ -466,6 +466,12 @@ class LogStore:
         """Removes files and directories whose deletion delay has passed. May block."""
         return sum(directory.deletions.run(now_ms) for directory in self.directories)
 
+    def expire_producers_after(self, expiration_ms: int) -> None:
+        """A new `producer.id.expiration.ms`, for the logs that are there and those to come."""
+        self._settings.producer_expiration_ms = expiration_ms
+        for log in (*self.logs.values(), *self._made_ahead.values(), *self.futures.logs.values()):
+            log.producers.expiration_ms = expiration_ms
+
     def remove_expired_producers(self, now_ms: int) -> int:
         return sum(log.remove_expired_producers(now_ms) for log in list(self.logs.values()))
 
