@@ -335,6 +335,10 @@ def packed(directory: Path) -> Path:
         for package in ("kcli", "pyspark_kcli"):
             for file in sorted((root / package).rglob("*.py")):
                 archive.write(file, file.relative_to(root))
+                # Compiled modules too, or each worker compiles them; another Python passes over them.
+                compiled = Path(importlib.util.cache_from_source(str(file)))
+                if compiled.exists():
+                    archive.write(compiled, file.relative_to(root).with_suffix(".pyc"))
     return zipped
 
 

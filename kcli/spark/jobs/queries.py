@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.spark.jobs.arguments import JobError, JobParser, writer_options
-from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, run_batch, run_stream
+from kcli.spark.jobs.running import BAD_RECORDS, WRITTEN, Counts, Done, run_batch, run_stream
 from kcli.spark.jobs.topic_rows import output_spec, records
 from kcli.spark.jobs.topic_tables import TopicTables
 
@@ -104,15 +104,15 @@ class Queries:
 
     def insert(self, rows: DataFrame, topic: str, name: str) -> Done:
         """Write the rows of a query to a topic."""
-        found = records(rows, output_spec(self._options))
+        counts = Counts(streaming=rows.isStreaming)
+        found = counts.rows(records(rows, output_spec(self._options)), WRITTEN)
         writing = writer_options(self._options, topic)
         if found.isStreaming:
             stream = found.writeStream.format("kcli").options(**writing)
             return run_stream(stream.outputMode(self._options.output_mode), self._options, name)
-        counts = Counts(streaming=False)
-        writer = counts.rows(found).write.format("kcli").options(**writing).mode("append")
+        writer = found.write.format("kcli").options(**writing).mode("append")
         run_batch(self._spark, self._options, name, writer.save)
-        return Done(counts.total("rows"), bad_records=self._tables.counts.total(BAD_RECORDS))
+        return Done(counts.total(WRITTEN), bad_records=self._tables.counts.total(BAD_RECORDS))
 
 
 def _table_not_found(error: Exception) -> str | None:

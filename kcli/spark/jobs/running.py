@@ -39,6 +39,9 @@ REPORT_SECONDS = 3.0
 BAD_RECORDS = "bad"
 """The metric of an observation that counts records that do not parse."""
 
+ROWS, WRITTEN = "rows", "written"
+"""Metrics: rows that were read and are well; rows of a query's result, which go before the others."""
+
 OBSERVED = "kcli"
 """How the names of our observations begin."""
 
@@ -173,11 +176,11 @@ class Counts:
         self._seen.append((seen, frozenset(metrics)))
         return frame.observe(seen, *columns)
 
-    def rows(self, frame: DataFrame) -> DataFrame:
-        """Count what passes here as the job's rows."""
+    def rows(self, frame: DataFrame, metric: str = ROWS) -> DataFrame:
+        """Count what passes here."""
         from pyspark.sql.functions import count, lit
 
-        return self.observed(frame, rows=count(lit(1)))
+        return self.observed(frame, **{metric: count(lit(1))})
 
     def total(self, metric: str) -> int:
         """Of a batch that has run. What Spark found no need to read (LIMIT 0) was not counted."""
@@ -248,7 +251,8 @@ def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int
     """By batch, because Spark keeps only the latest reports, and we read them again and again."""
     for each in query.recentProgress:
         if each.numInputRows > 0:
-            rows[each.batchId] = _observed(each, "rows", each.numInputRows)
+            read = _observed(each, ROWS, each.numInputRows)
+            rows[each.batchId] = _observed(each, WRITTEN, read)
             bad[each.batchId] = _observed(each, BAD_RECORDS, 0)
 
 

@@ -246,7 +246,7 @@ def test_the_file_for_a_cluster_can_be_imported(tmp_path: Path) -> None:
         check=True,
         cwd=tmp_path,
     )
-    assert done.stdout == f"{tmp_path}/kcli.zip/kcli/__init__.py\n"
+    assert done.stdout.startswith(f"{tmp_path}/kcli.zip/kcli/__init__.py")
 
 
 def test_the_shipped_defaults_are_options_of_the_jobs(
