@@ -88,7 +88,7 @@ class CrashMachine(RuleBasedStateMachine):
         end = self.log.log_end_offset
         assert end >= self.safe, f"offsets up to {self.safe} were flushed, and the log ends at {end}"
         left = dict(self._read())
-        for offset in [offset for offset in self.written if offset >= self.cleaned]:
+        for offset in [offset for offset in self.written if offset >= min(self.cleaned, end)]:
             if offset not in left and offset >= self.log.log_start_offset:
                 assert offset >= self.safe, f"the record at offset {offset} was flushed and is lost"
                 del self.written[offset]
