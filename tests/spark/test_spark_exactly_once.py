@@ -186,6 +186,27 @@ def test_a_batch_of_its_own(broker: BrokerProcess, topic: Make) -> None:
         BatchWriter(sink_options(given | {"kcli.batch.id": "1"}), StructType().add("value", "string"))
 
 
+def test_topics_by_column(broker: BrokerProcess, topic: Make) -> None:
+    """Without a topic of its own the sink keeps its notes elsewhere, also where a task has no rows."""
+    from pyspark.sql.types import StructType
+
+    from kcli.spark.sink import StreamWriter
+
+    asked = Query(broker.bootstrap, topic(1))
+    schema = StructType().add("topic", "string").add("value", "string")
+    writer = StreamWriter(sink_options({"kafka.bootstrap.servers": broker.bootstrap}), schema)
+    for transactions in (2, 0):
+        with Cluster(writer.options.client) as cluster:
+            rows = pa.RecordBatch.from_pydict({"topic": [asked.topic], "value": ["a"]})
+            written = [
+                writer.write_once(cluster, iter(each), asked.work(), nth)
+                for nth, each in enumerate(([], [rows]))
+            ]
+        assert sum(each.transaction is not None for each in written) == transactions
+        writer.commit(written, BATCH)
+    assert asked.visible() == ["a"]
+
+
 def test_zombies_are_fenced(query: Query) -> None:
     old = [query.task(0, "a"), query.task(1, "b")]
     new = [query.task(0, "a")]
