@@ -42,8 +42,10 @@ class GroupCoordinator:
         self._settings_of_shards = group_config(config, self._keys)
         self._image = MetadataImage()
         self._topics = ImageTopics(self._image)
+        session_ms, heartbeat_ms = effective_consumer_times({}, config)
+        self._own_times = ConsumerTimes(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
         self._times: dict[str, ConsumerTimes] = {}
-        """Of groups that were asked for, until a group's configs change."""
+        """Of groups with configs of their own, until one's change."""
         self._resolving: set[asyncio.Task[None]] = set()
         kind: ShardKind[LogRecord, GroupShard] = ShardKind(
             topic=GROUP_TOPIC.name,
@@ -119,6 +121,8 @@ class GroupCoordinator:
         found = self._times.get(group_id)
         if found is None:
             overrides = self._image.config(ConfigResource(ConfigResourceType.GROUP, group_id))
+            if not overrides:
+                return self._own_times
             session_ms, heartbeat_ms = effective_consumer_times(overrides, self._config)
             found = ConsumerTimes(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
             self._times[group_id] = found

@@ -175,8 +175,8 @@ def test_such_a_member_is_fenced_before_anything_is_written() -> None:
 
 
 def test_a_whole_name_must_match() -> None:
-    found = matching(["a.*", "b", "(?i)C+"], ("a1", "ba", "b", "bb", "cC"))
-    assert found == {"a.*": ("a1",), "b": ("b",), "(?i)C+": ("cC",)}
+    found = matching(["a.*", "b", "(?i)C+", "("], ("a1", "ba", "b", "bb", "cC"))
+    assert found == {"a.*": ("a1",), "b": ("b",), "(?i)C+": ("cC",), "(": ()}
 
 
 @pytest.mark.parametrize("regex", ["(", "a{2,1}", "(?<=behind)x", "\\1"])

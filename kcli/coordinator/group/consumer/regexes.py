@@ -68,9 +68,16 @@ def compiled(regex: str) -> Pattern:
 
 
 def matching(regexes: Iterable[str], names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The topics that each expression stands for: its whole name must match."""
+    """The topics that each expression stands for: its whole name must match. One that another broker took and RE2 does
+    not stands for none."""
     known = tuple(names)
-    return {regex: tuple(filter(compiled(regex).fullmatch, known)) for regex in regexes}
+    found: dict[str, tuple[str, ...]] = {}
+    for regex in regexes:
+        try:
+            found[regex] = tuple(filter(compiled(regex).fullmatch, known))
+        except InvalidRegularExpression:
+            found[regex] = ()
+    return found
 
 
 class Regexes:
