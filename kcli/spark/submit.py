@@ -403,10 +403,11 @@ def _run(command: list[str], environment: dict[str, str], *, is_ours: bool) -> i
     previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         while True:
+            is_asked = signal.SIGTERM in asked
             try:
-                return _exit_code(process.wait(STOP_SECONDS if signal.SIGTERM in asked else 1.0))
+                return _exit_code(process.wait(STOP_SECONDS if is_asked else 1.0))
             except subprocess.TimeoutExpired:
-                if signal.SIGTERM in asked and is_ours:
+                if is_asked and is_ours:
                     process.kill()  # its JVM ends with it
     finally:
         for number, handler in previous.items():

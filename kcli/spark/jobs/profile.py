@@ -270,26 +270,24 @@ def _rates(read: object, found: dict[str, list[dict[str, int]]]) -> dict[str, tu
 
 
 def _keys(read: object, top: int) -> dict[str, tuple[int | None, tuple[KeyCount, ...]]]:
-    """By topic, how many keys there are (about), and the most frequent."""
+    """By topic, how many keys there are, and the most frequent."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     frame: DataFrame = read("topic string, key binary")  # type: ignore[operator]
     counted = frame.where(f.isnotnull("key")).groupBy("topic", "key").agg(f.count(f.lit(1)).alias("records"))
-    by_topic = Window.partitionBy("topic")
-    ranked = counted.select(
-        "topic",
-        "key",
-        "records",
-        f.count(f.lit(1)).over(by_topic).alias("keys"),
-        f.row_number().over(by_topic.orderBy(f.desc("records"), "key")).alias("place"),
-    )
-    found: dict[str, tuple[int | None, tuple[KeyCount, ...]]] = {}
-    for row in ranked.where(f.col("place") <= top).orderBy("topic", "place").collect():
-        _, before = found.get(row.topic, (0, ()))
-        key = bytes(row.key).decode("utf-8", "backslashreplace")
-        found[row.topic] = row["keys"], (*before, KeyCount(key, row.records))
-    return found
+    counted.persist()
+    try:
+        keys = {row.topic: row["count"] for row in counted.groupBy("topic").count().collect()}
+        # Spark keeps only so many rows of each task before it sorts them, as the filter is on row_number alone.
+        place = f.row_number().over(Window.partitionBy("topic").orderBy(f.desc("records"), "key"))
+        ranked = counted.withColumn("place", place).where(f.col("place") <= top).orderBy("topic", "place")
+        most: dict[str, list[KeyCount]] = {topic: [] for topic in keys}
+        for row in ranked.collect():
+            most[row.topic].append(KeyCount(bytes(row.key).decode("utf-8", "backslashreplace"), row.records))
+    finally:
+        counted.unpersist()
+    return {topic: (count, tuple(most[topic])) for topic, count in keys.items()}
 
 
 def _profile(
