@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kcli.errors import CorruptRecordError, UnknownTopicOrPartitionException
+from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
 from kcli.protocol import batch_headers
 from kcli.protocol.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
 from kcli.protocol.columns import Depth, decode
@@ -104,6 +104,10 @@ class LogDirectories:
         if self._directories is None:
             self._directories = {}
             for path in self._paths:
+                if not os.path.isdir(path):
+                    raise KcliError(
+                        f"there is no directory {path} on {os.uname().nodename} (every node reads there)"
+                    )
                 own = _named(os.path.basename(os.path.abspath(path)))
                 if own is not None and list_segments(path):
                     self._directories[own] = path
@@ -242,6 +246,8 @@ class PartitionFiles:
                     if table.next_offset > position:
                         position = table.next_offset
                         yield table, position
+                    if position >= end:
+                        return
             except FileNotFoundError:  # cleaned or deleted a moment ago: look again
                 missed += 1
                 if missed == ATTEMPTS:

@@ -38,6 +38,9 @@ TIME_INDEX = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
 _NAME = re.compile(r"(\d{20})\.log(\.swap)?")
 _PREFIX = struct.Struct(">qi")
+_MAGIC_AT = 16
+_DELTA_AT, _DELTA = 23, struct.Struct(">i")
+"""Where a batch of magic 2 has its last offset delta."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class SegmentFile:
                     yield position, read_headers(raw[:whole], name)
                     size = CHUNK_BYTES
                     continue
-                if len(raw) >= _PREFIX.size and _PREFIX.unpack_from(raw)[0] >= end:
+                if _is_beyond(raw, 0, end):
                     return
                 needed = _needed(raw)
                 if needed is None or len(raw) < size:
@@ -146,11 +149,20 @@ def whole_batches(raw: bytes, end: int) -> int:
     """
     at, size, prefix = 0, len(raw), _PREFIX.unpack_from
     while at + _PREFIX.size <= size:
-        base, length = prefix(raw, at)
-        if base >= end or length < MIN_MESSAGE_SIZE or at + LENGTH_OVERHEAD + length > size:
+        last, length = prefix(raw, at)  # of compressed messages of old formats it is the last one's offset
+        if length < MIN_MESSAGE_SIZE or at + LENGTH_OVERHEAD + length > size or _is_beyond(raw, at, end):
             break
+        if raw[at + _MAGIC_AT] >= 2 and length >= _DELTA_AT:
+            last += _DELTA.unpack_from(raw, at + _DELTA_AT)[0]
         at += LENGTH_OVERHEAD + length
+        if last + 1 >= end:
+            break
     return at
+
+
+def _is_beyond(raw: bytes, at: int, end: int) -> bool:
+    """Whether a batch at `at` begins at or after offset `end`, as only those of magic 2 can tell."""
+    return at + _MAGIC_AT < len(raw) and raw[at + _MAGIC_AT] >= 2 and _PREFIX.unpack_from(raw, at)[0] >= end
 
 
 def _needed(raw: bytes) -> int | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+import struct
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kcli.config.topic import LogConfig
-from kcli.errors import CorruptRecordError, UnknownTopicOrPartitionException
+from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
 from kcli.protocol.columns import Depth, bytes_at, decode
+from kcli.protocol.compression import Codec, compress
 from kcli.runtime.disk import SystemDisk
 from kcli.spark import segment_files
 from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, TopicPartition
@@ -114,6 +117,9 @@ def test_the_names_of_topics(rig: LogRig, tmp_path: Path) -> None:
         topics.partitions(["nosuch"])
     with pytest.raises(UnknownTopicOrPartitionException, match="holds no segment of other-3"):
         topics.list_offsets({TopicPartition("other", 3): LATEST})
+    absent = LogDirectories([str(tmp_path / "no")], isolation_level=READ_UNCOMMITTED, to_log_end=False)
+    with pytest.raises(KcliError, match=r"there is no directory .*/no on"):
+        absent.topic_names()
     alone = LogDirectories([str(tmp_path / "t-0")], isolation_level=READ_UNCOMMITTED, to_log_end=False)
     assert alone.partitions(["t"]) == [PART]
 
@@ -204,6 +210,27 @@ def test_a_corrupt_tail_ends_the_log_as_recovery_would(rig: LogRig, caplog: pyte
     Path(segment.path).write_bytes(raw)
     assert read(rig) == expected[:12]
     assert "t-0 ends at offset 12, as recovery would cut it" in caplog.text
+
+
+def message(offset: int, value: bytes, codec: Codec = Codec.NONE) -> bytes:
+    """A message of magic 1, as brokers before 0.11 wrote it."""
+    body = struct.pack(">bbqi", 1, codec, START_MS, -1) + struct.pack(">i", len(value)) + value
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+
+
+def test_old_formats_up_to_the_middle_of_a_wrapper(rig: LogRig) -> None:
+    """A compressed wrapper says the offset of its last message, not of its first."""
+    inner = [b"".join(message(nth, b"%d" % (first + nth)) for nth in range(10)) for first in (0, 10)]
+    wrappers = [
+        message(last, compress(Codec.GZIP, each), Codec.GZIP)
+        for last, each in zip((9, 19), inner, strict=True)
+    ]
+    rig.create()
+    [segment] = list_segments(os.path.join(rig.path, "t-0"))
+    Path(segment.path).write_bytes(b"".join(wrappers) + batch_of([b"20"], base_offset=20))
+    assert read(rig) == [(nth, b"%d" % nth) for nth in range(21)]
+    assert read(rig, 3, 14) == [(nth, b"%d" % nth) for nth in range(3, 14)]
+    assert read(rig, 19, 21) == [(19, b"19"), (20, b"20")]
 
 
 def test_a_cleaned_segment_goes_before_what_it_replaces(rig: LogRig) -> None:
