@@ -26,8 +26,8 @@ def three_nodes() -> Iterator[str]:
 
 def test_each_partition_from_its_leader(three_nodes: str) -> None:
     from kcli.spark.arrow import record_batches
-    from kcli.spark.rows import Router
     from kcli.spark.producer import Producer
+    from kcli.spark.rows import Router
 
     servers = {"kafka.bootstrap.servers": three_nodes}
     keys = [f"k{nth}".encode() for nth in range(500)]

@@ -25,8 +25,8 @@ def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def test_writing_and_reading_over_restarts(own_broker: BrokerProcess) -> None:
-    from kcli.spark.rows import Router
     from kcli.spark.producer import Producer
+    from kcli.spark.rows import Router
 
     servers = {"kafka.bootstrap.servers": own_broker.bootstrap}
     values = [b"%d" % nth for nth in range(3000)]
