@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from confluent_kafka import (
@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
 )
+from kafka import KafkaConsumer
 
 from kcli.testing.broker_process import BrokerProcess
 
@@ -69,7 +70,32 @@ class Member:
             self.read.append(message.value())
 
 
-def spin(members: list[Member], until: Callable[[], bool], seconds: float = 20) -> None:
+class KafkaPythonMember:
+    """One of kafka-python, which speaks the classic protocol alone."""
+
+    def __init__(self, broker: BrokerProcess, group: str, topic: str) -> None:
+        self.errors: list[KafkaError] = []
+        self.consumer = KafkaConsumer(
+            topic,
+            bootstrap_servers=broker.bootstrap,
+            group_id=group,
+            session_timeout_ms=6000,
+            heartbeat_interval_ms=300,
+            request_timeout_ms=20_000,
+        )
+
+    @property
+    def owned(self) -> list[tuple[str, int]]:
+        return sorted((each.topic, each.partition) for each in self.consumer.assignment())
+
+    def poll(self) -> None:
+        self.consumer.poll(20)
+
+
+AnyMember = Member | KafkaPythonMember
+
+
+def spin(members: Sequence[AnyMember], until: Callable[[], bool], seconds: float = 20) -> None:
     """Polls everybody until it is so."""
     end = time.monotonic() + seconds
     while not until():
@@ -78,7 +104,7 @@ def spin(members: list[Member], until: Callable[[], bool], seconds: float = 20) 
             member.poll()
 
 
-def shares(members: list[Member], everything: list[tuple[str, int]]) -> bool:
+def shares(members: Sequence[AnyMember], everything: list[tuple[str, int]]) -> bool:
     """Everybody has something, and together they have all."""
     owned = sorted(each for member in members for each in member.owned)
     return owned == everything and all(member.owned for member in members)
@@ -293,6 +319,22 @@ def test_a_group_changes_its_protocol_and_back_while_it_reads(
     assert settle() is ConsumerGroupType.CONSUMER
     exchange(0, "classic")
     assert settle() is ConsumerGroupType.CLASSIC
+
+
+def test_a_client_that_knows_only_the_classic_protocol_stays_throughout(
+    quick: BrokerProcess, admin: AdminClient, topic: str, group: str
+) -> None:
+    old = KafkaPythonMember(quick, group, topic)
+    everything = everything_of(topic)
+    spin([old], lambda: old.owned == everything)
+    new = Member(quick, group, [topic])
+    spin([old, new], lambda: shares([old, new], everything))
+    described = admin.describe_consumer_groups([group])[group].result(10)
+    assert (described.type, len(described.members)) == (ConsumerGroupType.CONSUMER, 2)
+    new.consumer.close()
+    spin([old], lambda: old.owned == everything)
+    assert admin.describe_consumer_groups([group])[group].result(10).type is ConsumerGroupType.CLASSIC
+    old.consumer.close()
 
 
 def test_a_broker_that_does_not_speak_the_protocol_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
