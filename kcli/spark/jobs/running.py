@@ -250,7 +250,8 @@ def run_stream(writer: DataStreamWriter, options: argparse.Namespace, name: str 
 def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int]) -> None:
     """By batch, because Spark keeps only the latest reports, and we read them again and again."""
     for each in query.recentProgress:
-        if each.numInputRows > 0:
+        # A micro-batch without input may still close windows; one that only waited has observed nothing.
+        if each.numInputRows > 0 or each.observedMetrics:
             read = _observed(each, ROWS, each.numInputRows)
             rows[each.batchId] = _observed(each, WRITTEN, read)
             bad[each.batchId] = _observed(each, BAD_RECORDS, 0)

@@ -156,10 +156,10 @@ def engine(url: str) -> Engine:
 
     try:
         return sqlalchemy.create_engine(url)
-    except ArgumentError:
-        raise JobError("--url: DIALECT://USER@HOST/DATABASE is meant, as SQLAlchemy has it") from None
     except NoSuchModuleError as error:
         raise JobError(f"--url: SQLAlchemy does not know this database: {error}") from None
+    except ArgumentError:
+        raise JobError("--url: DIALECT://USER@HOST/DATABASE is meant, as SQLAlchemy has it") from None
     except ModuleNotFoundError as error:
         raise JobError(f"--url: the driver is not installed: pip install {error.name}") from None
 
