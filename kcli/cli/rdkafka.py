@@ -57,6 +57,12 @@ _ASSIGNORS = {
     "org.apache.kafka.clients.consumer.StickyAssignor": "cooperative-sticky",
 }
 
+# What the broker decides in one of the group protocols (KIP-848), and the client in the other.
+_NOT_IN_PROTOCOL = {
+    "consumer": ("partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms"),
+    "classic": ("group.remote.assignor",),
+}
+
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
 _WRONG_SIZE = re.compile(r"Invalid response size (-?\d+)")
 _HOST_PORT = re.compile(r"^(?:[a-zA-Z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:\s,]+):(\d{1,5})$")
@@ -104,8 +110,9 @@ def key_values(words: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def translate(properties: Mapping[str, str], *, kind: str, warn: Callable[[str], None]) -> dict[str, object]:
-    """Java client properties as a librdkafka configuration for a "producer" or "consumer"."""
+def translate(properties: Mapping[str, str]) -> dict[str, object]:
+    """Java client properties as a librdkafka configuration. Raises CommandError for what cannot be together."""
+    _check_group_protocol(properties)
     config: dict[str, object] = {}
     for key, value in properties.items():
         if key in _WITHOUT_COUNTERPART:
@@ -121,8 +128,6 @@ def translate(properties: Mapping[str, str], *, kind: str, warn: Callable[[str],
                 config.update(_credentials(value))
             case "ssl.endpoint.identification.algorithm":
                 config[key] = value or "none"
-            case "session.timeout.ms" | "heartbeat.interval.ms" if _is_next_generation(properties):
-                warn(f"{key} is set by the broker with group.protocol=consumer and does nothing here.")
             case _:
                 config[_RENAMED.get(key, key)] = value
     return config
@@ -137,8 +142,11 @@ def within_transaction(config: dict[str, object]) -> dict[str, object]:
     return {**config, "message.timeout.ms": min(timeout_ms, limit_ms)}
 
 
-def _is_next_generation(properties: Mapping[str, str]) -> bool:
-    return properties.get("group.protocol", "classic").lower() == "consumer"
+def _check_group_protocol(properties: Mapping[str, str]) -> None:
+    protocol = properties.get("group.protocol", "classic").lower()
+    for key in _NOT_IN_PROTOCOL.get(protocol, ()):
+        if key in properties:
+            raise CommandError(f"{key} cannot be set when group.protocol={protocol.upper()}")
 
 
 def _credentials(jaas: str) -> dict[str, object]:
@@ -232,3 +240,11 @@ def is_local(error: object) -> bool:
     """Whether the client itself gave up (no broker, time-out), rather than a broker refusing the record."""
     code: int = error.code()  # type: ignore[attr-defined]
     return code < 0
+
+
+def is_fatal(error: object) -> bool:
+    """Whether the client is of no use any more: fenced, or a member that the coordinator will not have."""
+    from confluent_kafka import KafkaError
+
+    assert isinstance(error, KafkaError)
+    return bool(error.fatal() or error.code() == KafkaError._FATAL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import sys
 import time
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.cli import envelope, formatters, rdkafka
+from kcli.cli.matching_topics import MatchingTopics, matcher, max_age_s
 from kcli.cli.moment import FORMS
 from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.output import Output, warn
@@ -35,11 +35,6 @@ JAVA_DEFAULTS: dict[str, object] = {
     # whole one after a full queue would be felt.
     "fetch.error.backoff.ms": 100,
     "fetch.queue.backoff.ms": 5,
-}
-
-# Java's exclude.internal.topics: a pattern does not find these, their names do.
-WITHOUT_INTERNAL: dict[str, object] = {
-    "topic.blacklist": "^__consumer_offsets$,^__transaction_state$,^__share_group_state$"
 }
 
 
@@ -164,9 +159,8 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     # Java's default assignors: range, with a road to cooperative-sticky that librdkafka cannot offer in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
-    hidden = WITHOUT_INTERNAL if options.include is not None else {}
     ends = {"enable.partition.eof": True} if options.last is not None else {}
-    return {**JAVA_DEFAULTS, **hidden, **ends, **rdkafka.translate(properties, kind="consumer", warn=warn)}
+    return {**JAVA_DEFAULTS, **ends, **rdkafka.translate(properties)}
 
 
 def _choose_group(
@@ -273,14 +267,14 @@ class Printer:
         self.wanted = wanted
         self.count = 0
         self.seen = 0
-        self._failure: Any = None
+        self._matching: MatchingTopics | None = None
 
     def run(self, config: dict[str, object]) -> int:
         from confluent_kafka import Consumer
 
         consumer: Any = rdkafka.start(Consumer, config)
         try:
-            self._subscribe(consumer)
+            self._subscribe(consumer, config)
             if self.options.output == "tsv":
                 self._write(formatters.TSV_HEADER)
             for messages in self._batches(consumer):
@@ -290,7 +284,7 @@ class Printer:
             consumer.close()
         return 0
 
-    def _subscribe(self, consumer: Any) -> None:
+    def _subscribe(self, consumer: Any, config: dict[str, object]) -> None:
         from confluent_kafka import TopicPartition
 
         options = self.options
@@ -301,7 +295,8 @@ class Printer:
         elif options.topic is not None:
             consumer.subscribe([options.topic])
         else:
-            consumer.subscribe([f"^({_java_pattern(options.include or '')})$"])
+            wanted = matcher(options.include or "")
+            self._matching = MatchingTopics(consumer, wanted, consumer.subscribe, every_s=max_age_s(config))
 
     def _batches(self, consumer: Any) -> Iterator[list[Any]]:
         """Groups of records until --timeout-ms passed without one."""
@@ -312,6 +307,8 @@ class Printer:
         )
         last = time.monotonic()
         while self._wanted() != 0:
+            if self._matching is not None:
+                self._matching.refresh()
             wait = (
                 POLL_S
                 if limit_ms is None
@@ -392,7 +389,7 @@ class Printer:
         error = message.error()
         if error.code() == error._PARTITION_EOF:
             return
-        if error.fatal() or error.code() in _FATAL:
+        if rdkafka.is_fatal(error) or error.code() in _FATAL:
             raise CommandError(f"Unknown error when running consumer: {rdkafka.kafka_error(error).message}")
         warn(f"WARN {error.str()}")
 
@@ -413,7 +410,7 @@ def _positions(consumer: Any, options: ConsoleConsumerOptions) -> list[Any]:
     if options.topic is not None and options.partition is not None:
         partitions = [(options.topic, options.partition)]
     else:
-        partitions = partitions_of(consumer, options.topic, _java_pattern(options.include or ""))
+        partitions = partitions_of(consumer, options.topic, options.include)
     return starts(consumer, partitions, from_ms=start_ms(options.from_time), last=options.last)
 
 
@@ -427,11 +424,6 @@ def warn_closed() -> None:
     """Says once that stdout is closed, and keeps Python from finding it out again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     warn("Unable to write to standard out, closing consumer.")
-
-
-def _java_pattern(text: str) -> str:
-    """Kafka's list syntax: commas are alternatives, spaces and surrounding quotes go."""
-    return re.sub(r"[,\s]+", "|", text.strip().strip("'\"").replace(" ", "")) or "$^"
 
 
 command = Command(

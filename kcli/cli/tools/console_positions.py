@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kcli.cli import moment, rdkafka
+from kcli.cli.matching_topics import matcher
 from kcli.cli.options import CommandError, UsageError
 from kcli.cli.output import warn
 
@@ -19,7 +19,6 @@ BATCH_RECORDS = 2000
 POLL_S = 0.2
 # How much further back the next look begins where gaps left too few records.
 WIDER = 4
-INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 Place = tuple[str, int]
 
@@ -106,7 +105,7 @@ def _offsets(
     return seen
 
 
-def partitions_of(consumer: Any, topic: str | None, pattern: str) -> list[tuple[str, int]]:
+def partitions_of(consumer: Any, topic: str | None, include: str | None) -> list[tuple[str, int]]:
     """The partitions there are of a topic, or of all whose names match. Raises CommandError."""
     from confluent_kafka import KafkaException
 
@@ -126,11 +125,7 @@ def partitions_of(consumer: Any, topic: str | None, pattern: str) -> list[tuple[
             raise CommandError(f"Topic {topic} cannot be read: {rdkafka.kafka_error(problem).message}")
         wanted = [topic]
     else:
-        try:
-            matches = re.compile(pattern).fullmatch
-        except re.error as error:
-            raise UsageError(f"--include {pattern}: not a regular expression: {error}") from None
-        wanted = sorted(name for name in topics if name not in INTERNAL and matches(name))
+        wanted = sorted(filter(matcher(include or ""), topics))
         if not wanted:
-            raise CommandError(f"No topic matches {pattern}")
+            raise CommandError(f"No topic matches {include}")
     return [(name, number) for name in wanted for number in sorted(topics[name].partitions)]

@@ -192,7 +192,7 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
     properties["compression.type"] = options.compression_codec or "none"
     properties.setdefault("client.id", "console-producer")
     properties["bootstrap.servers"] = options.bootstrap_server or ""
-    config = {**JAVA_DEFAULTS, **rdkafka.translate(properties, kind="producer", warn=warn)}
+    config = {**JAVA_DEFAULTS, **rdkafka.translate(properties)}
     config.setdefault("enable.idempotence", _may_be_idempotent(properties))
     return config
 

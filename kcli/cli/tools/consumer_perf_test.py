@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.cli import rdkafka
+from kcli.cli.matching_topics import MatchingTopics, matcher, max_age_s
 from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.output import Output, warn
-from kcli.cli.tools.console_consumer import JAVA_DEFAULTS, WITHOUT_INTERNAL
+from kcli.cli.tools.console_consumer import JAVA_DEFAULTS
 from kcli.cli.tools.producer_perf_test import MEGABYTE, print_metrics
 
 # What one poll of the Java consumer returns at most (max.poll.records).
@@ -121,10 +122,9 @@ def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
     properties.setdefault("client.id", "perf-consumer-client")
     return {
         **JAVA_DEFAULTS,
-        **(WITHOUT_INTERNAL if options.include is not None else {}),
         "enable.auto.offset.store": True,
         "queued.min.messages": 1_000_000,
-        **rdkafka.translate(properties, kind="consumer", warn=warn),
+        **rdkafka.translate(properties),
     }
 
 
@@ -141,16 +141,24 @@ class _Run:
         self.size_bytes = 0
         self.joining_ms = 0.0
         self.join_start = time.time()
-        self.consumer: Any = rdkafka.start(Consumer, configuration(options))
+        config = configuration(options)
+        self.look_s = max_age_s(config)
+        self.consumer: Any = rdkafka.start(Consumer, config)
 
     def read(self) -> int:
         options = self.options
-        topics = [options.topic] if options.topic is not None else [f"^({options.include})$"]
         started = last_record = reported = time.time()
         self.join_start = started
-        self.consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked)
+        matching: MatchingTopics | None = None
+        if options.topic is not None:
+            self._subscribe([options.topic])
+        else:
+            wanted = matcher(options.include or "")
+            matching = MatchingTopics(self.consumer, wanted, self._subscribe, every_s=self.look_s)
         reported_count = reported_bytes = 0
         while self.count < self.wanted:
+            if matching is not None:
+                matching.refresh()
             messages = self.consumer.consume(BATCH_RECORDS, POLL_S)
             now = time.time()
             if messages:
@@ -182,9 +190,14 @@ class _Run:
             )
         return 0
 
+    def _subscribe(self, topics: list[str]) -> None:
+        self.consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked)
+
     def _take(self, messages: list[Any]) -> None:
         for message in messages:
             if message.error() is not None:
+                if rdkafka.is_fatal(message.error()):
+                    raise CommandError(message.error().str())
                 warn(f"WARN {message.error().str()}")
                 continue
             self.count += 1

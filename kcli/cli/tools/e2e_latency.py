@@ -10,7 +10,7 @@ from typing import Any
 from kcli.cli import rdkafka
 from kcli.cli.connect import load_properties
 from kcli.cli.options import CallingOptions, Command, CommandError, Kind, option
-from kcli.cli.output import Output, warn
+from kcli.cli.output import Output
 from kcli.cli.tools import console_consumer, console_producer
 from kcli.client.admin import AdminClient
 from kcli.client.config import client_config
@@ -198,14 +198,14 @@ class _Run:
             Consumer,
             {
                 **console_consumer.JAVA_DEFAULTS,
-                **rdkafka.translate(common | reading, kind="consumer", warn=warn),
+                **rdkafka.translate(common | reading),
             },
         )
         self.producer: Any = rdkafka.start(
             Producer,
             {
                 **console_producer.JAVA_DEFAULTS,
-                **rdkafka.translate(common | sending, kind="producer", warn=warn),
+                **rdkafka.translate(common | sending),
                 "delivery.report.only.error": False,
                 "on_delivery": self._delivered,
             },

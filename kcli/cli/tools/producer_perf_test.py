@@ -87,7 +87,7 @@ def configuration(options: ProducerPerfOptions) -> dict[str, object]:
     transactional_id = _transactional_id(options, properties)
     if transactional_id:
         properties["transactional.id"] = transactional_id
-    config = {**JAVA_DEFAULTS, "linger.ms": 5, **rdkafka.translate(properties, kind="producer", warn=warn)}
+    config = {**JAVA_DEFAULTS, "linger.ms": 5, **rdkafka.translate(properties)}
     config.setdefault("enable.idempotence", properties["acks"] in ("all", "-1"))
     config["delivery.report.only.error"] = False
     return config

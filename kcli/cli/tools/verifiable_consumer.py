@@ -24,7 +24,7 @@ POLL_S = 0.5
 class VerifiableConsumerOptions(ConnectingOptions):
     bootstrap_server: str = option("Brokers to ask first, as host:port,host:port.", required=True)
     topic: str = option("The topic to read.", required=True)
-    group_protocol: str = option("The group protocol.", default=CLASSIC, choices=(CLASSIC, CONSUMER))
+    group_protocol: str = option("The group protocol: classic or consumer.", default=CLASSIC)
     group_remote_assignor: str | None = option("The broker's assignor, with the consumer protocol.")
     group_id: str = option("The group to join.", required=True)
     group_instance_id: str | None = option("The name of a static member (KIP-345).")
@@ -67,13 +67,13 @@ def configuration(options: VerifiableConsumerOptions) -> dict[str, object]:
     }
     if options.group_instance_id is not None:
         properties["group.instance.id"] = options.group_instance_id
-    if options.group_protocol == CONSUMER:
+    if options.group_protocol.lower() == CONSUMER:
         if options.group_remote_assignor is not None:
             properties["group.remote.assignor"] = options.group_remote_assignor
     else:
         properties["session.timeout.ms"] = str(options.session_timeout)
         properties["partition.assignment.strategy"] = options.assignment_strategy
-    translated = rdkafka.translate(properties, kind="consumer", warn=warn)
+    translated = rdkafka.translate(properties)
     return {**JAVA_DEFAULTS, **translated, "enable.auto.offset.store": True}
 
 
@@ -109,7 +109,7 @@ class _Run:
             error = message.error()
             if error is None:
                 found.append(message)
-            elif error.fatal():
+            elif rdkafka.is_fatal(error):
                 raise CommandError(error.str())
             else:
                 warn(f"WARN {error.str()}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from kcli.cli import rdkafka
 from kcli.cli.options import Command, ConnectingOptions, Family, Kind, option
-from kcli.cli.output import Output, java_name, warn
+from kcli.cli.output import Output, java_name
 from kcli.cli.tools.console_producer import JAVA_DEFAULTS
 from kcli.cli.tools.verifiable_events import write
 
@@ -56,7 +56,7 @@ def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
     properties["retries"] = "0"
     return {
         **JAVA_DEFAULTS,
-        **rdkafka.translate(properties, kind="producer", warn=warn),
+        **rdkafka.translate(properties),
         "enable.idempotence": False,
         "delivery.report.only.error": False,
     }

@@ -11,11 +11,6 @@ from kcli.cli import rdkafka
 from kcli.cli.options import CommandError, UsageError
 
 
-def _translate(properties: dict[str, str], kind: str = "consumer") -> tuple[dict[str, object], list[str]]:
-    warnings: list[str] = []
-    return rdkafka.translate(properties, kind=kind, warn=warnings.append), warnings
-
-
 @pytest.mark.parametrize("servers", ["h:9092", "h:1,i:2", "PLAINTEXT://h:9092", "[::1]:9092", " h:1 , i:2 "])
 def test_bootstrap_lists_that_are_taken(servers: str) -> None:
     rdkafka.check_bootstrap(servers)
@@ -28,7 +23,7 @@ def test_bootstrap_lists_that_are_refused(servers: str | None) -> None:
 
 
 def test_renamed_and_dropped_keys() -> None:
-    config, warnings = _translate(
+    config = rdkafka.translate(
         {
             "max.request.size": "5",
             "buffer.memory": "2048",
@@ -45,27 +40,37 @@ def test_renamed_and_dropped_keys() -> None:
         "client.id": "c",
         "ssl.endpoint.identification.algorithm": "none",
     }
-    assert warnings == []
 
 
 def test_assignors_by_their_java_names() -> None:
     names = (
         "org.apache.kafka.clients.consumer.RangeAssignor, org.apache.kafka.clients.consumer.StickyAssignor"
     )
-    config, _ = _translate({"partition.assignment.strategy": names})
+    config = rdkafka.translate({"partition.assignment.strategy": names})
     assert config == {"partition.assignment.strategy": "range,cooperative-sticky"}
 
 
 def test_credentials_of_a_jaas_line() -> None:
     line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a b" password=secret;'
-    config, _ = _translate({"sasl.jaas.config": line})
+    config = rdkafka.translate({"sasl.jaas.config": line})
     assert config == {"sasl.username": "a b", "sasl.password": "secret"}
 
 
-def test_a_session_of_the_new_protocol_is_the_brokers_business() -> None:
-    config, warnings = _translate({"group.protocol": "consumer", "session.timeout.ms": "1"})
-    assert config == {"group.protocol": "consumer"}
-    assert len(warnings) == 1 and "session.timeout.ms" in warnings[0]
+@pytest.mark.parametrize(
+    ("key", "protocol"),
+    [
+        ("partition.assignment.strategy", "consumer"),
+        ("session.timeout.ms", "consumer"),
+        ("heartbeat.interval.ms", "Consumer"),
+        ("group.remote.assignor", "classic"),
+        ("group.remote.assignor", None),
+    ],
+)
+def test_what_the_other_side_decides_is_refused(key: str, protocol: str | None) -> None:
+    properties = {key: "1"} | ({} if protocol is None else {"group.protocol": protocol})
+    shown = (protocol or "classic").upper()
+    with pytest.raises(CommandError, match=f"^{key} cannot be set when group.protocol={shown}$"):
+        rdkafka.translate(properties)
 
 
 def test_a_file_then_words_over_it(tmp_path: Path) -> None:
