@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kcli.cli.output import Output
 
+SHORT_MIN, SHORT_MAX = -(1 << 15), (1 << 15) - 1
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
@@ -30,6 +31,7 @@ class Kind(Enum):
     """What an option's argument is converted to; the value is Java's name, as Kafka's help shows it."""
 
     STRING = "String"
+    SHORT = "Short"
     INTEGER = "Integer"
     LONG = "Long"
     DOUBLE = "Double"
@@ -40,6 +42,8 @@ class Kind(Enum):
         match self:
             case Kind.STRING:
                 return text
+            case Kind.SHORT:
+                return _java_short(text)
             case Kind.INTEGER:
                 return _java_integer(text, INT_MIN, INT_MAX)
             case Kind.LONG:
@@ -48,6 +52,14 @@ class Kind(Enum):
                 return float(text)
             case Kind.BOOLEAN:
                 return text.lower() == "true"
+
+
+def _java_short(text: str) -> int:
+    """Java's `parseShort`, which has words of its own for what only an integer can hold."""
+    value = _java_integer(text, INT_MIN, INT_MAX)
+    if not SHORT_MIN <= value <= SHORT_MAX:
+        raise ValueError(f'Value out of range. Value:"{text}" Radix:10')
+    return value
 
 
 def _java_integer(text: str, least: int, most: int) -> int:

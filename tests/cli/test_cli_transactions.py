@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from kcli.cli.main import run
+from kcli.protocol.batch import Record, encode_batch
 from kcli.testing.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.compat
@@ -80,6 +83,10 @@ def test_a_transaction_is_aborted_in_one_partition(tool: Tool, left_open: Produc
             "find-hanging --broker-id 1 --partition 3",
             "The --partition argument requires --topic to be provided",
         ),
+        (
+            "abort --topic t --partition 0 --producer-id 1 --producer-epoch 40000 --coordinator-epoch 0",
+            "usage: ",
+        ),
         ("list --transactional-id-pattern [", "Failed to list transactions: ListTransactions request sent"),
         ("describe --transactional-id nobody", "Failed to describe transaction state of transactional-id"),
     ],
@@ -88,3 +95,47 @@ def test_mistakes_are_named(tool: Tool, left_open: Producer, words: str, message
     code, out, err = tool(words)
     assert (code, out) == (1, "")
     assert err.startswith(message)
+
+
+def test_a_hanging_transaction_is_found_and_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Records of a transaction that no coordinator knows of lie in a log: nobody will ever end it."""
+    with BrokerProcess(tmp_path) as broker:
+
+        def tool(words: str) -> tuple[int, str, str]:
+            code = run(["transactions", "--bootstrap-server", broker.bootstrap, *words.split()])
+            return (code, *capsys.readouterr())
+
+        create = ["topics", "--bootstrap-server", broker.bootstrap, "--create", "--topic", "t"]
+        assert run(create) == 0
+        broker.kill()
+        twenty_minutes_ago = int(time.time() * 1000) - 20 * 60_000
+        written = encode_batch(
+            [Record(-1, twenty_minutes_ago, None, b"hangs")],
+            producer_id=4242,
+            producer_epoch=3,
+            base_sequence=0,
+            transactional=True,
+        )
+        (tmp_path / "data" / "t-0" / f"{0:020}.log").write_bytes(written)
+        broker.start()
+        capsys.readouterr()
+
+        assert rows(tool("find-hanging --broker-id 1 --max-transaction-timeout 21")[1]) == []
+        for scope in ("--broker-id 1", "--topic t", "--topic t --partition 0"):
+            (row,) = rows(tool(f"find-hanging {scope}")[1])
+            expected = ["t", "0", "4242", "3", "-1", "0", str(twenty_minutes_ago), "20"]
+            assert row[: len(expected)] == expected
+        code, out, err = tool(
+            "abort --topic t --partition 0 --producer-id 4242 --producer-epoch 2 --coordinator-epoch -1"
+        )
+        assert (code, out) == (1, "")
+        assert err.startswith(
+            "Failed to abort transaction AbortTransactionSpec(topicPartition=t-0, producerId=4242, "
+            "producerEpoch=2, coordinatorEpoch=0): "
+        )
+        assert len(rows(tool("find-hanging --topic t")[1])) == 1
+        words = "abort --topic t --partition 0 --producer-id 4242 --producer-epoch 3 --coordinator-epoch -1"
+        assert tool(words) == (0, "", "")
+        assert rows(tool("find-hanging --topic t")[1]) == []
+        (row,) = rows(tool("describe-producers --topic t --partition 0")[1])
+        assert row[:3] + row[5:6] == ["4242", "3", "0", "None"]

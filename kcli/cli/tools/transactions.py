@@ -45,7 +45,7 @@ class DescribeProducersOptions(PartitionOptions):
 class AbortOptions(PartitionOptions):
     start_offset: int | None = option("Where the transaction begins.", Kind.LONG)
     producer_id: int | None = option("The producer's id.", Kind.LONG)
-    producer_epoch: int | None = option("The producer's epoch.", Kind.INTEGER)
+    producer_epoch: int | None = option("The producer's epoch.", Kind.SHORT)
     coordinator_epoch: int | None = option("The coordinator's epoch.", Kind.INTEGER)
 
 
@@ -159,8 +159,19 @@ async def abort(options: AbortOptions, output: Output) -> None:
     epochs = _given_epochs(options)
     partition = (options.topic, options.partition)
 
+    if epochs is None:
+        where = f"{options.topic}-{options.partition}"
+        found = f"Failed to describe producers for partition {where} on leader"
+        epochs = await _asked(options, found, lambda admin: _found_epochs(admin, options))
+    producer_id, producer_epoch, coordinator_epoch = epochs
+    # A partition that has seen no marker yet knows no coordinator (-1): 0 is as old as any that will come.
+    coordinator_epoch = max(coordinator_epoch, 0)
+    spec = (
+        f"AbortTransactionSpec(topicPartition={options.topic}-{options.partition}, producerId={producer_id}, "
+        f"producerEpoch={producer_epoch}, coordinatorEpoch={coordinator_epoch})"
+    )
+
     async def aborted(admin: AdminClient) -> None:
-        producer_id, producer_epoch, coordinator_epoch = epochs or await _found_epochs(admin, options)
         await admin.abort_transaction(
             partition,
             producer_id=producer_id,
@@ -168,7 +179,7 @@ async def abort(options: AbortOptions, output: Output) -> None:
             coordinator_epoch=coordinator_epoch,
         )
 
-    await _asked(options, f"Failed to abort transaction on partition {partition[0]}-{partition[1]}", aborted)
+    await _asked(options, f"Failed to abort transaction {spec}", aborted)
 
 
 def _given_epochs(options: AbortOptions) -> tuple[int, int, int] | None:
@@ -190,8 +201,7 @@ def _given_epochs(options: AbortOptions) -> tuple[int, int, int] | None:
 async def _found_epochs(admin: AdminClient, options: AbortOptions) -> tuple[int, int, int]:
     for each in await _producers(admin, options, None):
         if each.start_offset == options.start_offset:
-            # A partition that has seen no marker yet knows no coordinator: any epoch is as new.
-            return each.producer_id, each.producer_epoch, max(each.coordinator_epoch, 0)
+            return each.producer_id, each.producer_epoch, each.coordinator_epoch
     raise CommandError(
         f"Could not find any open transactions starting at offset {options.start_offset} on partition "
         f"{options.topic}-{options.partition}"

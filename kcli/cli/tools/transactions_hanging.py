@@ -15,7 +15,7 @@ from kcli.cli.output import Output
 from kcli.cli.tools.transactions_table import TransactionsOptions, print_table
 from kcli.client.admin import AdminClient
 from kcli.client.transactions import ProducerState
-from kcli.errors import KafkaError
+from kcli.errors import KafkaError, TransactionalIdNotFoundException
 
 DEFAULT_MAX_TIMEOUT_MINUTES = 15
 """The broker's transaction.max.timeout.ms unless it was changed."""
@@ -130,6 +130,10 @@ async def _without_coordinator(admin: AdminClient, candidates: list[Candidate]) 
     listed = await admin.list_transactions(producer_ids=producer_ids)
     ids = {each.producer_id: each.transactional_id for each in listed}
     described = await admin.describe_transactions(ids.values())
+    for failure in described.values():
+        # Not knowing is no proof: only what its coordinator has forgotten may be called hanging.
+        if isinstance(failure, KafkaError) and not isinstance(failure, TransactionalIdNotFoundException):
+            raise failure
     hanging = []
     for partition, producer in candidates:
         name = ids.get(producer.producer_id)
