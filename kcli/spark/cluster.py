@@ -7,6 +7,7 @@ one request in flight do not, and a Python worker has no event loop to live in.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,6 +20,11 @@ from kcli.errors import (
     error_for,
 )
 from kcli.protocol.api import ApiKey
+from kcli.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -129,6 +135,35 @@ class Cluster:
 
         self.retried(attempt, "metadata")
         return sorted(found)
+
+    def topic_id(self, topic: str) -> uuid.UUID | None:
+        """Another one once the topic is deleted and made anew; None where the broker gives none (before 2.8)."""
+        found: list[uuid.UUID | None] = []
+
+        def attempt() -> None:
+            found.extend(each.topic_id for each in self._metadata([topic]).topics)
+
+        self.retried(attempt, "metadata")
+        return found[-1]
+
+    def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Unless it is there; -1 partitions: as many as the broker gives by default."""
+        wanted = CreatableTopic(
+            name=topic,
+            num_partitions=partitions,
+            replication_factor=-1,
+            configs=tuple(CreatableTopicConfig(name=name, value=each) for name, each in configs.items()),
+        )
+        request = CreateTopicsRequest(topics=(wanted,), timeout_ms=self.settings.request_timeout_ms)
+
+        def attempt() -> None:
+            (made,) = self._on_any(request, ApiKey.CREATE_TOPICS).topics
+            if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                raise error_for(
+                    made.error_code, f"making topic {topic}: {made.error_message or made.error_code.name}"
+                )
+
+        self.retried(attempt, f"making topic {topic}")
 
     def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], isolation_level: int | None = None
@@ -246,15 +281,8 @@ class Cluster:
         return by_leader
 
     def _refresh(self, topics: list[str], create: bool = False) -> list[TopicPartition]:
-        request = MetadataRequest(
-            topics=tuple(MetadataRequestTopic(name=name) for name in topics), allow_auto_topic_creation=create
-        )
-        answer = self._on_any(request, ApiKey.METADATA)
-        self._nodes = {each.node_id: (each.host, each.port) for each in answer.brokers}
         found = []
-        for topic in answer.topics:
-            if topic.error_code:
-                raise error_for(topic.error_code, _topic_error(topic.name, topic.error_code))
+        for topic in self._metadata(topics, create).topics:
             for each in topic.partitions:
                 part = TopicPartition(topic.name, each.partition_index)
                 found.append(part)
@@ -263,6 +291,18 @@ class Cluster:
                 else:
                     self._leaders.pop(part, None)
         return found
+
+    def _metadata(self, topics: list[str], create: bool = False) -> Any:
+        """Of topics that are all there; the first that is not is an error."""
+        request = MetadataRequest(
+            topics=tuple(MetadataRequestTopic(name=name) for name in topics), allow_auto_topic_creation=create
+        )
+        answer = self._on_any(request, ApiKey.METADATA)
+        self._nodes = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        for topic in answer.topics:
+            if topic.error_code:
+                raise error_for(topic.error_code, _topic_error(topic.name, topic.error_code))
+        return answer
 
     def _on_any(self, message: Any, key: ApiKey) -> Any:
         """Ask any broker; one that fails is replaced by another."""

@@ -39,6 +39,7 @@ _VERSIONS = {
     ApiKey.ADD_OFFSETS_TO_TXN: (0, 3),
     ApiKey.TXN_OFFSET_COMMIT: (0, 3),
     ApiKey.END_TXN: (0, 3),
+    ApiKey.CREATE_TOPICS: (4, API[ApiKey.CREATE_TOPICS].max_version),  # 4: -1 is the broker's default
 }
 
 _TLS_ALERT = 0x15
