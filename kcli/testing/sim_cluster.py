@@ -32,7 +32,7 @@ class SimNode:
         self.broker: Broker | None = None
         self.overrides = dict(overrides)
         self.clock = SimClock(network.loop)
-        self.disk = SimDisk(self.clock.now_ms)
+        self.disk = SimDisk(self.clock.now_ms, network.loop.stall)
         self._loop = network.loop
         self._network = network
         self._rng = rng

@@ -18,12 +18,15 @@ from enum import Enum
 from kcli.runtime.disk import Buffer, DirectoryEntry
 
 SIMULATED_SPACE_BYTES = 1 << 40
+STALL_SECONDS = 0.7
+"""Of a worn-out device, or of a volume that its host throttles."""
 
 
 class FaultKind(Enum):
     ERROR = "error"  # EIO, nothing happens
     FULL = "full"  # ENOSPC; half of a write gets through
     FLIP = "flip"  # a read returns one wrong bit
+    SLOW = "slow"  # the call takes STALL_SECONDS, and whoever made it can do nothing else
 
 
 @dataclass(slots=True)
@@ -54,10 +57,13 @@ Names = dict[str, Inode | None]
 
 
 class SimDisk:
-    """`Disk` in memory. Not for threads."""
+    """`Disk` in memory. Not for threads. `stall` lets so many seconds pass."""
 
-    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self, now_ms: Callable[[], int] = lambda: 0, stall: Callable[[float], None] = lambda seconds: None
+    ) -> None:
         self._now_ms = now_ms
+        self._stall = stall
         self._names: Names = {"/": None}
         self._durable: Names = {"/": None}
         self._journal: list[tuple[frozenset[str], Callable[[Names], None]]] = []
@@ -93,6 +99,8 @@ class SimDisk:
                     self._faults.remove(fault)
                     if fault.kind is FaultKind.ERROR:
                         raise OSError(errno.EIO, "simulated disk error", path)
+                    if fault.kind is FaultKind.SLOW:
+                        self._stall(STALL_SECONDS)
                     if fault.kind is FaultKind.FULL and operation != "write":
                         raise OSError(errno.ENOSPC, "simulated disk full", path)
                     return fault.kind
@@ -101,7 +109,7 @@ class SimDisk:
     def crash_clone(self, seed: int) -> SimDisk:
         """The disk after a power failure now. This one goes on, untouched."""
         rng = random.Random(seed)
-        clone = SimDisk(self._now_ms)
+        clone = SimDisk(self._now_ms, self._stall)
         names = dict(self._durable)
         for _directories, change in self._journal[: rng.randint(0, len(self._journal))]:
             change(names)
@@ -121,7 +129,7 @@ class SimDisk:
 
         What was synced stays known, so that a power failure may still come.
         """
-        clone = SimDisk(self._now_ms)
+        clone = SimDisk(self._now_ms, self._stall)
         clone._names, clone._durable, clone._journal = self._names, self._durable, self._journal
         self._killed = True
         return clone

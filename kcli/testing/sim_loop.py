@@ -108,6 +108,10 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # --- what happened
 
+    def stall(self, seconds: float) -> None:
+        """Time passes inside a callback: nobody else runs meanwhile."""
+        self._now += seconds
+
     def note(self, text: str, *, keep: bool = True) -> None:
         """One line of the trace; two runs of a seed must have the same. `keep`: it is shown when the run fails."""
         line = f"{self._now:.6f} {text}"

@@ -34,6 +34,8 @@ CALM_S = 120.0
 STORY_S = 900.0
 GROUP = "group"
 # Operation and a part of the path. Not those that the ledger itself uses to look.
+SLOW_CALLS = 12
+"""How many calls in a row a slow disk holds up at most."""
 DISK_FAULTS = (
     ("write", ""),
     ("write", ".log"),
@@ -253,7 +255,7 @@ class Story:
 
     async def _trouble_for_node(self, end: float) -> None:
         node, rng = self.cluster.node, self.rng
-        possible = ["cut", "cut", "skew", "stop", "kill", *["power"] * 4, *["disk"] * 4]
+        possible = ["cut", "cut", "skew", "slow", "stop", "kill", *["power"] * 4, *["disk"] * 4]
         for trouble, happens in (("power", self.settings.power_fails), ("disk", self.settings.disk_fails)):
             possible = [each for each in possible if happens or each != trouble]
         while self.loop.time() < end:
@@ -273,6 +275,9 @@ class Story:
                     self.cluster.ear.tolerates = self.ledger.losses > 0
                 case "skew":
                     node.clock.skew_ms += rng.choice((rng.randint(-500, 2000), rng.randint(-30_000, 30_000)))
+                case "slow":
+                    for nth in range(1, rng.randint(2, SLOW_CALLS)):
+                        node.disk.fail(nth=nth, kind=FaultKind.SLOW)
                 case "disk" if node.is_up:
                     await self._trouble_for_disk()
                 case _:

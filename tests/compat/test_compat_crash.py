@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import subprocess
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.compat
 ROUNDS = 20
 PARTITIONS = 3
 MESSAGE_BYTES = 120
+FIRST_ACK_SECONDS = 15.0
 
 
 def _traffic(bootstrap: str, round_number: int, broker: BrokerProcess) -> dict[tuple[int, int], bytes]:
@@ -36,9 +38,12 @@ def _traffic(bootstrap: str, round_number: int, broker: BrokerProcess) -> dict[t
          "log_level": 0, "on_delivery": note}
     )  # fmt: skip
     chance = random.Random(round_number)
-    kill_at = time.monotonic() + 0.2 + chance.random() * 0.4
+    first_ack_by = time.monotonic() + FIRST_ACK_SECONDS
+    kill_at = math.inf
     number = 0
-    while time.monotonic() < kill_at:
+    while time.monotonic() < min(kill_at, first_ack_by if not acked else kill_at):
+        if acked and kill_at == math.inf:
+            kill_at = time.monotonic() + 0.2 + chance.random() * 0.4
         value = b"%d:%d:" % (round_number, number) + b"." * chance.randrange(MESSAGE_BYTES)
         try:
             producer.produce("crash", value, partition=number % PARTITIONS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import random
 
 import pytest
@@ -221,6 +223,84 @@ def test_every_call_may_fail(kind: FaultKind, torn: bool) -> None:
         if untouched:
             break
     assert nth > 100
+
+
+RECOVERED_FROM = "/data/t-0/00000000000000000026.log"
+
+
+def killed_in_mid_life() -> tuple[SimDisk, Writer]:
+    """A disk with several segments, some of them past the recovery point, all of it flushed."""
+    store = open_store(formatted())
+    writer = Writer(store.create("t", 0, None), random.Random(11))
+    for nth in range(40):
+        writer.step()
+        if nth == 20:
+            store.checkpoint_recovery_points()
+    writer.log.flush()
+    return store.disk.kill_clone(), writer  # type: ignore[attr-defined]
+
+
+def starts_or_tells(
+    disk: SimDisk, writer: Writer, caplog: pytest.LogCaptureFixture, *, is_sealed: bool = False
+) -> bool:
+    """Whether all that was flushed is there. Where it is not the start was refused, or the log tells of the cut.
+
+    `is_sealed`: the damage lies below the recovery point, which no start reads; the batch's checksum tells its reader.
+    """
+    safe = writer.log.log_end_offset
+    caplog.clear()
+    try:
+        store = open_store(disk)
+    except KcliError:
+        return False
+    finally:
+        disk.heal()
+    log = store.get("t", 0)
+    is_whole = log is not None and log.log_end_offset == safe
+    assert is_whole or any(record.levelno >= logging.WARNING for record in caplog.records), "a silent loss"
+    if log is not None and store.directories[0].error is None and not is_sealed:
+        found = dict(contents(log, max_bytes=200, may_end_early=True))
+        assert all(value == writer.values[offset] for offset, value in found.items())
+    store.close()
+    return is_whole
+
+
+def test_a_wrong_bit_in_one_read(caplog: pytest.LogCaptureFixture) -> None:
+    """Each read of the start in turn. Nothing of the log itself is lost: what looks torn is read once more."""
+    killed, writer = killed_in_mid_life()
+    for part in (".log", ""):
+        for nth in range(1, reads_of_a_start(killed, part) + 1):
+            disk = killed.crash_clone(0)
+            disk.fail("read", part, nth=nth, kind=FaultKind.FLIP)
+            assert starts_or_tells(disk, writer, caplog) or part != ".log"
+
+
+def reads_of_a_start(killed: SimDisk, part: str) -> int:
+    for nth in itertools.count(1):
+        disk = killed.crash_clone(0)
+        disk.fail("read", part, nth=nth, kind=FaultKind.SLOW)
+        open_store(disk)
+        if disk.has_faults:
+            return nth - 1
+    raise AssertionError
+
+
+def test_a_wrong_bit_on_the_device(caplog: pytest.LogCaptureFixture) -> None:
+    """In each file in turn. Records past the recovery point are cut where they are damaged, and that is told."""
+    killed, writer = killed_in_mid_life()
+    paths = [f"/data/t-0/{entry.name}" for entry in killed.crash_clone(0).list_dir("/data/t-0")]
+    outcomes = {}
+    for path in paths:
+        disk = killed.crash_clone(0)
+        file = disk.open(path)
+        middle = file.size() // 2
+        if byte := file.read_at(middle, 1):
+            file.write_at(middle, bytes([byte[0] ^ 0x10]))
+            is_sealed = path.endswith(".log") and path < RECOVERED_FROM
+            outcomes[path] = starts_or_tells(disk, writer, caplog, is_sealed=is_sealed)
+    lost = [path for path, is_whole in outcomes.items() if not is_whole]
+    assert "/data/t-0/00000000000000000052.log" in lost
+    assert all(path.endswith((".log", "-checkpoint", ".metadata", ".txnindex")) for path in lost), lost
 
 
 def test_a_failing_disk_takes_only_its_own_logs(caplog: pytest.LogCaptureFixture) -> None:
