@@ -1,292 +1,419 @@
-"""Groups on a broker of its own: how long a rebalance of many members takes, heartbeats and commits per second, and how
-soon the offsets of very many groups are served after a start.
+"""Groups: how long a rebalance takes, heartbeats and commits per second, and a start with the offsets of many groups.
 
-    python bench/groups.py [--members 100] [--partitions 1000] [--seconds 5] [--groups 100000]
+    python bench/groups.py [--members 100] [--groups 100000] [--seconds 5] [--heartbeat-ms 500] [--only rebalance,…]
 
-The clients are connections of our own that do nothing else; the broker runs on the first core, they on the rest.
+Members are clients of the protocol itself on a connection each, in one process, and do nothing but belong to the group:
+so the figures are the coordinator's, not a client library's. Both protocols share two partitions a member, send a
+heartbeat every --heartbeat-ms, and are told of a rebalance by the answer: half of that time, on average, is waiting.
+The broker runs on the first core, the members on the rest. Ends with one JSON line per figure.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import json
 import os
+import re
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from run import Bench, _pinned
 
-from kcli.client.config import Address
+from kcli.client.admin import AdminClient
+from kcli.client.config import Address, client_config
 from kcli.client.connection import Connection
-from kcli.coordinator.group.records import OffsetRecord, encode
 from kcli.errors import ErrorCode
 from kcli.protocol.api import ApiKey
-from kcli.protocol.batch import Record, encode_batch, iter_batches
 from kcli.protocol.messages import consumer_group_heartbeat as ch
-from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import heartbeat as h
-from kcli.protocol.messages import join_group as j
-from kcli.protocol.messages import metadata as m
+from kcli.protocol.messages import join_group as jg
+from kcli.protocol.messages import leave_group as lg
 from kcli.protocol.messages import offset_commit as oc
 from kcli.protocol.messages import offset_fetch as of
-from kcli.protocol.messages import sync_group as s
-from kcli.protocol.records.consumer_offsets import OffsetCommitValue
-from kcli.protocol.records.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
+from kcli.protocol.messages import sync_group as sg
+from kcli.protocol.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitions,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
 from kcli.runtime.network import SystemNetwork
 from kcli.testing.broker_process import BrokerProcess
 
 TIMEOUT_S = 60.0
-CONNECTIONS = 20
-IN_FLIGHT = 10
-RECORDS_PER_BATCH = 5_000
-FEW_PARTITIONS = 4
-OVERRIDES = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.consumer.min.heartbeat.interval.ms": "10",
-    "group.consumer.heartbeat.interval.ms": "10",
-    "offsets.topic.num.partitions": "1",
-}
+SESSION_TIMEOUT_MS = 45_000
+REBALANCE_TIMEOUT_MS = 60_000
+PARTITIONS_PER_MEMBER = 2
+# Enough to keep the broker busy, few enough for one process of clients.
+CONNECTIONS = 16
+LEAVE_EPOCH = -1
+LOADING = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+)
 
 
-async def connect(bench: Bench) -> Connection:
-    return await Connection.open(SystemNetwork(), Address("127.0.0.1", bench.broker.port), "bench", TIMEOUT_S)
+class Member:
+    """One member; `owned` is what it was given."""
 
-
-async def ask(connection: Connection, message: object, key: ApiKey, at_most: int = 99) -> Any:
-    version = min(connection.version_for(key), at_most)
-    return await connection.request(message, key, version=version, timeout=TIMEOUT_S)
-
-
-async def find(connection: Connection, group: str) -> None:
-    """Returns when the group's coordinator answers."""
-    while True:
-        found = await ask(
-            connection, fc.FindCoordinatorRequest(coordinator_keys=(group,)), ApiKey.FIND_COORDINATOR
-        )
-        if found.coordinators[0].error_code is ErrorCode.NONE:
-            request = of.OffsetFetchRequest(groups=(of.OffsetFetchRequestGroup(group_id=group, topics=None),))
-            answer = await ask(connection, request, ApiKey.OFFSET_FETCH, 9)
-            if answer.groups[0].error_code is ErrorCode.NONE:
-                return
-        await asyncio.sleep(0.005)
-
-
-class Consumer:
-    """A member of a consumer group that gives up at once what it is to give up."""
-
-    def __init__(self, connection: Connection, group: str, topic: str) -> None:
-        self._connection = connection
-        self._group = group
-        self._topic = topic
-        self._id = uuid.uuid4().hex
+    def __init__(
+        self, connection: Connection, group: str, topic: str, topic_id: uuid.UUID, partitions: int
+    ) -> None:
+        self.connection = connection
+        self.group = group
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partitions = partitions
+        self.id = ""
         self.epoch = 0
-        self.owned: tuple[ch.RequestTopicPartitions, ...] = ()
+        self.owned: frozenset[int] = frozenset()
 
-    async def beat(self) -> bool:
-        """Whether its assignment has changed."""
-        joins = self.epoch == 0
-        request = ch.ConsumerGroupHeartbeatRequest(
-            group_id=self._group,
-            member_id=self._id,
-            member_epoch=self.epoch,
-            rebalance_timeout_ms=60_000 if joins else -1,
-            subscribed_topic_names=(self._topic,) if joins else None,
-            topic_partitions=self.owned,
+    async def ask(self, message: Any, key: ApiKey) -> Any:
+        version = self.connection.version_for(key)
+        return await self.connection.request(message, key, version=version, timeout=TIMEOUT_S)
+
+    async def join(self) -> None:
+        raise NotImplementedError
+
+    async def heartbeat(self) -> None:
+        """One heartbeat, and whatever its answer asks for."""
+        raise NotImplementedError
+
+    async def leave(self) -> None:
+        raise NotImplementedError
+
+    async def commit(self) -> None:
+        """The offsets of all that it owns."""
+        partitions = tuple(
+            oc.OffsetCommitRequestPartition(partition_index=number, committed_offset=1)
+            for number in sorted(self.owned)
         )
-        answer = await ask(self._connection, request, ApiKey.CONSUMER_GROUP_HEARTBEAT)
-        assert answer.error_code is ErrorCode.NONE, answer
+        request = oc.OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=self.epoch,
+            member_id=self.id,
+            topics=(oc.OffsetCommitRequestTopic(name=self.topic, partitions=partitions),),
+        )
+        # By name, which the newest version no longer has.
+        answer = await self.connection.request(request, ApiKey.OFFSET_COMMIT, version=9, timeout=TIMEOUT_S)
+        expect(*(each.error_code for topic in answer.topics for each in topic.partitions))
+
+
+class ConsumerMember(Member):
+    """Of the broker's protocol (KIP-848): what it must give up it gives up at once."""
+
+    async def join(self) -> None:
+        self.id = str(uuid.uuid4())
+        await self._beat(
+            member_epoch=0,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            subscribed_topic_names=(self.topic,),
+            topic_partitions=(),
+        )
+
+    async def heartbeat(self) -> None:
+        if await self._beat(member_epoch=self.epoch):
+            mine = ch.RequestTopicPartitions(topic_id=self.topic_id, partitions=tuple(sorted(self.owned)))
+            await self._beat(member_epoch=self.epoch, topic_partitions=(mine,) if self.owned else ())
+
+    async def leave(self) -> None:
+        await self._beat(member_epoch=LEAVE_EPOCH)
+
+    async def _beat(self, **fields: Any) -> bool:
+        """Whether the answer changed what it owns."""
+        request = ch.ConsumerGroupHeartbeatRequest(group_id=self.group, member_id=self.id, **fields)
+        answer = await self.ask(request, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+        expect(answer.error_code)
         self.epoch = answer.member_epoch
-        if answer.assignment is not None:
-            self.owned = tuple(
-                ch.RequestTopicPartitions(topic_id=each.topic_id, partitions=each.partitions)
-                for each in answer.assignment.topic_partitions
-            )
-        return answer.assignment is not None
-
-    @property
-    def size(self) -> int:
-        return sum(len(each.partitions) for each in self.owned)
+        if answer.assignment is None:
+            return False
+        given = frozenset(
+            number for topic in answer.assignment.topic_partitions for number in topic.partitions
+        )
+        changed, self.owned = given != self.owned, given
+        return changed
 
 
-async def consumer_rebalance(bench: Bench, members: int, topic: str, partitions: int) -> None:
-    """All join at once; then one more, and all heartbeat until everything has an owner again."""
-    connections = [await connect(bench) for _ in range(CONNECTIONS)]
-    await find(connections[0], "consumer")
-    group = [Consumer(connections[nth % CONNECTIONS], "consumer", topic) for nth in range(members)]
+class ClassicMember(Member):
+    """Of the protocol in which a member assigns: the leader deals partitions out in turn."""
 
-    async def settle(what: str) -> None:
-        cpu, begun = bench.cpu_s(), time.perf_counter()
-        while sum(each.size for each in group) < partitions or len({each.epoch for each in group}) > 1:
-            await asyncio.gather(*(each.beat() for each in group))
-        name = f"consumer protocol, {partitions} partitions, {what}"
-        bench.add(name, (time.perf_counter() - begun) * 1000, "ms")
-        bench.add(f"{name}: broker CPU", (bench.cpu_s() - cpu) * 1000, "CPU-ms")
-
-    await settle(f"{members} members join")
-    group.append(Consumer(connections[0], "consumer", topic))
-    await group[-1].beat()
-    await settle("one more joins")
-    for connection in connections:
-        connection.close()
-
-
-async def classic_rebalance(bench: Bench, members: int, topic: str) -> None:
-    connections = [await connect(bench) for _ in range(members)]
-    await find(connections[0], "classic")
-    subscription = encode_subscription(ConsumerProtocolSubscription(topics=(topic,)))
-    ids = [""] * members
-
-    async def enter(nth: int) -> None:
+    async def join(self) -> None:
+        subscription = encode_subscription(ConsumerProtocolSubscription(topics=(self.topic,)))
         while True:
-            request = j.JoinGroupRequest(
-                group_id="classic",
-                session_timeout_ms=30_000,
-                rebalance_timeout_ms=30_000,
-                member_id=ids[nth],
+            request = jg.JoinGroupRequest(
+                group_id=self.group,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+                member_id=self.id,
                 protocol_type="consumer",
-                protocols=(j.JoinGroupRequestProtocol(name="range", metadata=subscription),),
+                protocols=(jg.JoinGroupRequestProtocol(name="range", metadata=subscription),),
             )
-            joined = await ask(connections[nth], request, ApiKey.JOIN_GROUP)
-            ids[nth] = joined.member_id
+            joined = await self.ask(request, ApiKey.JOIN_GROUP)
+            self.id = joined.member_id or self.id
             if joined.error_code is ErrorCode.MEMBER_ID_REQUIRED:
                 continue
-            assert joined.error_code is ErrorCode.NONE, joined
-            assignments = tuple(
-                s.SyncGroupRequestAssignment(member_id=each.member_id, assignment=b"x" * 40)
-                for each in joined.members
-            )
-            sync = s.SyncGroupRequest(
-                group_id="classic",
-                generation_id=joined.generation_id,
-                member_id=joined.member_id,
-                protocol_type="consumer",
-                protocol_name="range",
-                assignments=assignments,
-            )
-            synced = await ask(connections[nth], sync, ApiKey.SYNC_GROUP)
-            if synced.error_code is ErrorCode.NONE:
+            expect(joined.error_code)
+            self.epoch = joined.generation_id
+            if await self._sync(joined):
                 return
-            assert synced.error_code is ErrorCode.REBALANCE_IN_PROGRESS, synced
 
-    for what in (f"{members} members join", "all join again"):
-        cpu, begun = bench.cpu_s(), time.perf_counter()
-        await asyncio.gather(*(enter(nth) for nth in range(members)))
-        bench.add(f"classic protocol, {what}", (time.perf_counter() - begun) * 1000, "ms")
-        bench.add(f"classic protocol, {what}: broker CPU", (bench.cpu_s() - cpu) * 1000, "CPU-ms")
-    for connection in connections:
-        connection.close()
+    async def _sync(self, joined: jg.JoinGroupResponse) -> bool:
+        members = [each.member_id for each in joined.members]
+        dealt = {name: range(nth, self.partitions, len(members)) for nth, name in enumerate(members)}
+        request = sg.SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.epoch,
+            member_id=self.id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=tuple(
+                sg.SyncGroupRequestAssignment(member_id=name, assignment=self._assignment(numbers))
+                for name, numbers in dealt.items()
+            ),
+        )
+        synced = await self.ask(request, ApiKey.SYNC_GROUP)
+        if synced.error_code is ErrorCode.REBALANCE_IN_PROGRESS:
+            return False
+        expect(synced.error_code)
+        assigned, _ = decode_assignment(synced.assignment)
+        self.owned = frozenset(
+            number for topic in assigned.assigned_partitions for number in topic.partitions
+        )
+        return True
+
+    def _assignment(self, numbers: Sequence[int]) -> bytes:
+        parts = (TopicPartitions(topic=self.topic, partitions=tuple(numbers)),)
+        return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=parts))
+
+    async def heartbeat(self) -> None:
+        request = h.HeartbeatRequest(group_id=self.group, generation_id=self.epoch, member_id=self.id)
+        answer = await self.ask(request, ApiKey.HEARTBEAT)
+        if answer.error_code is ErrorCode.REBALANCE_IN_PROGRESS:
+            await self.join()
+        else:
+            expect(answer.error_code)
+
+    async def leave(self) -> None:
+        me = lg.MemberIdentity(member_id=self.id)
+        expect(
+            (
+                await self.ask(lg.LeaveGroupRequest(group_id=self.group, members=(me,)), ApiKey.LEAVE_GROUP)
+            ).error_code
+        )
+
+
+def expect(*codes: ErrorCode) -> None:
+    wrong = [code.name for code in codes if code is not ErrorCode.NONE]
+    if wrong:
+        raise SystemExit(f"the broker answered {wrong[0]}")
+
+
+PROTOCOLS: dict[str, type[Member]] = {"classic": ClassicMember, "consumer": ConsumerMember}
+
+
+class Group:
+    """Members that live: each in a task of its own, with a heartbeat every so often."""
+
+    def __init__(self, heartbeat_s: float) -> None:
+        self.heartbeat_s = heartbeat_s
+        self.living: dict[Member, asyncio.Task[None]] = {}
+
+    def start(self, member: Member) -> None:
+        self.living[member] = asyncio.create_task(self._live(member))
+
+    async def _live(self, member: Member) -> None:
+        await member.join()
+        while True:
+            await asyncio.sleep(self.heartbeat_s)
+            await member.heartbeat()
+
+    async def stop(self, member: Member) -> None:
+        task = self.living.pop(member)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    async def shared(self, partitions: int) -> None:
+        """Until everybody has its share, and together they have all, in one generation."""
+        end = time.monotonic() + TIMEOUT_S
+        while not self._is_shared(partitions):
+            for task in self.living.values():
+                if task.done():
+                    task.result()
+            if time.monotonic() > end:
+                raise SystemExit(f"not shared out after {TIMEOUT_S:g} s")
+            await asyncio.sleep(0.005)
+
+    def _is_shared(self, partitions: int) -> bool:
+        owned = [number for member in self.living for number in member.owned]
+        epochs = {member.epoch for member in self.living}
+        return (
+            len(epochs) == 1
+            and all(member.owned for member in self.living)
+            and sorted(owned) == list(range(partitions))
+        )
+
+
+@contextlib.asynccontextmanager
+async def connections(broker: BrokerProcess, count: int) -> AsyncIterator[list[Connection]]:
+    address = Address("127.0.0.1", broker.port)
+    made = [await Connection.open(SystemNetwork(), address, "bench", TIMEOUT_S) for _ in range(count)]
+    try:
+        yield made
+    finally:
+        for each in made:
+            each.close()
+
+
+async def prepared(broker: BrokerProcess, topic: str, group: str) -> uuid.UUID:
+    """The topic's id, once the group has a coordinator: the first one makes `__consumer_offsets`."""
+    async with AdminClient(client_config({}, bootstrap_servers=broker.bootstrap)) as admin:
+        await admin.list_group_offsets(group)
+        found = (await admin.describe_topics([topic]))[topic]
+    assert not isinstance(found, Exception) and found.topic_id is not None
+    return found.topic_id
+
+
+async def rebalances(bench: Bench, protocol: str, count: int, options: argparse.Namespace) -> None:
+    """All come, one leaves; then, since they are there, heartbeats and commits."""
+    partitions = PARTITIONS_PER_MEMBER * count
+    topic = bench.topic(f"rebalance-{protocol}", partitions)
+    group_id = f"bench-{protocol}"
+    known = await prepared(bench.broker, topic, group_id)
+    async with connections(bench.broker, count) as opened:
+        members = [PROTOCOLS[protocol](each, group_id, topic, known, partitions) for each in opened]
+        group = Group(options.heartbeat_ms / 1000)
+        name = f"{protocol}, {count} members"
+
+        async def timed(what: str) -> None:
+            begun, cpu = time.perf_counter(), bench.cpu_s()
+            await group.shared(partitions)
+            bench.add(f"{name}: {what}", (time.perf_counter() - begun) * 1000, "ms")
+            bench.add(f"{name}: {what}, broker CPU", (bench.cpu_s() - cpu) * 1000, "CPU-ms")
+
+        for member in members:
+            group.start(member)
+        await timed("all come")
+        await group.stop(members[-1])
+        await members[-1].leave()
+        await timed("one leaves")
+        members[-1] = PROTOCOLS[protocol](opened[-1], group_id, topic, known, partitions)
+        group.start(members[-1])
+        await timed("one comes")
+        for member in members:
+            await group.stop(member)
+        await rate(
+            bench, f"{name}: heartbeats", "1/s", members, lambda member: member.heartbeat(), options.seconds
+        )
+        await rate(
+            bench,
+            f"{name}: commits of {PARTITIONS_PER_MEMBER} offsets",
+            "1/s",
+            members,
+            lambda member: member.commit(),
+            options.seconds,
+        )
 
 
 async def rate(
-    bench: Bench, what: str, seconds: float, one: Callable[[Connection, int], Awaitable[None]]
+    bench: Bench,
+    name: str,
+    unit: str,
+    members: Sequence[Member],
+    work: Callable[[Any], Awaitable[None]],
+    seconds: float,
 ) -> None:
-    """`one` again and again, several at a time on several connections."""
-    connections = [await connect(bench) for _ in range(CONNECTIONS)]
-    done = 0
+    """All at once, one request after the other."""
+    cpu, begun = bench.cpu_s(), time.perf_counter()
+    end, done = begun + seconds, 0
 
-    async def work(nth: int) -> None:
+    async def again(member: Member) -> None:
         nonlocal done
-        while time.perf_counter() < until:
-            await one(connections[nth % CONNECTIONS], nth)
+        while time.perf_counter() < end:
+            await work(member)
             done += 1
 
-    cpu, begun = bench.cpu_s(), time.perf_counter()
-    until = begun + seconds
-    await asyncio.gather(*(work(nth) for nth in range(CONNECTIONS * IN_FLIGHT)))
+    await asyncio.gather(*map(again, members))
     took, cpu = time.perf_counter() - begun, bench.cpu_s() - cpu
-    bench.add(f"{what}: rate", done / took, "requests/s")
-    bench.add(f"{what}: broker CPU", cpu / done * 1e6, "CPU-us each")
-    for connection in connections:
-        connection.close()
+    bench.add(name, done / took, unit)
+    bench.add(f"{name}: broker CPU", cpu / done * 1e6, "CPU-µs each")
 
 
-async def rates(bench: Bench, topic: str, seconds: float) -> None:
-    first = await connect(bench)
-    await find(first, "rates")
-    members = [Consumer(first, f"rates-{nth}", topic) for nth in range(CONNECTIONS * IN_FLIGHT)]
-    for member in members:
-        await member.beat()
-
-    async def consumer_beat(connection: Connection, nth: int) -> None:
-        members[nth]._connection = connection
-        await members[nth].beat()
-
-    async def classic_beat(connection: Connection, _nth: int) -> None:
-        await ask(connection, h.HeartbeatRequest(group_id="none", member_id="m"), ApiKey.HEARTBEAT)
-
-    async def commit(connection: Connection, nth: int) -> None:
-        await ask(connection, commit_of(f"commits-{nth}", topic, 1), ApiKey.OFFSET_COMMIT, 9)
-
-    await rate(bench, "heartbeats of the consumer protocol", seconds, consumer_beat)
-    await rate(bench, "heartbeats of the classic protocol", seconds, classic_beat)
-    await rate(bench, "commits of one partition", seconds, commit)
-    first.close()
+# A start with many groups
 
 
-def commit_of(group: str, topic: str, offset: int) -> oc.OffsetCommitRequest:
-    part = oc.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-    return oc.OffsetCommitRequest(
-        group_id=group, topics=(oc.OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
-    )
+async def fill(bench: Bench, topic: str, groups: int) -> None:
+    """One committed offset in each of so many groups."""
+    partition = oc.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topics = (oc.OffsetCommitRequestTopic(name=topic, partitions=(partition,)),)
+    names = iter([f"group-{number}" for number in range(groups)])
+
+    async def commit(connection: Connection) -> None:
+        for name in names:
+            request = oc.OffsetCommitRequest(group_id=name, topics=topics)
+            answer = await connection.request(request, ApiKey.OFFSET_COMMIT, version=9, timeout=TIMEOUT_S)
+            expect(answer.topics[0].partitions[0].error_code)
+
+    begun = time.perf_counter()
+    async with connections(bench.broker, CONNECTIONS) as opened:
+        # Several under way on each connection, so that it is the broker that is measured.
+        await asyncio.gather(*(commit(each) for each in opened for _ in range(4)))
+    bench.add(f"{groups} groups: first commits", groups / (time.perf_counter() - begun), "1/s")
 
 
-def write_groups(path: Path, topic: str, groups: int) -> None:
-    """Offsets of so many groups behind what a broker that is not running has in its log."""
-    raw = path.read_bytes()
-    last = [header for _, header in iter_batches(raw)][-1]
-    offset, now_ms = last.next_offset, int(time.time() * 1000)
-    with path.open("ab") as log:
-        for start in range(0, groups, RECORDS_PER_BATCH):
-            records = []
-            for number in range(start, min(start + RECORDS_PER_BATCH, groups)):
-                committed = OffsetCommitValue(offset=number, commit_timestamp=now_ms)
-                key, value = encode(OffsetRecord(f"many-{number}", topic, 0, committed))
-                records.append(Record(-1, now_ms, key, value))
-            log.write(
-                encode_batch(
-                    records, base_offset=offset, leader_epoch=last.partition_leader_epoch, base_sequence=0
-                )
-            )
-            offset += len(records)
+async def until_loaded(broker: BrokerProcess, groups: int) -> None:
+    """Until the group that is asked for tells its offsets, in every partition of __consumer_offsets."""
+    async with connections(broker, 1) as (connection,):
+        # Every partition has some of the first few hundred; a thousand finds the last one to load.
+        for number in range(min(groups, 1000)):
+            asked = of.OffsetFetchRequestGroup(group_id=f"group-{number}", topics=None)
+            request = of.OffsetFetchRequest(groups=(asked,))
+            while True:
+                answer = await connection.request(request, ApiKey.OFFSET_FETCH, version=9, timeout=TIMEOUT_S)
+                found = answer.groups[0]
+                if found.error_code not in LOADING:
+                    break
+                await asyncio.sleep(0.005)
+            expect(found.error_code)
+            assert found.topics, f"the offsets of group-{number} are gone"
 
 
-async def many_groups(bench: Bench, topic: str, groups: int) -> None:
-    bench.broker.kill()
-    data = bench.broker.directory / "data"
-    write_groups(data / "__consumer_offsets-0" / "00000000000000000000.log", topic, groups)
-    for how in ("unclean", "clean"):
+def memory_mb(bench: Bench) -> float:
+    status = Path(f"/proc/{bench.pid}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+)", status)
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def start_up(bench: Bench, groups: int) -> None:
+    topic = bench.topic("start", 1)
+    bench.broker.restart()
+    time.sleep(1)
+    empty = memory_mb(bench)
+    asyncio.run(prepared(bench.broker, topic, "group-0"))
+    asyncio.run(fill(bench, topic, groups))
+    for how, end in (("after a stop", bench.broker.stop), ("after a kill", bench.broker.kill)):
+        end()
         begun = time.perf_counter()
         bench.broker.start()
-        started = time.perf_counter()
-        connection = await connect(bench)
-        await find(connection, f"many-{groups - 1}")
-        served = time.perf_counter()
-        bench.add(f"start with {groups} groups, {how}: ready", (started - begun) * 1000, "ms")
-        bench.add(f"start with {groups} groups, {how}: offsets served", (served - begun) * 1000, "ms")
-        connection.close()
-        if how == "unclean":
-            bench.broker.stop()
-
-
-async def topic_of(bench: Bench, partitions: int) -> str:
-    topic = bench.topic(f"groups-{partitions}", partitions)
-    connection = await connect(bench)
-    request = m.MetadataRequest(topics=(m.MetadataRequestTopic(name=topic),))
-    await ask(connection, request, ApiKey.METADATA)
-    connection.close()
-    return topic
-
-
-async def run(bench: Bench, options: argparse.Namespace) -> None:
-    topic = await topic_of(bench, options.partitions)
-    await consumer_rebalance(bench, options.members, topic, options.partitions)
-    await classic_rebalance(bench, options.members, topic)
-    await rates(bench, await topic_of(bench, FEW_PARTITIONS), options.seconds)
-    await many_groups(bench, topic, options.groups)
+        ready = time.perf_counter()
+        asyncio.run(until_loaded(bench.broker, groups))
+        loaded = time.perf_counter()
+        bench.add(f"{groups} groups, {how}: start to ready", ready - begun, "s")
+        bench.add(f"{groups} groups, {how}: start to loaded", loaded - begun, "s")
+    time.sleep(1)
+    bench.add(f"{groups} groups: memory", memory_mb(bench), "MB")
+    bench.add(f"{groups} groups: memory of each", (memory_mb(bench) - empty) * 1024 / groups, "kB")
 
 
 def main() -> None:
@@ -294,19 +421,33 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--members", type=int, default=100)
-    parser.add_argument("--partitions", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--groups", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--heartbeat-ms", type=int, default=500)
+    parser.add_argument("--only", default="rebalance,start")
     options = parser.parse_args()
+    if options.members < 2 or options.groups < 1:
+        parser.error("at least 2 members and 1 group")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    print(f"{'figure':<64}{'value':>14} unit")
+    overrides = {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.min.heartbeat.interval.ms": str(min(options.heartbeat_ms, 5000)),
+        "group.consumer.heartbeat.interval.ms": str(options.heartbeat_ms),
+    }
+    print(f"{'figure':<44}{'value':>14} unit")
     with (
         tempfile.TemporaryDirectory(prefix="kcli-bench-") as name,
-        BrokerProcess(Path(name), overrides=OVERRIDES) as broker,
+        BrokerProcess(Path(name), overrides=overrides) as broker,
     ):
         bench = Bench(broker, 0)
-        with _pinned(broker):
-            asyncio.run(run(bench, options))
+        if "rebalance" in options.only:
+            with _pinned(broker):
+                for protocol in PROTOCOLS:
+                    asyncio.run(rebalances(bench, protocol, options.members, options))
+        if "start" in options.only:
+            start_up(bench, options.groups)
+    for figure in bench.figures:
+        print(json.dumps(asdict(figure)))
 
 
 if __name__ == "__main__":
