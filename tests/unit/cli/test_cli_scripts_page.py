@@ -1,0 +1,61 @@
+"""docs/scripts.md: every script of Kafka 4.1 is in its table, and what the table says of commands is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kcli.cli.options import options_of
+from kcli.cli.registry import TOOLS
+
+PAGE = Path(__file__).parents[3] / "docs" / "scripts.md"
+# The bin/ of Apache Kafka 4.1, without `.sh`.
+SCRIPTS = """
+    connect-distributed connect-mirror-maker connect-plugin-path connect-standalone kafka-acls
+    kafka-broker-api-versions kafka-client-metrics kafka-cluster kafka-configs kafka-console-consumer
+    kafka-console-producer kafka-console-share-consumer kafka-consumer-groups kafka-consumer-perf-test
+    kafka-delegation-tokens kafka-delete-records kafka-dump-log kafka-e2e-latency kafka-features
+    kafka-get-offsets kafka-groups kafka-jmx kafka-leader-election kafka-log-dirs kafka-metadata-quorum
+    kafka-metadata-shell kafka-producer-perf-test kafka-reassign-partitions kafka-replica-verification
+    kafka-run-class kafka-server-start kafka-server-stop kafka-share-consumer-perf-test kafka-share-groups
+    kafka-storage kafka-streams-application-reset kafka-streams-groups kafka-topics kafka-transactions
+    kafka-verifiable-consumer kafka-verifiable-producer kafka-verifiable-share-consumer trogdor
+"""
+BY_SCRIPT = {tool.script: tool for tool in TOOLS.values() if tool.script}
+
+
+def rows() -> dict[str, tuple[str, str]]:
+    """script -> state and words."""
+    found = re.findall(r"^\| ([\w-]+\.sh) \| (.+?) \| (.*?) ?\|$", PAGE.read_text(encoding="utf-8"), re.M)
+    assert len(found) == len({script for script, _, _ in found}), "no script twice"
+    return {script: (state, words) for script, state, words in found}
+
+
+def test_every_script_of_kafka_is_told_of_in_order() -> None:
+    assert [script.removesuffix(".sh") for script in rows()] == sorted(SCRIPTS.split())
+    assert {state for state, _ in rows().values()} == {"equal", "more", "not yet"}
+
+
+def test_commands_and_the_table_agree() -> None:
+    there = {script for script, (state, _) in rows().items() if state != "not yet"}
+    assert there == BY_SCRIPT.keys()
+
+
+def test_whoever_has_more_says_what_and_whoever_has_nothing_why() -> None:
+    assert all(words for state, words in rows().values() if state != "equal")
+
+
+def test_options_that_are_named_are_there() -> None:
+    for script, (state, words) in rows().items():
+        if state == "not yet":
+            continue
+        command = BY_SCRIPT[script].load()
+        declared = [command.options, *(each.options for each in command.subcommands)]
+        known = {each.name for options in declared for each in options_of(options)}
+        named = set(re.findall(r"`--([\w-]+)", words))
+        assert named <= known, script
+
+
+def test_commands_of_our_own_are_named_too() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert all(f"`kcli {tool.name}`" in text for tool in TOOLS.values() if not tool.script)
