@@ -304,3 +304,54 @@ def test_internal_topics_are_read_by_name_only(broker: BrokerProcess) -> None:
     hidden = kcli("console-consumer", "--bootstrap-server", broker.bootstrap, "--include", "__consumer.*",
                   "--from-beginning", "--timeout-ms", "1500")  # fmt: skip
     assert hidden.stdout == b""
+
+
+def test_lines_are_sent_in_transactions(broker: BrokerProcess) -> None:
+    topic = _create(broker, "console-tx")
+
+    def sent(*words: str, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
+        return _produce(broker, topic, stdin, "--transactional-id", "console-tx", *words)
+
+    assert sent(stdin=b"one\ntwo\n").returncode == 0
+    # The second line is wrong: the first one goes with it.
+    keyed = ("--property", "parse.key=true", "--property", "key.separator=:")
+    failed = sent(*keyed, stdin=b"k:never\nno key\n")
+    assert failed.returncode == 1
+    assert b"No key separator found on line number 2" in failed.stderr
+    assert b"1 of 1 lines were not committed" in failed.stderr
+    failed = sent(stdin=b"neither\n" + b"x" * 2_000_000 + b"\nnor\n")
+    assert (failed.returncode, b"RecordTooLargeException" in failed.stderr) == (1, True)
+    assert sent("--input", "json", stdin=b'{"value": "three"}\n').returncode == 0
+    assert sent("--sync", "--transaction-duration-ms", "1", stdin=b"four\nfive\n").returncode == 0
+    read = _consume(broker, topic, 5, "--isolation-level", "read_committed", "--partition", "0")
+    assert read.stdout == b"one\ntwo\nthree\nfour\nfive\n"
+
+
+def test_a_transaction_ends_in_time_while_nobody_types(broker: BrokerProcess) -> None:
+    topic = _create(broker, "console-tx-idle")
+    words = ["--bootstrap-server", broker.bootstrap, "--topic", topic, "--transaction-duration-ms", "300"]
+    process = subprocess.Popen([*KCLI, "console-producer", *words], stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    try:
+        process.stdin.write(b"typed\n")
+        process.stdin.flush()
+        read = _consume(broker, topic, 1, "--isolation-level", "read_committed", "--partition", "0")
+        assert read.stdout == b"typed\n"
+        assert process.poll() is None
+        process.stdin.write(b"and interrupted\n")
+        process.stdin.flush()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 143
+    finally:
+        process.kill()
+        process.stdin.close()
+    read = _consume(broker, topic, 2, "--isolation-level", "read_committed", "--partition", "0")
+    assert read.stdout == b"typed\nand interrupted\n"
+
+
+def test_transactions_of_a_length_that_the_broker_would_abort_are_refused() -> None:
+    for duration, why in (("0", b"greater than zero"), ("60000", b"is not less than transaction.timeout.ms")):
+        words = ("--bootstrap-server", "localhost:1", "--topic", "t", "--transaction-duration-ms", duration)
+        refused = kcli("console-producer", *words)
+        assert (refused.returncode, why in refused.stderr) == (1, True)

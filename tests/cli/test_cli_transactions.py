@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kcli.cli.main import run
 from kcli.protocol.batch import Record, encode_batch
@@ -139,3 +139,15 @@ def test_a_hanging_transaction_is_found_and_ended(tmp_path: Path, capsys: pytest
         assert rows(tool("find-hanging --topic t")[1]) == []
         (row,) = rows(tool("describe-producers --topic t --partition 0")[1])
         assert row[:3] + row[5:6] == ["4242", "3", "0", "None"]
+
+
+def test_the_performance_test_commits_as_often_as_asked(broker: BrokerProcess) -> None:
+    words = (
+        "--topic tx-perf --num-records 600 --throughput 1000 --record-size 10 --transaction-duration-ms 50"
+    )
+    assert run(["producer-perf-test", "--bootstrap-server", broker.bootstrap, *words.split()]) == 0
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "tx-perf"})
+    _, end = consumer.get_watermark_offsets(TopicPartition("tx-perf", 0), 20)
+    consumer.close()
+    # 0.6 s at that pace; each commit left one marker. A slow machine may take longer for each, but not for all of it.
+    assert 3 <= end - 600 <= 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from kcli.cli import envelope, rdkafka
 from kcli.cli.line_reader import LineParser, read_lines
 from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option, require
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.transactional import DEFAULT_DURATION_MS, Transactions, check_duration, is_purged
 
 PARTITION_UA = -1  # librdkafka's "choose one"
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
@@ -123,6 +125,16 @@ class ConsoleProducerOptions(ConnectingOptions):
         metavar="format", default="text", choices=("text", "json"),
     )  # fmt: skip
     keep_partition: bool = flag("With --input json: send each record to the partition it names.")
+    transactional_id: str | None = option(
+        "Send in transactions under this id: a reader of committed records sees all lines of one or none. A producer "
+        "that used the id before is fenced.",
+        metavar="transactional id",
+    )  # fmt: skip
+    transaction_duration_ms: int | None = option(
+        "Commit a transaction after this long (default 3000), also while no line comes.",
+        Kind.LONG,
+        metavar="ms",
+    )
 
 
 _PAIRS = (
@@ -148,7 +160,12 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
     parser = LineParser.configure(reader)
     assert options.topic is not None
     rdkafka.finish_on_sigterm()
-    sender = Sender(options.topic, configuration(options), is_sync=options.sync)
+    config = configuration(options)
+    duration_ms = None
+    if "transactional.id" in config:
+        duration_ms = options.transaction_duration_ms or DEFAULT_DURATION_MS
+        check_duration(duration_ms, config)
+    sender = Sender(options.topic, config, is_sync=options.sync, duration_ms=duration_ms)
     if options.input == "json":
         return sender.send_envelopes(keep_partition=options.keep_partition)
     return sender.send(parser)
@@ -161,6 +178,8 @@ def _check_input(options: ConsoleProducerOptions) -> None:
                 raise UsageError(f"--{name} is for lines of text: it does nothing with --input json")
     elif options.keep_partition:
         raise UsageError("--keep-partition needs --input json: a line of text names no partition")
+    if options.transaction_duration_ms is not None and options.transaction_duration_ms <= 0:
+        raise UsageError("--transaction-duration-ms should be greater than zero")
 
 
 def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
@@ -191,6 +210,10 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
         properties["batch.size"] = str(options.batch_size)
     properties["compression.type"] = options.compression_codec or "none"
     properties.setdefault("client.id", "console-producer")
+    if options.transactional_id is not None:
+        properties["transactional.id"] = options.transactional_id
+    elif options.transaction_duration_ms is not None:
+        properties.setdefault("transactional.id", f"console-producer-{uuid.uuid4()}")
     properties["bootstrap.servers"] = options.bootstrap_server or ""
     config = {**JAVA_DEFAULTS, **rdkafka.translate(properties)}
     config.setdefault("enable.idempotence", _may_be_idempotent(properties))
@@ -203,9 +226,14 @@ def _may_be_idempotent(properties: dict[str, str]) -> bool:
 
 
 class Sender:
-    """Feeds lines to librdkafka and keeps count of what did not arrive."""
+    """Feeds lines to librdkafka and keeps count of what did not arrive.
 
-    def __init__(self, topic: str, config: dict[str, object], *, is_sync: bool) -> None:
+    `duration_ms`: in transactions of that length. One that cannot be committed is the last.
+    """
+
+    def __init__(
+        self, topic: str, config: dict[str, object], *, is_sync: bool, duration_ms: int | None
+    ) -> None:
         from confluent_kafka import Producer
 
         self.topic = topic
@@ -217,6 +245,7 @@ class Sender:
         self._partitions: list[int] = []
         self._partition = PARTITION_UA
         self._stuck_bytes = 0
+        self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 
     def send(self, parser: LineParser) -> int:
         """All of standard input, line by line; the exit code."""
@@ -248,11 +277,15 @@ class Sender:
         number = 0
         try:
             _prompt(is_prompting)
-            for lines in read_lines(getattr(sys.stdin.buffer, "raw", sys.stdin.buffer).read):
+            for lines in read_lines(self._read()):
                 send_lines(lines, number + 1)
                 number += len(lines)
                 self._producer.poll(0)
                 _prompt(is_prompting)
+        except Exception:
+            if self._transactions is not None:
+                self._transactions.abort()
+            raise
         finally:
             self._finish()
         if self.undelivered:
@@ -265,6 +298,8 @@ class Sender:
 
         produce, topic = self._producer.produce, self.topic
         for line in lines:
+            if self._transactions is not None:
+                self._begin(self._transactions)
             if self._stuck_bytes <= 0:
                 self._choose_partition()
             self._stuck_bytes -= len(line) + 1
@@ -309,6 +344,8 @@ class Sender:
     ) -> None:
         from confluent_kafka import KafkaException
 
+        if self._transactions is not None:
+            self._begin(self._transactions)
         if partition is None and key is None:
             if self._stuck_bytes <= 0:
                 self._choose_partition()
@@ -350,9 +387,32 @@ class Sender:
             except BufferError:
                 continue
 
+    def _read(self) -> Callable[[int], bytes]:
+        source = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+        return source.read if self._transactions is None else self._transactions.while_waiting(source)
+
+    def _begin(self, transactions: Transactions) -> None:
+        """Before each line. A line was refused: its transaction may not be committed without it."""
+        if self._told:
+            raise CommandError()
+        transactions.begin()
+
+    def _end(self, transactions: Transactions) -> None:
+        """After the last line, or when no more are wanted."""
+        try:
+            if self._told:
+                transactions.abort()
+                raise CommandError()
+            transactions.commit()
+        finally:
+            if left := self.sent - transactions.committed:
+                warn(f"{left} of {self.sent} lines were not committed to topic {self.topic}.")
+
     def _finish(self) -> None:
         """Waits for every acknowledgement. A second Ctrl-C gives up on the rest."""
         try:
+            if self._transactions is not None:
+                self._end(self._transactions)
             self._producer.flush()
         except KeyboardInterrupt:
             self.undelivered += len(self._producer)
@@ -360,8 +420,8 @@ class Sender:
             raise
 
     def _delivered(self, error: Any, message: Any) -> None:
-        """Called for failures only."""
-        if error is not None:
+        """Called for failures only. What an abort takes back is told as a whole."""
+        if error is not None and not (self._transactions is not None and is_purged(error)):
             self._refused(error, message.key(), message.value())
 
     def _refused(self, error: Any, key: bytes | None, value: bytes | None) -> None:

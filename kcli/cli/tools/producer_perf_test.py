@@ -26,11 +26,13 @@ from kcli.cli.options import (
 )
 from kcli.cli.output import Output, warn
 from kcli.cli.tools.console_producer import JAVA_DEFAULTS
+from kcli.cli.transactional import DEFAULT_DURATION_MS, Transactions
 
 MEGABYTE = 1024 * 1024
-DEFAULT_TRANSACTION_MS = 3000
 # Records between two looks at the clock and at delivery reports.
 POLL_EVERY_RECORDS = 512
+# With a limit: so often a second the pace is kept, lest records come in bursts and a transaction outlast its duration.
+PACES_A_SECOND = 100
 FULL_QUEUE_WAIT_S = 0.01
 # Sleeping less than this costs more than it holds back.
 LEAST_SLEEP_S = 0.002
@@ -224,21 +226,25 @@ class _Run:
                 f"Warmup first {options.warmup_records} records. "
                 "Steady state results will print after the complete test summary."
             )
+        transactions = None
         if self.is_transactional:
-            self._call(self.producer.init_transactions)
-            self._call(self.producer.begin_transaction)
+            duration_ms = options.transaction_duration_ms or DEFAULT_DURATION_MS
+            transactions = Transactions(self.producer, duration_ms)
         self.total = _Statistics()
         self.window = _Statistics()
-        begun = time.monotonic()
+        every = POLL_EVERY_RECORDS
+        if options.throughput > 0:
+            every = max(1, min(every, int(options.throughput / PACES_A_SECOND)))
         for number in range(options.num_records):
+            if transactions is not None:
+                transactions.begin()
             self._produce(self.payload(number))
-            if number % POLL_EVERY_RECORDS == 0 or 0 < options.throughput < POLL_EVERY_RECORDS:
+            if number % every == 0:
                 self.producer.poll(0)
-                begun = self._maybe_commit(begun)
                 self._throttle(number + 1)
                 self._maybe_report()
-        if self.is_transactional:
-            self._call(self.producer.commit_transaction)
+        if transactions is not None:
+            transactions.commit()
         self.producer.flush()
         self._summary()
         return 0
@@ -250,24 +256,6 @@ class _Run:
                 return
             except BufferError:
                 self.producer.poll(FULL_QUEUE_WAIT_S)
-
-    def _call(self, step: Callable[[], object]) -> None:
-        from confluent_kafka import KafkaException
-
-        try:
-            step()
-        except KafkaException as error:
-            raise CommandError(f"org.apache.kafka.common.KafkaException: {error.args[0].str()}") from None
-
-    def _maybe_commit(self, begun: float) -> float:
-        if not self.is_transactional:
-            return begun
-        duration_ms = self.options.transaction_duration_ms or DEFAULT_TRANSACTION_MS
-        if (time.monotonic() - begun) * 1000 < duration_ms:
-            return begun
-        self._call(self.producer.commit_transaction)
-        self._call(self.producer.begin_transaction)
-        return time.monotonic()
 
     def _throttle(self, sent: int) -> None:
         if self.options.throughput <= 0:
