@@ -179,3 +179,33 @@ def test_values_with_a_schema_there_and_back(
     headers = dict(letter.headers())
     assert headers["h"] == b"1"
     assert headers["__connect.errors.offset"] == b"5"
+
+
+def test_streams_joined_and_shown(
+    spark: SparkSession,
+    broker: BrokerProcess,
+    topic: Make,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name, values = orders(broker, topic, 10)
+    paid, target = topic(1, "paid"), topic(1)
+    times = [{"order": value["id"], "paid": value["at"]} for value in values if value["id"] % 2]
+    produce(broker.bootstrap, paid, [{"value": json.dumps(each)} for each in times])
+    tables = tmp_path / "tables.yaml"
+    tables.write_text(
+        f"o: {{topic: {name}, schema: 'id bigint, at timestamp', watermark: at 1 minute}}\n"
+        f"p: {{topic: {paid}, schema: 'order bigint, paid timestamp', watermark: paid 1 minute}}\n"
+    )
+    words = ["--tables", str(tables), "--mode", "available-now", "--checkpoint", str(tmp_path / "checkpoint")]
+    words += ["--rows-as", "tsv", "-e", "SELECT id, _partition FROM o WHERE id = 3"]
+    inside = "paid BETWEEN at AND at + INTERVAL 1 MINUTE"
+    words += [
+        "-e",
+        f"INSERT INTO `{target}` SELECT id, _key FROM o JOIN (SELECT order, paid FROM p) ON id = order AND {inside}",
+    ]
+    done = ran(spark, broker, *words)
+    assert done.rows == 1 + len(times)
+    assert capsys.readouterr().out.splitlines()[0] == "id\t_partition"
+    found = sorted(json.loads(each.value())["id"] for each in consume(broker.bootstrap, target, len(times)))
+    assert found == [each["order"] for each in times]

@@ -195,7 +195,7 @@ def test_a_driver_killed_after_the_commit_of_the_table(
         text=True,
         check=False,
         process_group=0,
-        timeout=150,
+        timeout=270,
     )
     assert (done.stdout, done.returncode) == ("killed\n", -9), done.stderr
     for kind in ("delta", "iceberg"):

@@ -260,7 +260,7 @@ def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int
 def _observed(report: StreamingQueryProgress, metric: str, default: int) -> int:
     """A figure of our observations, where there are such."""
     found = [
-        int(row[metric])
+        int(row[metric] or 0)  # the sum of no rows is null
         for name, row in report.observedMetrics.items()
         if name.startswith(OBSERVED) and metric in row.asDict()
     ]
