@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kcli.errors import KafkaError, KcliError, TopicExistsException
+from kcli.errors import KcliError
+from kcli.spark.cluster import Cluster
+from kcli.spark.options import sink_options
 from kcli.spark.sink import PREFIX, QUERY_ID
-from kcli.spark.streams.record import KEY, TIMESTAMP, VALUE
-from kcli.spark.streams.serdes import Binary, Serde, encoded_key, serde_for
+from kcli.spark.streams.record import KEY, TIMESTAMP, UPDATE, VALUE, WINDOW, record_of
+from kcli.spark.streams.serdes import Binary, Serde, keyed_by_window, serde_for
 from kcli.spark.streams.stream import Stream
 from kcli.spark.streams.table import Table, Topic
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-APPLICATION_ID = re.compile(r"[a-zA-Z0-9._-]+")
+NAME = re.compile(r"(?!\.+$)[a-zA-Z0-9._-]+")
+"""Of applications and queries: also a directory's name."""
+NAME_MEANT = "letters, digits, dots, dashes and underscores are meant"
+TRANSACTIONAL_ID = "kafka.transactional.id"
 POLL_SECONDS = 0.25
 """How soon it is noticed that a query has ended or that the application should."""
 
@@ -41,8 +44,8 @@ class Streams:
 
     `application_id` names it in messages; everything it remembers is under `checkpoint`, a directory that every
     machine of the Spark cluster can reach: offsets, state, and which micro-batches are done. Topics are read with
-    read_committed and written in transactions, so that each record has its effect once. `options` are options of the
-    format `kcli` (`maxOffsetsPerTrigger`, `kafka.…`); those that only the sink or the source knows go there alone.
+    read_committed and written in transactions, so that each record has its effect once. `source_options` and
+    `sink_options` are options of the format `kcli` (`maxOffsetsPerTrigger`; `kafka.security.protocol`, for both).
     """
 
     def __init__(
@@ -55,10 +58,8 @@ class Streams:
         source_options: Mapping[str, str] | None = None,
         sink_options: Mapping[str, str] | None = None,
     ) -> None:
-        if not APPLICATION_ID.fullmatch(application_id):
-            raise ValueError(
-                f"application_id is {application_id!r}: letters, digits, dots, dashes and underscores are allowed"
-            )
+        if not NAME.fullmatch(application_id):
+            raise ValueError(f"application_id is {application_id!r}: {NAME_MEANT}")
         self.spark = spark
         self.application_id = application_id
         self.bootstrap_servers = bootstrap_servers
@@ -77,6 +78,8 @@ class Streams:
 
     def stream(self, *topics: str, key: Serde | None = None, value: Serde | None = None) -> Stream:
         """The records of topics, from the earliest on; keys and values are bytes where no serde is given."""
+        if not topics:
+            raise ValueError("stream() names no topic: stream(TOPIC, …) is meant")
         return Stream(self, self._read(",".join(topics), key, value))
 
     def table(self, topic: str, *, key: Serde | None = None, value: Serde | None = None) -> Table:
@@ -109,16 +112,29 @@ class Streams:
         name: str | None = None,
     ) -> None:
         """A query that writes key, value and timestamp to a topic; `Stream.to` and `Table.to` call this."""
-        values = value or serde_for(frame.schema[VALUE].dataType)
-        columns = frame.select(
-            encoded_key(frame, key).alias(KEY), values.encode(frame[VALUE]).alias(VALUE), frame[TIMESTAMP]
+        if key is not None and WINDOW in frame.columns:
+            raise ValueError(
+                "key= is given for records of windows, whose key and window are written as JSON: leave it out, or say "
+                "what they are keyed by with to_stream().select_key(…)"
+            )
+        name = name or f"to-{topic}"
+        keyed = keyed_by_window(frame)
+        keys = key or serde_for(keyed.schema[KEY].dataType)
+        values = value or serde_for(keyed.schema[VALUE].dataType)
+        record = record_of(keyed)
+        columns = keyed.select(
+            keys.encode(record.key).alias(KEY), values.encode(record.value).alias(VALUE), record.timestamp
         )
         options = {**self._sink, "topic": topic}
-        if mode == "append":
+        if (own := options.get(TRANSACTIONAL_ID)) is not None:
+            options[TRANSACTIONAL_ID] = (
+                f"{own}-{name}"  # queries with one and the same would fence each other
+            )
+        if mode != UPDATE:
             writer = columns.writeStream.format("kcli").options(**options)
         else:  # Spark gives changes to functions only
             writer = columns.writeStream.foreachBatch(partial(_write_changes, options=options))
-        self._add(name or f"to-{topic}", writer, mode)
+        self._add(name, writer, mode)
 
     def each_batch(
         self, frame: DataFrame, function: Callable[[DataFrame, int], None], mode: str, name: str
@@ -127,26 +143,21 @@ class Streams:
         self._add(name, frame.writeStream.foreachBatch(function), mode)
 
     def _add(self, name: str, writer: DataStreamWriter, mode: str) -> None:
+        if not NAME.fullmatch(name):
+            raise ValueError(f"name is {name!r}: {NAME_MEANT}")
         if name in self._queries:
-            raise ValueError(f"two queries are called {name!r}: give one another name")
+            raise ValueError(
+                f"two queries are called {name!r}: give one another name, as in .to(TOPIC, name=…)"
+            )
         writer = writer.outputMode(mode).queryName(f"{self.application_id}-{name}")
         writer = writer.option("checkpointLocation", os.path.join(self._checkpoint, name))
         self._queries[name] = Query(name, writer)
 
     def create_table_topic(self, topic: str, partitions: int = -1) -> None:
         """A compacted topic, unless it is there; -1: as many partitions as the broker gives by default."""
-        from kcli.client.admin import AdminClient
-        from kcli.client.config import client_config
-        from kcli.client.topics import NewTopic
-
-        async def create() -> KafkaError | None:
-            async with AdminClient(client_config({}, bootstrap_servers=self.bootstrap_servers)) as admin:
-                wanted = NewTopic(name=topic, partitions=partitions, configs={"cleanup.policy": "compact"})
-                return (await admin.create_topics([wanted]))[topic]
-
-        error = _in_thread(lambda: asyncio.run(create()))
-        if error is not None and not isinstance(error, TopicExistsException):
-            raise error
+        client = sink_options({**self._sink, "topic": topic}).client
+        with Cluster(client) as cluster:
+            cluster.create_topic(topic, partitions, {"cleanup.policy": "compact"})
 
     # Running -------------------------------------------------------------------------------------
 
@@ -154,28 +165,36 @@ class Streams:
         """Works off what the topics hold, query after query in the order they were declared, and returns."""
         self._refuse_nothing()
         for query in self._queries.values():
-            query.writer.trigger(availableNow=True).start().awaitTermination()
+            running = _started(query, query.writer.trigger(availableNow=True))
+            try:
+                running.awaitTermination()
+            finally:
+                running.stop()
 
     def start(self, *, interval: str | None = None) -> list[StreamingQuery]:
         """Starts every query; a micro-batch begins as soon as the last one is done, or each `interval`."""
         self._refuse_nothing()
-        return [
-            (query.writer.trigger(processingTime=interval) if interval else query.writer).start()
-            for query in self._queries.values()
-        ]
+        running: list[StreamingQuery] = []
+        try:
+            for query in self._queries.values():
+                writer = query.writer.trigger(processingTime=interval) if interval else query.writer
+                running.append(_started(query, writer))
+        except BaseException:
+            _stop(running)
+            raise
+        return running
 
     def run(self, *, interval: str | None = None) -> None:
         """Runs until SIGTERM or Ctrl-C; raises what a query failed with, after the others were stopped."""
         from kcli.spark.jobs.running import Stop
 
-        stop = Stop()
-        running = self.start(interval=interval)
-        try:
-            while all(query.isActive for query in running) and not stop.is_asked:
-                time.sleep(POLL_SECONDS)
-        finally:
-            for query in running:
-                query.stop()
+        with Stop().listening() as stop:
+            running = self.start(interval=interval)
+            try:
+                while all(query.isActive for query in running) and not stop.is_asked:
+                    time.sleep(POLL_SECONDS)
+            finally:
+                _stop(running)
         for query in running:
             if (error := query.exception()) is not None:
                 raise error
@@ -185,28 +204,29 @@ class Streams:
             raise KcliError(f"application {self.application_id} writes nothing: it needs a .to(TOPIC)")
 
 
+def _started(query: Query, writer: DataStreamWriter) -> StreamingQuery:
+    from pyspark.errors import AnalysisException
+
+    try:
+        return writer.start()
+    except AnalysisException as error:
+        said = str(error).partition("\n")[0]
+        raise KcliError(
+            f"query {query.name}: Spark cannot do all of it in one query. Write what its last aggregation, join or "
+            f"deduplication works on to a topic (through or to_table) and go on from there. Spark says: {said}"
+        ) from error
+
+
+def _stop(running: list[StreamingQuery]) -> None:
+    for query in running:
+        query.stop()
+
+
 def _write_changes(frame: DataFrame, batch: int, *, options: Mapping[str, str]) -> None:
     """A micro-batch of an aggregate, in a transaction that notes whose it is and which."""
     query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     assert query is not None, "foreachBatch runs for a query"
-    once = {"kafka.transactional.id": f"{PREFIX}{query}", "kcli.batch.id": str(batch)}
-    frame.write.format("kcli").mode("append").options(**{**once, **options}).save()
-
-
-def _in_thread(work: Callable[[], KafkaError | None]) -> KafkaError | None:
-    """A notebook has an event loop of its own running in its thread."""
-    result: list[KafkaError | None] = []
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            result.append(work())
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return result[0]
+    # The query's id is new with a new checkpoint, whose batches begin at 0 and have nothing to do with earlier ones.
+    own = f"{options[TRANSACTIONAL_ID]}-{query}" if TRANSACTIONAL_ID in options else f"{PREFIX}{query}"
+    once = {TRANSACTIONAL_ID: own, "kcli.batch.id": str(batch)}
+    frame.write.format("kcli").mode("append").options(**{**options, **once}).save()

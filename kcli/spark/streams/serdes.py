@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 LONG_HEX_DIGITS = 16
-MILLISECONDS = 1000
 
 
 class Serde(Protocol):
@@ -36,10 +35,12 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """UTF-8; any other type is written as Spark casts it to a string."""
+    """UTF-8; any other type is written as Spark casts it to a string, and read as `type` ("bigint", "double", …)."""
+
+    type: str | DataType = "string"
 
     def decode(self, raw: Column) -> Column:
-        return raw.cast("string")
+        return raw.cast("string").cast(self.type)
 
     def encode(self, column: Column) -> Column:
         return column.cast("string").cast("binary")
@@ -60,13 +61,31 @@ class Json:
 
         if self.schema is None:
             raise ValueError("Json() has no schema: reading a topic needs Json('field type, …')")
-        mode = "PERMISSIVE" if self.skip_malformed else "FAILFAST"
-        return F.from_json(raw.cast("string"), self.schema, {"mode": mode})
+        text = raw.cast("string")
+        if not self.skip_malformed:
+            return F.from_json(text, self.schema, {"mode": "FAILFAST"})
+        return _well_formed(text, self.schema)
 
     def encode(self, column: Column) -> Column:
         from pyspark.sql import functions as F
 
         return F.to_json(column).cast("binary")
+
+
+def _well_formed(text: Column, schema: str | DataType) -> Column:
+    """Null for what does not parse. Spark makes a struct of nulls of it, but tells what it was on request."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import DataType, StructType
+
+    wanted = schema if isinstance(schema, DataType) else DataType.fromDDL(schema)
+    if not isinstance(wanted, StructType):
+        return F.from_json(text, wanted)
+    noted = StructType([*wanted.fields]).add(_MALFORMED, "string")
+    parsed = F.from_json(text, noted, {"columnNameOfCorruptRecord": _MALFORMED})
+    return F.when(parsed[_MALFORMED].isNull(), parsed.dropFields(_MALFORMED))
+
+
+_MALFORMED = "_malformed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +97,9 @@ class Long:
 
         digits, half = F.hex(raw), LONG_HEX_DIGITS // 2
         high, low = (F.conv(F.substring(digits, at, half), 16, 10).cast("bigint") for at in (1, half + 1))
-        return F.shiftleft(high, 32).bitwiseOR(low)
+        whole = F.shiftleft(high, 32).bitwiseOR(low)
+        said = F.concat(F.lit("Long() reads 8 bytes, and here are "), F.length(raw), F.lit(": "), digits)
+        return F.when(F.length(raw) == half, whole).when(raw.isNotNull(), F.raise_error(said))
 
     def encode(self, column: Column) -> Column:
         from pyspark.sql import functions as F
@@ -87,29 +108,25 @@ class Long:
 
 
 def serde_for(type_: DataType) -> Serde:
-    """What a column is written as where nobody says: bytes and text as they are, structs as JSON, the rest as text."""
+    """What a column is written as where nobody says, and read back as the same type.
+
+    Bytes and text as they are, structs as JSON, the rest as text.
+    """
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
     if isinstance(type_, BinaryType):
         return Binary()
-    return Json() if isinstance(type_, (StructType, ArrayType, MapType)) else Text()
+    return Json(type_) if isinstance(type_, (StructType, ArrayType, MapType)) else Text(type_)
 
 
-def encoded_key(frame: DataFrame, serde: Serde | None) -> Column:
-    """The key's bytes. One of a window becomes `{"key": …, "start": ms, "end": ms}`, so that each has its own."""
+def keyed_by_window(frame: DataFrame) -> DataFrame:
+    """The key of a window becomes a struct of `key`, `start` and `end` (in milliseconds), so that each has its own."""
     from pyspark.sql import functions as F
-
-    if WINDOW not in frame.columns:
-        return (serde or serde_for(frame.schema[KEY].dataType)).encode(frame[KEY])
-    bounds = [
-        (F.unix_micros(frame[WINDOW][name]) / MILLISECONDS).cast("bigint").alias(name)
-        for name in ("start", "end")
-    ]
-    key = frame[KEY].cast("string") if _is_binary(frame) else frame[KEY]
-    return Json().encode(F.struct(key.alias("key"), *bounds))
-
-
-def _is_binary(frame: DataFrame) -> bool:
     from pyspark.sql.types import BinaryType
 
-    return isinstance(frame.schema[KEY].dataType, BinaryType)
+    if WINDOW not in frame.columns:
+        return frame
+    bounds = [F.unix_millis(F.col(WINDOW)[name]).alias(name) for name in ("start", "end")]
+    is_binary = isinstance(frame.schema[KEY].dataType, BinaryType)
+    key = F.col(KEY).cast("string") if is_binary else F.col(KEY)  # JSON has no bytes
+    return frame.withColumn(KEY, F.struct(key.alias(KEY), *bounds)).drop(WINDOW)

@@ -11,26 +11,32 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 State = dict[str, Any]
-StateFunction = Callable[[Any, list[Any], State | None], tuple[Iterable[tuple[Any, ...]], State | None]]
+StateFunction = Callable[
+    [Any, list[Any], State | None], tuple[Iterable[tuple[Any, ...] | None], State | None]
+]
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "RocksDBStateStoreProvider"
+"""The only one that transformWithState runs on."""
 
 
 def process(frame: DataFrame, function: StateFunction, state: str, output: str) -> DataFrame:
     """Rows of key, value (a struct of `output`) and timestamp (the newest of the key's in the micro-batch)."""
-    from pyspark.sql.types import StructField, StructType, TimestampType
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructField, StructType
 
+    if not (provider := frame.sparkSession.conf.get(PROVIDER, "") or "").endswith(ROCKSDB):
+        raise ValueError(
+            f"process needs {PROVIDER} = …{ROCKSDB}, and it is {provider!r}: start with kcli spark-submit, which "
+            "sets it"
+        )
     state_schema, value_schema = StructType.fromDDL(state), StructType.fromDDL(output)
-    schema = StructType(
-        [
-            frame.schema[KEY],
-            StructField(VALUE, value_schema),
-            StructField(TIMESTAMP, TimestampType()),
-        ]
-    )
+    schema = StructType([frame.schema[KEY], StructField(VALUE, value_schema), frame.schema[TIMESTAMP]])
     return (
-        frame.where(frame[KEY].isNotNull())
+        frame.where(F.col(KEY).isNotNull())
         .groupBy(KEY)
         .transformWithState(
-            statefulProcessor=_processor(function, state_schema),
+            statefulProcessor=_processor(function, state_schema.names, value_schema.names, state_schema),
             outputStructType=schema,
             outputMode="append",
             timeMode="none",
@@ -38,7 +44,9 @@ def process(frame: DataFrame, function: StateFunction, state: str, output: str) 
     )
 
 
-def _processor(function: StateFunction, state_schema: Any) -> Any:
+def _processor(
+    function: StateFunction, state_fields: list[str], value_fields: list[str], state_schema: Any
+) -> Any:
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor
 
@@ -51,16 +59,35 @@ def _processor(function: StateFunction, state_schema: Any) -> Any:
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
             ordered = sorted(rows, key=lambda row: row[TIMESTAMP])
             before = self._state.get() if self._state.exists() else None
-            known = None if before is None else dict(zip(state_schema.names, before, strict=True))
+            known = None if before is None else dict(zip(state_fields, before, strict=True))
             sent, after = function(key[0], [row[VALUE] for row in ordered], known)
-            if after is None:
+            if after is not None:
+                self._state.update(state_row(after, state_fields))
+            elif before is not None:
                 self._state.clear()
-            else:
-                self._state.update(tuple(after[name] for name in state_schema.names))
             for each in sent:
-                yield Row(key=key[0], value=tuple(each), timestamp=ordered[-1][TIMESTAMP])
+                value = None if each is None else value_row(each, value_fields)
+                yield Row(key=key[0], value=value, timestamp=ordered[-1][TIMESTAMP])
 
         def close(self) -> None:
             """Nothing is open."""
 
     return Processor()
+
+
+def state_row(state: State, fields: list[str]) -> tuple[Any, ...]:
+    """In the order of `fields`. TypeError names what is missing or unknown."""
+    if not isinstance(state, dict) or set(state) != set(fields):
+        raise TypeError(
+            f"process got {state!r} as the new state: a dict of {', '.join(fields)}, or None, is meant"
+        )
+    return tuple(state[name] for name in fields)
+
+
+def value_row(value: tuple[Any, ...], fields: list[str]) -> tuple[Any, ...]:
+    """TypeError where it is no tuple of as many fields; a text would be taken for a tuple of letters."""
+    if not isinstance(value, (tuple, list)) or len(value) != len(fields):
+        raise TypeError(
+            f"process got {value!r} to send on: a tuple of {', '.join(fields)}, or None, is meant"
+        )
+    return tuple(value)

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kcli.spark.streams.record import KEY, TIMESTAMP, VALUE, WINDOW, Function, Record, record_of, with_columns
+from kcli.spark.streams.record import (
+    KEY,
+    TIMESTAMP,
+    UPDATE,
+    VALUE,
+    WINDOW,
+    Function,
+    Record,
+    record_of,
+    watermark_of,
+    with_columns,
+    without_watermark,
+)
 from kcli.spark.streams.serdes import Serde
 from kcli.spark.streams.stateful import StateFunction, process
 from kcli.spark.streams.table import Table, looked_up
-from kcli.spark.streams.windows import NO_GRACE, Session, Window
+from kcli.spark.streams.windows import NO_GRACE, Session, Window, milliseconds
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from kcli.spark.streams.app import Streams
+
+log = logging.getLogger("kcli.spark")
 
 OUTERS = {"inner": "inner", "left": "left_outer", "outer": "full_outer"}
 OTHERWISE = "otherwise"
@@ -28,8 +43,7 @@ class Stream:
     app: Streams
     frame: DataFrame
     mode: str = "append"
-    """Spark's output mode for what is written."""
-    has_watermark: bool = False
+    """Spark's output mode for what is written; update: these are the changes of an aggregate."""
 
     # One record at a time ------------------------------------------------------------------------
 
@@ -83,7 +97,8 @@ class Stream:
         """A stream by name for each predicate, with the records that no earlier one took; `otherwise` has the rest."""
         from pyspark.sql import functions as F
 
-        branches, taken = {}, F.lit(False)
+        branches: dict[str, Stream] = {}
+        taken = F.lit(False)
         for name, predicate in predicates.items():
             if name == OTHERWISE:
                 raise ValueError(
@@ -97,41 +112,59 @@ class Stream:
 
     def merge(self, *others: Stream) -> Stream:
         """All records of all streams, in no order between them. Keys and values must have the same types."""
-        frame = self.frame
+        streams = (self, *others)
         for other in others:
-            frame = frame.unionByName(other.frame)
-        return replace(self, frame=frame, has_watermark=False)
+            for name in dict.fromkeys((*self.frame.columns, *other.frame.columns)):
+                _check_same_type(f"merge: {name}", self.frame, other.frame, name)
+        marks = {watermark_of(each.frame) for each in streams}
+        # Spark would take the first one's watermark for that of all.
+        frames = [each.frame if len(marks) == 1 else without_watermark(each.frame) for each in streams]
+        frame = frames[0]
+        for other_frame in frames[1:]:
+            frame = frame.unionByName(other_frame)
+        is_update = any(each.mode == UPDATE for each in streams)
+        return Stream(self.app, frame, UPDATE if is_update else self.mode)
 
     # State ---------------------------------------------------------------------------------------
 
     def deduplicate(self, on: Function | None = None, *, within: str) -> Stream:
-        """The first of the records that agree in `on` (by default in key and value), as far apart as `within`."""
-        record, mark = record_of(self.frame), "_duplicate"
-        frame = self._watermarked(within).frame
+        """The first of the records that agree in `on` (by default in key and value), at least as far apart as `within`.
+
+        Nulls agree with each other. Records later than `within` behind the newest one seen are left out.
+        """
+        self._refuse_changes("deduplicate")
+        mark = "_duplicate"
+        frame = self._watermarked(within, "deduplicate within")
         if on is None:
-            return replace(self, frame=frame.dropDuplicatesWithinWatermark([KEY, VALUE]), has_watermark=True)
-        marked = frame.withColumn(mark, on(record))
-        return replace(
-            self, frame=marked.dropDuplicatesWithinWatermark([mark]).drop(mark), has_watermark=True
-        )
+            names = [name for name in frame.columns if name != TIMESTAMP]
+            return self._with(frame.dropDuplicatesWithinWatermark(names))
+        marked = frame.withColumn(mark, on(record_of(frame)))
+        return self._with(marked.dropDuplicatesWithinWatermark([mark]).drop(mark))
 
     def process(self, function: StateFunction, *, state: str, output: str) -> Stream:
         """Python with a state of its own for each key; `state` and `output` are DDL, as "count bigint, last string".
 
         `function(key, values, state)` gets the values of a key in a micro-batch, in the order of their timestamps, and
         the state as a dict, None at first. It returns the values to send on, as tuples in the order of `output`, and
-        the new state, None to forget the key.
+        the new state, None to forget the key. A value of None is a tombstone.
 
         This is Python on each key: about a millisecond of CPU for each key in each micro-batch and 10 to 20
         microseconds for each record. Aggregations and joins, which Spark does itself, cost a hundredth of that.
         """
+        self._refuse_changes("process")
+        self._refuse_windows("process")
         return self._with(process(self.frame, function, state, output))
 
     def group_by_key(self) -> Grouped:
+        """Bring together what has the same key."""
+        self._refuse_changes("group_by_key")
+        self._refuse_windows("group_by_key")
         return Grouped(self)
 
     def group_by(self, key: Function) -> Grouped:
-        return self.select_key(key).group_by_key()
+        """Bring together what has the same new key."""
+        self._refuse_changes("group_by")
+        return Grouped(self.select_key(key))
 
     # Joins ---------------------------------------------------------------------------------------
 
@@ -146,29 +179,29 @@ class Stream:
     ) -> Stream:
         """Pairs of records with the same key that are at most `within` apart. `how`: inner, left or outer.
 
-        Records of an outer join without a partner come once none can come any more, `within` and `grace` later.
+        Records of an outer join without a partner come once none can come any more, `within` and `grace` later. As in
+        Kafka Streams records with a null value are left out, and those without a key have no partner.
         """
         from pyspark.sql import functions as F
 
         if how not in OUTERS:
             raise ValueError(f"how is {how!r}: one of {', '.join(OUTERS)} is meant")
-        left = self._watermarked(grace).frame.select([F.col(name).alias(f"left_{name}") for name in _NAMES])
-        right = other._watermarked(grace).frame.select(
-            [F.col(name).alias(f"right_{name}") for name in _NAMES]
+        milliseconds(within, "within")
+        _check_same_type("join: key", self.frame, other.frame, KEY)
+        sides = {"left_": self._joinable(grace), "right_": other._joinable(grace)}
+        left, right = (
+            frame.select([F.col(name).alias(side + name) for name in _NAMES]) for side, frame in sides.items()
         )
+        one, two = record_of(left, "left_"), record_of(right, "right_")
         apart = F.expr(f"INTERVAL {within}")
-        matches = (
-            (F.col("left_key") == F.col("right_key"))
-            & (F.col("right_timestamp") >= F.col("left_timestamp") - apart)
-            & (F.col("right_timestamp") <= F.col("left_timestamp") + apart)
+        is_near = (two.timestamp >= one.timestamp - apart) & (two.timestamp <= one.timestamp + apart)
+        joined = left.join(right, (one.key == two.key) & is_near, OUTERS[how])
+        # The later one's, as in Kafka Streams; for Spark it stays the time that the watermark is about.
+        metadata = sides["left_"].schema[TIMESTAMP].metadata
+        timestamp = F.greatest(one.timestamp, two.timestamp).alias(TIMESTAMP, metadata=metadata)
+        return self._with(
+            joined.select(F.coalesce(one.key, two.key).alias(KEY), value(one, two).alias(VALUE), timestamp)
         )
-        joined = left.join(right, matches, OUTERS[how])
-        sides = [Record(*(joined[f"{side}_{name}"] for name in _NAMES)) for side in ("left", "right")]
-        is_outer = how == "outer"
-        key = F.coalesce(sides[0].key, sides[1].key) if is_outer else sides[0].key
-        timestamp = F.greatest(sides[0].timestamp, sides[1].timestamp) if is_outer else sides[0].timestamp
-        frame = joined.select(key.alias(KEY), value(*sides).alias(VALUE), timestamp.alias(TIMESTAMP))
-        return replace(self, frame=frame, has_watermark=not is_outer)
 
     def join_table(
         self,
@@ -180,19 +213,19 @@ class Stream:
     ) -> Stream:
         """Each record with the table's value for its key, or for `on` (a foreign key). `how`: inner or left (null).
 
-        The table is looked up as of the micro-batch: see `table_copy` for what that costs in memory.
+        As in Kafka Streams records with a null value are left out. The table is looked up as of the micro-batch: see
+        `table_copy` for what that costs in memory.
         """
         if how not in ("inner", "left"):
             raise ValueError(f"how is {how!r}: inner or left is meant")
+        from pyspark.sql import functions as F
+
         found = "_table_value"
-        frame = looked_up(self.frame, table, on or (lambda record: record.key), found)
+        valued = self.frame.where(F.col(VALUE).isNotNull())
+        frame = looked_up(valued, table, on or (lambda record: record.key), found)
         if how == "inner":
-            frame = frame.where(frame[found].isNotNull())
-        return replace(
-            self,
-            frame=with_columns(frame, value=value(record_of(frame), frame[found])),
-            has_watermark=False,
-        )
+            frame = frame.where(F.col(found).isNotNull())
+        return self._with(with_columns(frame, value=value(record_of(frame), F.col(found))))
 
     # Where it goes -------------------------------------------------------------------------------
 
@@ -207,11 +240,16 @@ class Stream:
         self.to(topic, key=key, value=value, name=name)
         return self.app.stream(topic, key=key, value=value)
 
-    def to_table(self, topic: str, *, key: Serde, value: Serde, partitions: int = -1) -> Table:
-        """Keep the newest value of each key in a compacted topic, which is made where it is not there."""
-        self.app.create_table_topic(topic, partitions)
-        self.to(topic, key=key, value=value)
-        return self.app.table(topic, key=key, value=value)
+    def to_table(
+        self, topic: str, *, key: Serde | None = None, value: Serde | None = None, partitions: int = -1
+    ) -> Table:
+        """Keep the newest value of each key in a compacted topic, which is made where it is not there.
+
+        Records without a key are left out, as in Kafka Streams.
+        """
+        return Table(self.app, self.frame, self.mode).to_table(
+            topic, key=key, value=value, partitions=partitions
+        )
 
     def for_each_batch(self, function: Callable[[DataFrame, int], None], *, name: str) -> None:
         """Call `function(frame, batch id)` for every micro-batch; it may be called twice with the same one."""
@@ -220,18 +258,60 @@ class Stream:
     def _with(self, frame: DataFrame) -> Stream:
         return replace(self, frame=frame)
 
-    def _watermarked(self, delay: str) -> Stream:
-        if self.has_watermark:
-            return self
-        return replace(self, frame=self.frame.withWatermark(TIMESTAMP, delay), has_watermark=True)
+    def _watermarked(self, delay: str, what: str) -> DataFrame:
+        """A query has one watermark, that of its longest delay: a shorter one has no effect."""
+        wanted, known = milliseconds(delay, what), watermark_of(self.frame)
+        if known is None or wanted > known:
+            return self.frame.withWatermark(TIMESTAMP, delay)
+        if wanted < known:
+            log.warning(
+                "%s %s becomes %d ms, for which an earlier step waits; to avoid it write that step's results to a "
+                "topic (through)",
+                what,
+                delay,
+                known,
+            )
+        return self.frame
+
+    def _joinable(self, grace: str) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        self._refuse_changes("join")
+        self._refuse_windows("join")
+        return self._watermarked(grace, "grace").where(F.col(VALUE).isNotNull())
+
+    def _refuse_changes(self, what: str) -> None:
+        if self.mode == UPDATE:
+            raise ValueError(
+                f"{what} of an aggregate's changes: Spark can only pass them on. Keep the aggregate with "
+                "to_table(TOPIC) and go on from there; one over windows can also be final (suppress)"
+            )
+
+    def _refuse_windows(self, what: str) -> None:
+        if WINDOW in self.frame.columns:
+            raise ValueError(
+                f"{what} of records that belong to key and window: say by what they are keyed from here on, "
+                "select_key(lambda r: r.key) without the window"
+            )
 
 
 _NAMES = (KEY, VALUE, TIMESTAMP)
 
 
+def _check_same_type(what: str, one: DataFrame, other: DataFrame, name: str) -> None:
+    """Spark would turn one into the other, or name a column that is not the user's."""
+    types = [
+        frame.schema[name].dataType.simpleString() if name in frame.columns else "missing"
+        for frame in (one, other)
+    ]
+    if types[0] != types[1]:
+        raise ValueError(f"{what} is {types[0]} here and {types[1]} there: map one to the type of the other")
+
+
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """A stream whose records are brought together by key. Records without a key are left out, as in Kafka Streams."""
+    """A stream whose records are brought together by key. As in Kafka Streams those with a null key or value are not
+    in any group."""
 
     stream: Stream
 
@@ -254,10 +334,11 @@ class Grouped:
     def _aggregated(self, function: Function) -> Table:
         from pyspark.sql import functions as F
 
-        record = record_of(self.stream.frame)
-        grouped = self.stream.frame.where(record.key.isNotNull()).groupBy(KEY)
-        frame = grouped.agg(function(record).alias(VALUE), F.max(TIMESTAMP).alias(TIMESTAMP))
-        return Table(self.stream.app, frame, "update")
+        frame = _grouped(self.stream.frame)
+        grouped = frame.groupBy(KEY).agg(
+            function(record_of(frame)).alias(VALUE), F.max(TIMESTAMP).alias(TIMESTAMP)
+        )
+        return Table(self.stream.app, grouped, UPDATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,13 +362,19 @@ class Windowed:
     def _aggregated(self, function: Function) -> Table:
         from pyspark.sql import functions as F
 
-        marked = self.stream._watermarked(self.window.grace).frame
-        frame = marked.where(marked[KEY].isNotNull())
-        window = self.window.of(frame[TIMESTAMP])
-        grouped = frame.groupBy(window.alias(WINDOW), frame[KEY]).agg(function(record_of(frame)).alias(VALUE))
-        result = grouped.select(KEY, VALUE, F.window_time(grouped[WINDOW]).alias(TIMESTAMP), WINDOW)
+        frame = _grouped(self.stream._watermarked(self.window.grace, "grace"))
+        record = record_of(frame)
+        window = self.window.of(record.timestamp).alias(WINDOW)
+        grouped = frame.groupBy(window, record.key).agg(function(record).alias(VALUE))
+        result = grouped.select(KEY, VALUE, F.window_time(F.col(WINDOW)).alias(TIMESTAMP), WINDOW)
         # Spark gives session windows only when they are closed.
-        return Table(self.stream.app, result, "append" if isinstance(self.window, Session) else "update")
+        return Table(self.stream.app, result, "append" if isinstance(self.window, Session) else UPDATE)
+
+
+def _grouped(frame: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return frame.where(F.col(KEY).isNotNull() & F.col(VALUE).isNotNull())
 
 
 def _count(record: Record) -> Column:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kcli.spark.streams.record import KEY, TIMESTAMP, VALUE, Function, record_of, with_columns
-from kcli.spark.streams.serdes import Serde, serde_for
+from kcli.spark.streams.record import KEY, TIMESTAMP, VALUE, WINDOW, Function, record_of, with_columns
+from kcli.spark.streams.serdes import Json, Serde, keyed_by_window, serde_for
 from kcli.spark.streams.table_copy import look_up
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
     from kcli.spark.streams.app import Streams
     from kcli.spark.streams.stream import Stream
@@ -47,6 +48,12 @@ class Table:
         kept = F.when(F.coalesce(predicate(record), F.lit(False)), record.value)
         return replace(self, frame=with_columns(self.frame, value=kept), topic=None)
 
+    def filter_not(self, predicate: Function) -> Table:
+        """The keys for which it is false or null; a tombstone for the others."""
+        from pyspark.sql import functions as F
+
+        return self.filter(lambda record: ~F.coalesce(predicate(record), F.lit(False)))
+
     def map_values(self, value: Function) -> Table:
         """Another value; tombstones stay what they are."""
         from pyspark.sql import functions as F
@@ -57,8 +64,6 @@ class Table:
 
     def suppress(self) -> Table:
         """Of an aggregate over windows: one result for each window, when it is closed, instead of every change."""
-        from kcli.spark.streams.record import WINDOW
-
         if WINDOW not in self.frame.columns:
             raise ValueError("suppress is for aggregates over windows: others are never final")
         return replace(self, mode="append")
@@ -66,7 +71,8 @@ class Table:
     def join(self, other: Table, value: Callable[[Column, Column], Column], *, how: str = "inner") -> Table:
         """For each key the values of both. `how`: inner (both there), left, or outer (either); else a tombstone.
 
-        Both have to be topics (`to_table`). When either changes, both are looked up as of the micro-batch.
+        Both have to be topics (`to_table`). When either changes, both are looked up as of the micro-batch. There may be
+        tombstones for keys that were never there.
         """
         from pyspark.sql import functions as F
 
@@ -77,11 +83,16 @@ class Table:
         }
         if how not in conditions:
             raise ValueError(f"how is {how!r}: one of {', '.join(conditions)} is meant")
+        if (mine := types_of(self.frame)[KEY]) != (others := types_of(other.frame)[KEY]):
+            raise ValueError(
+                f"join: key is {mine.simpleString()} here and {others.simpleString()} there: keys are compared as they "
+                "are written"
+            )
         changes = self.frame.select(KEY, TIMESTAMP).unionByName(other.frame.select(KEY, TIMESTAMP))
         changes = changes.withColumn(VALUE, F.lit(None).cast("binary"))
         both = looked_up(changes, self, lambda record: record.key, "_left")
         both = looked_up(both, other, lambda record: record.key, "_right")
-        left, right = both["_left"], both["_right"]
+        left, right = F.col("_left"), F.col("_right")
         joined = F.when(conditions[how](left, right), value(left, right))
         return Table(self.app, with_columns(both, value=joined), "append")
 
@@ -100,23 +111,35 @@ class Table:
     def to_table(
         self, topic: str, *, key: Serde | None = None, value: Serde | None = None, partitions: int = -1
     ) -> Table:
-        """Keep it as a compacted topic, made where it is not there; the result can be joined and read elsewhere."""
-        types = {field.name: field.dataType for field in self.frame.schema.fields}
-        key, value = key or serde_for(types[KEY]), value or _readable(serde_for(types[VALUE]), types[VALUE])
+        """Keep it as a compacted topic, made where it is not there; the result can be joined and read elsewhere.
+
+        The keys of windows become structs of `key`, `start` and `end`.
+        """
+        from pyspark.sql import functions as F
+
+        frame = keyed_by_window(self.frame)
+        keyed = frame.where(F.col(KEY).isNotNull())  # a compacted topic takes nothing else
+        types = types_of(keyed)
+        key, value = (_readable(serde, types[name]) for name, serde in ((KEY, key), (VALUE, value)))
         self.app.create_table_topic(topic, partitions)
-        self.to(topic, key=key, value=value)
+        self.app.write(keyed, topic, self.mode, key=key, value=value)
         return self.app.table(topic, key=key, value=value)
 
 
-def _readable(serde: Serde, type_: object) -> Serde:
-    """JSON that is read back needs its schema, which is known here."""
-    from kcli.spark.streams.serdes import Json
+def types_of(frame: DataFrame) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in frame.schema.fields}
 
-    return replace(serde, schema=type_) if isinstance(serde, Json) else serde
+
+def _readable(serde: Serde | None, type_: DataType) -> Serde:
+    """What is written is read back as what it was: JSON needs its schema, which is known here."""
+    if serde is None or (isinstance(serde, Json) and serde.schema is None):
+        return serde_for(type_)
+    return serde
 
 
 def looked_up(frame: DataFrame, table: Table, on: Function, found: str) -> DataFrame:
     """`frame` with a column `found`: the table's value for the key `on`, null where there is none."""
+    from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     topic = table.topic
@@ -126,4 +149,4 @@ def looked_up(frame: DataFrame, table: Table, on: Function, found: str) -> DataF
     keyed = frame.withColumn(at, topic.key.encode(on(record_of(frame))))
     schema = StructType([*keyed.schema.fields, StructField(found, BinaryType())])
     filled = keyed.mapInArrow(partial(look_up, options=dict(topic.options), keys=at, found=found), schema)
-    return filled.withColumn(found, topic.value.decode(filled[found])).drop(at)
+    return filled.withColumn(found, topic.value.decode(F.col(found))).drop(at)

@@ -8,6 +8,8 @@ the size of the table, once for each worker process (one a core). Batches that S
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -22,33 +24,40 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+TOMBSTONE_SECONDS = 12 * 3600.0
+"""A copy that was not followed for so long is read anew: tombstones are there for a day (delete.retention.ms)."""
+
+
 @dataclass(slots=True)
 class TableCopy:
-    """Key to value, in bytes, as of `positions`."""
+    """Key to value, in bytes, as of `positions`. A topic that was deleted and made anew has another id."""
 
     options: SourceOptions
     values: dict[bytes, bytes] = field(default_factory=dict)
     positions: dict[TopicPartition, int] = field(default_factory=dict)
+    topic_id: uuid.UUID | None = None
+    followed_at: float = 0.0
 
     def follow(self) -> None:
-        """Takes in what was written since the last time."""
+        """Takes in what was written since the last time, waiting for a broker that is away."""
+        now = time.monotonic()
         with Cluster(self.options.client) as cluster:
-            parts = cluster.partitions(self.options.subscription.topics)
+            (topic,) = self.options.subscription.topics
+            parts = cluster.partitions([topic])
             starts = cluster.list_offsets(dict.fromkeys(parts, EARLIEST))
             ends = cluster.list_offsets(dict.fromkeys(parts, LATEST))
-            for part in parts:
-                if self.positions.get(part, 0) > ends[part].offset:
-                    return self._begin_again()
+            topic_id = cluster.topic_id(topic)
+            is_another = topic_id != self.topic_id or any(
+                self.positions.get(part, 0) > ends[part].offset for part in parts
+            )
+            if is_another or now - self.followed_at > TOMBSTONE_SECONDS:
+                self.values.clear()
+                self.positions.clear()
+                self.topic_id = topic_id
             for part in parts:
                 start = max(self.positions.get(part, 0), starts[part].offset)
                 self._read(cluster, OffsetRange(part, start, ends[part].offset))
-        return None
-
-    def _begin_again(self) -> None:
-        """The topic was deleted and made anew."""
-        self.values.clear()
-        self.positions.clear()
-        self.follow()
+        self.followed_at = now
 
     def _read(self, cluster: Cluster, wanted: OffsetRange) -> None:
         if len(wanted):

@@ -1,0 +1,125 @@
+"""An aggregate's changes, written through foreachBatch, while its driver is killed: each change once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from librdkafka import produce
+from streams_support import received
+
+from kcli.spark.submit import write_conf
+
+if TYPE_CHECKING:
+    from kcli.testing.broker_process import BrokerProcess
+
+ROOT = Path(__file__).resolve().parents[2]
+KEYS = 4
+BATCHES = 10
+ROWS_PER_BATCH = 8
+KILL_AT = 3 * KEYS
+"""So many changes are written, if not committed, when the driver is killed."""
+PATIENCE_SECONDS = 150.0
+
+JOB = """
+import sys
+from pyspark.sql import SparkSession
+from kcli.spark.streams import Streams, Text
+bootstrap, source, target, rows, checkpoint = sys.argv[1:]
+spark = SparkSession.builder.master("local[2,4]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+options = {"maxOffsetsPerTrigger": rows}
+app = Streams(spark, "kill", bootstrap_servers=bootstrap, checkpoint=checkpoint, source_options=options)
+app.stream(source, key=Text(), value=Text()).group_by_key().count().to(target)
+app.run_available()
+"""
+
+
+def reached(broker: BrokerProcess, topic: str) -> int:
+    """Where the topic ends, committed or not."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "watch"})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)[1])
+    finally:
+        consumer.close()
+
+
+def test_changes_of_an_aggregate(broker: BrokerProcess, topic: Callable[..., str], tmp_path: Path) -> None:
+    source, target = topic(), topic()
+    rows = BATCHES * ROWS_PER_BATCH
+    produce(broker.bootstrap, source, [{"key": f"k{nth % KEYS}", "value": str(nth)} for nth in range(rows)])
+    (tmp_path / "job.py").write_text(JOB)
+    write_conf(tmp_path / "conf", tmp_path / "none", is_local=True)
+    environment = os.environ | {
+        "SPARK_CONF_DIR": str(tmp_path / "conf"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+        "PYSPARK_SUBMIT_ARGS": '--driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell',
+    }
+    arguments = [broker.bootstrap, source, target, str(ROWS_PER_BATCH), str(tmp_path / "checkpoint")]
+    log = tmp_path / "job.log"
+
+    def start() -> subprocess.Popen[bytes]:
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, str(tmp_path / "job.py"), *arguments],
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
+
+    job = start()
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while reached(broker, target) < KILL_AT:
+            assert job.poll() is None, log.read_text()[-3000:]
+            assert time.monotonic() < deadline, log.read_text()[-3000:]
+            time.sleep(0.02)
+        os.killpg(job.pid, signal.SIGKILL)  # the driver, its JVM and all its workers
+        job.wait()
+        job = start()
+        assert job.wait(PATIENCE_SECONDS) == 0, log.read_text()[-3000:]
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+    changes = received(broker, target, BATCHES * KEYS)
+    each = ROWS_PER_BATCH // KEYS
+    wanted = [str(count) for count in range(each, BATCHES * each + 1, each)]
+    assert {key: [value for k, value in changes if k == key] for key, _ in changes} == {
+        f"k{nth}": wanted for nth in range(KEYS)
+    }
+    # Nothing is open, and nothing follows: an end that is beyond the last change by the transactions' marks only.
+    assert not left_over(broker, target, changes)
+
+
+def left_over(broker: BrokerProcess, topic: str, seen: list[tuple[str | None, str]]) -> list[bytes | None]:
+    """Values of committed records after those seen."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "rest", "enable.partition.eof": True}
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found: list[bytes | None] = []
+        while (message := consumer.poll(20)) is not None:
+            error = message.error()
+            if error is None:
+                found.append(message.value())
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return found[len(seen) :]
+            else:
+                raise AssertionError(error)
+        raise AssertionError("the topic's end did not come")
+    finally:
+        consumer.close()
