@@ -396,7 +396,8 @@ class Kcat:
         self, bootstrap: str, topic: str, group: str, seen: Callable[[int, int], None], stop: threading.Event
     ) -> None:
         command = ["kcat", "-b", bootstrap, "-q", "-u", "-f", "%p %o\n", "-X", "auto.offset.reset=earliest",
-                   "-X", "session.timeout.ms=6000", "-G", group, topic]  # fmt: skip
+                   "-X", "session.timeout.ms=6000", "-X", "heartbeat.interval.ms=500", "-G", group,
+                   topic]  # fmt: skip
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
         threading.Thread(target=lambda: (stop.wait(), process.terminate()), daemon=True).start()
