@@ -136,8 +136,13 @@ async def describe_groups(
         async def ask(node: Node) -> GroupDescription:
             try:
                 return await _describe_consumer(client, group_id, node)
-            except (GroupIdNotFoundException, UnsupportedVersionException):
+            except UnsupportedVersionException:
                 return await _describe_classic(client, group_id, node)
+            except GroupIdNotFoundException as error:
+                try:
+                    return await _describe_classic(client, group_id, node)
+                except GroupIdNotFoundException:
+                    raise error from None  # Kafka's client gives the first answer's reason, too
 
         try:
             return await at_coordinator(client, "describeGroups", group_id, ask)

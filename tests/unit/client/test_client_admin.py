@@ -407,6 +407,31 @@ def test_a_group_nobody_knows_is_an_error() -> None:
     assert isinstance(found["g"], GroupIdNotFoundException)
 
 
+def test_a_group_of_another_type_is_an_error_in_the_words_of_the_first_answer() -> None:
+    def not_classic(request: describe_groups.DescribeGroupsRequest, version: int) -> Any:
+        said = "Group g is not a classic group."
+        group = describe_groups.DescribedGroup(
+            group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=said
+        )
+        return describe_groups.DescribeGroupsResponse(groups=(group,))
+
+    def not_consumer(request: consumer_group_describe.ConsumerGroupDescribeRequest, version: int) -> Any:
+        said = "Group g is not a consumer group."
+        group = consumer_group_describe.DescribedGroup(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=said
+        )
+        return consumer_group_describe.ConsumerGroupDescribeResponse(groups=(group,))
+
+    script: dict[ApiKey, Answer] = {
+        ApiKey.CONSUMER_GROUP_DESCRIBE: not_consumer,
+        ApiKey.DESCRIBE_GROUPS: not_classic,
+    }
+    found, _ = group_asked(script, lambda client: client.describe_groups(["g"]))
+    error = found["g"]
+    assert isinstance(error, GroupIdNotFoundException)
+    assert error.message == "Group g is not a consumer group."
+
+
 def test_a_coordinator_that_moves_is_looked_up_again() -> None:
     codes = iter([ErrorCode.NOT_COORDINATOR, ErrorCode.NONE])
 
