@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +19,11 @@ from librdkafka import consume, produce
 
 from kcli.cli.main import run
 from kcli.spark.jobs import export, ingest
+from kcli.spark.jobs.arguments import JobError
+from kcli.spark.jobs.running import run_batch
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from kcli.testing.broker_process import BrokerProcess
@@ -233,3 +238,39 @@ def test_a_stream_ends_cleanly_when_told(
     assert out.startswith("export: 10 records in ")
     assert out.endswith("(stopped on request)\n")
     assert sum(len(file.read_text().splitlines()) for file in path.glob("*.json")) == 10
+
+
+def test_lines_of_text_and_values_with_columns(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
+    name = topic(1)
+    values = ['{"id": 1, "tags": ["a"]}', "no JSON", '{"id": 2}', None]
+    produce(broker.bootstrap, name, [{"value": value} for value in values])
+    words = ("--bootstrap-server", broker.bootstrap, "--topic", name)
+    assert exported(spark, *words, "--path", str(tmp_path / "text"), "--format", "text") == 4
+    [file] = (tmp_path / "text").glob("*.txt")
+    assert file.read_text().splitlines() == [value or "" for value in values]
+    words += ("--path", str(tmp_path / "rows"), "--value-format", "json", "--columns", "offset,value")
+    done = export.run(spark, export.parse([*words, "--on-bad-record", "drop"]))
+    assert (done.rows, done.bad_records) == (3, 1)
+    rows = spark.read.parquet(str(tmp_path / "rows")).orderBy("offset").collect()
+    assert [(row.offset, row.value.id, row.value.tags) for row in rows] == [
+        (0, 1, ["a"]),
+        (2, 2, None),
+        (3, None, None),
+    ]
+
+
+def test_a_batch_that_is_told_to_stop_is_cut_off(spark: SparkSession) -> None:
+    def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        time.sleep(60)
+        yield from batches
+
+    frame = spark.range(10).mapInArrow(slow, "id bigint")
+    timer = threading.Timer(2, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(JobError, match="stopped on request before the batch was done"):
+        run_batch(spark, argparse.Namespace(progress_interval=0), "slow", frame.collect)
+    timer.join()
+    assert time.monotonic() - began < 50

@@ -156,8 +156,9 @@ class Session:
             return self._show(rows)
         shown = [0]
 
-        def each(batch: DataFrame, number: int) -> None:
-            shown[0] += self._print(batch.collect(), batch.columns)
+        def each(batch: DataFrame, _: int) -> None:
+            if found := batch.collect():
+                shown[0] += self._print(found, batch.columns)
 
         done = run_stream(rows.writeStream.foreachBatch(each).outputMode(options.output_mode), options, "sql")
         return Done(shown[0], done.stopped, done.bad_records)
