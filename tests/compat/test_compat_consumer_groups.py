@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 
 import pytest
 from confluent_kafka import (
@@ -76,13 +77,16 @@ class KafkaPythonMember:
     def __init__(self, broker: BrokerProcess, group: str, topic: str) -> None:
         self.errors: list[KafkaError] = []
         self.consumer = KafkaConsumer(
-            topic,
             bootstrap_servers=broker.bootstrap,
             group_id=group,
             session_timeout_ms=6000,
             heartbeat_interval_ms=300,
             request_timeout_ms=20_000,
         )
+        # A leader that joins before it knows of the topic gives nobody anything, and may never notice.
+        while not self.consumer.partitions_for_topic(topic):
+            time.sleep(0.05)
+        self.consumer.subscribe([topic])
 
     @property
     def owned(self) -> list[tuple[str, int]]:
@@ -326,15 +330,16 @@ def test_a_client_that_knows_only_the_classic_protocol_stays_throughout(
 ) -> None:
     old = KafkaPythonMember(quick, group, topic)
     everything = everything_of(topic)
-    spin([old], lambda: old.owned == everything)
-    new = Member(quick, group, [topic])
-    spin([old, new], lambda: shares([old, new], everything))
-    described = admin.describe_consumer_groups([group])[group].result(10)
-    assert (described.type, len(described.members)) == (ConsumerGroupType.CONSUMER, 2)
-    new.consumer.close()
-    spin([old], lambda: old.owned == everything)
-    assert admin.describe_consumer_groups([group])[group].result(10).type is ConsumerGroupType.CLASSIC
-    old.consumer.close()
+    with closing(old.consumer):
+        spin([old], lambda: old.owned == everything)
+        new = Member(quick, group, [topic])
+        with closing(new.consumer):
+            spin([old, new], lambda: shares([old, new], everything))
+            described = admin.describe_consumer_groups([group])[group].result(10)
+            assert (described.type, len(described.members)) == (ConsumerGroupType.CONSUMER, 2)
+        spin([old], lambda: old.owned == everything)
+        described = admin.describe_consumer_groups([group])[group].result(10)
+        assert described.type is ConsumerGroupType.CLASSIC
 
 
 def test_a_broker_that_does_not_speak_the_protocol_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
