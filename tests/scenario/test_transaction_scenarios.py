@@ -8,6 +8,7 @@ A producer id that the shard asks for counts up from 1. Commands beside those of
     end TOKEN id=x producer= epoch= commit=yes|no [tv=2]
     marked id=x epoch= topic-partition …     these markers are in their logs
     spend id=x epoch=n                       the id's epoch as if it had been bumped so often, in the log
+    late | arrive                            the oldest write held back times out; it is committed after all
     describe x | list [state=] [producer=] [longer=] [pattern=]
 """
 
@@ -25,6 +26,7 @@ from kcli.coordinator.transaction.config import TransactionConfig
 from kcli.coordinator.transaction.records import TransactionRecord, decode, encode
 from kcli.coordinator.transaction.shard import SendMarkers, TransactionShard
 from kcli.coordinator.transaction.state import Transaction
+from kcli.errors import ErrorCode
 from kcli.protocol.messages.end_txn import EndTxnRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.list_transactions import ListTransactionsRequest
@@ -38,6 +40,7 @@ class TransactionWorld(World):
 
     def __init__(self) -> None:
         self._fresh = 0
+        self._late: list[Ready[TransactionRecord]] = []
         super().__init__(TransactionConfig())
 
     def load(self) -> TransactionShard:
@@ -105,6 +108,17 @@ class TransactionWorld(World):
         assert record.transaction is not None
         spent = dataclasses.replace(record.transaction, producer_epoch=int(given["epoch"]))
         self.take(Ready((TransactionRecord(given["id"], spent),)))
+
+    def _do_late(self, _words: list[str]) -> None:
+        """Whoever waits for the oldest write hears that it timed out; it is committed nevertheless."""
+        ready = self._held.pop(0)
+        assert ready.on_written is not None
+        self.take(ready.on_written(ErrorCode.REQUEST_TIMED_OUT, self.now_ms))
+        self.out.extend(f"{token} timed out" for token, _ in ready.replies)
+        self._late.append(ready)
+
+    def _do_arrive(self, _words: list[str]) -> None:
+        self._committed(Ready(self._late.pop(0).records))
 
     def _do_describe(self, words: list[str]) -> None:
         self.out.append(show(self.shard.describe(words[0])))

@@ -125,6 +125,7 @@ class Coordinator:
     def start(self):
         self.epoch += 1
         self.in_flight = deque()
+        self.late = []
         self.shard = TransactionShard(self.config)
         for key, value in self.log:
             self.shard.replay(decode(key, value))
@@ -133,6 +134,9 @@ class Coordinator:
 
     def crash(self):
         """Writes on their way may or may not have reached the log; nobody is answered."""
+        for ready in self.late:
+            if self.sim.random.random() < 0.5:
+                self.log.extend(encode(record) for record in ready.records)
         for ready, _ in self.in_flight:
             if self.sim.random.random() < 0.5:
                 self.log.extend(encode(record) for record in ready.records)
@@ -163,6 +167,9 @@ class Coordinator:
         if shard is not self.shard:
             return
         ready, answer = self.in_flight.popleft()
+        if self.sim.trouble and self.sim.random.random() < 0.05:
+            self.commit_late(shard, ready, answer)
+            return
         failed = self.sim.trouble and self.sim.random.random() < 0.05
         code = ErrorCode.NOT_ENOUGH_REPLICAS if failed else ErrorCode.NONE
         if not failed:
@@ -177,6 +184,25 @@ class Coordinator:
         else:
             self.settle(ready, answer)
         self.wake(shard)
+
+    def commit_late(self, shard, ready, answer):
+        """Whoever waited was told that it took too long; then it is committed after all."""
+        self.late.append(ready)
+        assert ready.on_written is not None
+        self.take(ready.on_written(ErrorCode.REQUEST_TIMED_OUT, self.sim.now))
+        if answer is not None:
+            answer(write_error(ErrorCode.REQUEST_TIMED_OUT), None)
+        self.wake(shard)
+
+        def arrive():
+            if shard is self.shard:
+                self.late.remove(ready)
+                for record in ready.records:
+                    self.log.append(encode(record))
+                    shard.replay(record)
+                self.wake(shard)
+
+        self.sim.after(self.sim.random.randrange(10, 3000), arrive)
 
     def settle(self, ready, answer=None):
         for _, response in ready.replies:
@@ -216,7 +242,7 @@ class Coordinator:
             self.sim.at(max(deadline, self.sim.now), lambda: self.tick(shard))
 
     def tick(self, shard):
-        if shard is not self.shard or (shard.next_deadline_ms or 1 << 60) > self.sim.now:
+        if shard is not self.shard:
             return
         for ready in shard.tick(self.sim.now):
             self.take(ready)

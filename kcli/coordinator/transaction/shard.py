@@ -54,6 +54,9 @@ EXPIRED_PAUSE_MS = 20
 
 _ABORT_TIMED_OUT = "abort timed out"
 _REMOVE_EXPIRED = "remove expired"
+_COMPLETE = "complete"
+_CARRY_OUT = "carry out"
+AT_ONCE_MS = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +80,9 @@ class TransactionShard:
         self._config = config
         self._transactions: dict[str, Transaction] = {}
         self._pending: dict[str, State] = {}
+        self._overdue: set[str] = (
+            set()
+        )  # pending for so long that whoever asked was told; it may be committed yet
         self._unmarked: dict[str, set[TopicPartition]] = {}
         self._failed_fences: dict[str, int] = {}  # the epoch that is not good any more
         self._timers = Timers()
@@ -248,8 +254,6 @@ class TransactionShard:
         unmarked = self._unmarked.get(transactional_id)
         if known is None or unmarked is None or known.producer_epoch != producer_epoch:
             return Ready()
-        if known.state not in PREPARED:
-            return Ready()  # its Complete was late, but it is in the log
         unmarked.difference_update(partitions)
         if unmarked or transactional_id in self._pending:
             return Ready()
@@ -265,7 +269,7 @@ class TransactionShard:
             if code is ErrorCode.NONE:
                 self._unmarked.pop(transactional_id, None)
             else:
-                self._timers.schedule(("complete", transactional_id), later_ms + COMPLETE_RETRY_MS)
+                self._timers.schedule((_COMPLETE, transactional_id), later_ms + COMPLETE_RETRY_MS)
             return wrote(code, later_ms)
 
         step.on_written = written
@@ -345,7 +349,9 @@ class TransactionShard:
                 done.extend(self._remove_expired(now_ms))
             else:
                 assert isinstance(key, tuple)
-                done.append(self._retry_complete(key[1], now_ms))
+                what, transactional_id = key
+                retry = self._retry_complete if what == _COMPLETE else self._carry_out
+                done.append(retry(transactional_id, now_ms))
         return tuple(done)
 
     def _retry_complete(self, transactional_id: str, now_ms: int) -> TransactionReady:
@@ -354,18 +360,20 @@ class TransactionShard:
             return Ready()
         return self.markers_written(transactional_id, known.producer_epoch, (), now_ms)
 
+    def _carry_out(self, transactional_id: str, _now_ms: int) -> TransactionReady:
+        known = self._transactions.get(transactional_id)
+        if known is None or known.state not in PREPARED or transactional_id in self._pending:
+            return Ready()
+        return self._send(transactional_id)
+
     def _abort_timed_out(self, now_ms: int) -> Iterable[TransactionReady]:
         self._timers.schedule(_ABORT_TIMED_OUT, now_ms + self._config.abort_timed_out_interval_ms)
         for transactional_id, known in tuple(self._transactions.items()):
-            if transactional_id in self._pending:
-                continue
-            if known.state is State.ONGOING and known.start_ms + known.timeout_ms < now_ms:
+            timed_out = known.state is State.ONGOING and known.start_ms + known.timeout_ms < now_ms
+            if timed_out and transactional_id not in self._pending:
                 step: TransactionStep = Step(now_ms)
                 self._fence(transactional_id, known, step)
                 yield step.ready()
-            elif known.state in PREPARED and transactional_id not in self._unmarked:
-                # Its write was given up before it was committed after all: nobody has begun to carry it out.
-                yield self._send(transactional_id)
 
     def _fence(self, transactional_id: str, known: Transaction, step: TransactionStep) -> None:
         """Aborts in the place of a client that must not go on."""
@@ -417,6 +425,9 @@ class TransactionShard:
         self._pending[transactional_id] = state
 
         def written(code: ErrorCode, now_ms: int) -> TransactionReady:
+            if code is ErrorCode.REQUEST_TIMED_OUT:
+                self._overdue.add(transactional_id)
+                return Ready()
             del self._pending[transactional_id]
             return then(now_ms) if then is not None and code is ErrorCode.NONE else Ready()
 
@@ -426,11 +437,18 @@ class TransactionShard:
         self, record: TransactionRecord, _log_offset: int = -1, _producer_id: int = NO_PRODUCER_ID
     ) -> None:
         """Takes in a committed record."""
-        if record.transaction is None:
-            self._transactions.pop(record.transactional_id, None)
+        transactional_id, after = record.transactional_id, record.transaction
+        if after is None:
+            self._transactions.pop(transactional_id, None)
         else:
-            self._transactions[record.transactional_id] = record.transaction
-        self._failed_fences.pop(record.transactional_id, None)
+            self._transactions[transactional_id] = after
+        self._failed_fences.pop(transactional_id, None)
+        if transactional_id in self._overdue:
+            self._overdue.discard(transactional_id)
+            del self._pending[transactional_id]
+            self._unmarked.pop(transactional_id, None)
+            if after is not None and after.state in PREPARED:
+                self._timers.schedule((_CARRY_OUT, transactional_id), AT_ONCE_MS)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         raise AssertionError(f"a marker of producer {producer_id} in __transaction_state")
