@@ -11,7 +11,8 @@ from test_server_transactions import ID, SETTINGS, Session, last_state, with_a_b
 
 from kcli.errors import ErrorCode
 from kcli.protocol.api import ApiKey
-from kcli.protocol.batch import MAX_SEQUENCE, Record, encode_batch
+from kcli.protocol.batch import MAX_SEQUENCE, Record, encode_batch, iter_batches, read_header, read_records
+from kcli.protocol.control import decode_control
 from kcli.protocol.messages import (
     add_partitions_to_txn,
     delete_records,
@@ -19,8 +20,10 @@ from kcli.protocol.messages import (
     describe_producers,
     end_txn,
     fetch,
+    incremental_alter_configs,
     init_producer_id,
     list_transactions,
+    txn_offset_commit,
     update_features,
 )
 
@@ -430,3 +433,115 @@ def test_every_decided_transaction_is_carried_out_after_a_crash(tmp_path):
             assert last_state(broker).transaction_status == 4
 
     asyncio.run(main())
+
+
+@with_a_broker
+async def test_offsets_and_records_hear_differently_of_a_coordinator_that_is_elsewhere(session):
+    await session.init()
+    assert await session.commit_offset(1) is NONE
+    session.broker.transactions.shards._give_up(0)
+    assert (
+        await session.commit_offset(2, version=3) is NONE
+    )  # the group's partition is in the transaction already
+    session.epoch += 1
+    assert await session.commit_offset(2, version=3) is ErrorCode.NOT_COORDINATOR
+    assert await session.commit_offset(2, version=5) is ErrorCode.NOT_COORDINATOR
+    assert await session.send("x", version=9) is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+@with_a_broker
+async def test_who_may_commit_offsets_in_a_transaction(session):
+    """KIP-447: a member of the group commits as such, and is refused when the group knows better."""
+    await session.init()
+
+    async def committed(version=4, **about):
+        partition = txn_offset_commit.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=9)
+        missing = txn_offset_commit.TxnOffsetCommitRequestPartition(partition_index=7, committed_offset=9)
+        request = txn_offset_commit.TxnOffsetCommitRequest(
+            transactional_id=ID,
+            group_id="g",
+            producer_id=session.producer_id,
+            producer_epoch=session.epoch,
+            topics=(
+                txn_offset_commit.TxnOffsetCommitRequestTopic(name="t", partitions=(partition, missing)),
+            ),
+            **about,
+        )
+        response = await session.client.call(request, ApiKey.TXN_OFFSET_COMMIT, version)
+        return [each.error_code for each in response.topics[0].partitions]
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await committed(version=5) == [NONE, unknown]  # nobody in particular
+    # The group is there now, and empty: its members are gone.
+    member = {"member_id": "me", "generation_id": 3}
+    assert await committed(**member) == [ErrorCode.UNKNOWN_MEMBER_ID, unknown]
+    assert await session.end(False) is NONE
+    await asyncio.sleep(0.01)
+    assert await session.offset() == -1
+    assert await committed() == [ErrorCode.TRANSACTION_ABORTABLE] * 2
+    session.epoch -= 1
+    assert await committed(version=5) == [ErrorCode.INVALID_PRODUCER_EPOCH] * 2
+
+
+@with_a_broker
+async def test_aborted_ranges_reach_over_segments(session):
+    """Transactions that end in other segments than they began in, read from every offset."""
+    await create(session.client, "unused")
+    await session.init()
+    large = "x" * 400_000
+    alter = incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=(
+            incremental_alter_configs.AlterConfigsResource(
+                resource_type=2,
+                resource_name="t",
+                configs=(
+                    incremental_alter_configs.AlterableConfig(
+                        name="segment.bytes", config_operation=0, value="1048576"
+                    ),
+                ),
+            ),
+        )
+    )
+    await session.client.call(alter, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
+    expected = {}
+    for committed in (False, True, False):
+        first = len(expected)
+        for nth in range(4):
+            assert await session.send(f"{first} {nth} {large}", sequence=nth) is NONE
+            expected[first + nth] = committed
+        assert await session.end(committed) is NONE
+        await asyncio.sleep(0.01)
+        expected[first + 4] = False  # the marker
+    log = session.broker.replicas.get("t", 0).log
+    assert len(log.segments) > 3
+    for begin in range(len(expected)):
+        wants = fetch.FetchPartition(partition=0, fetch_offset=begin, partition_max_bytes=1 << 24)
+        request = fetch.FetchRequest(
+            max_wait_ms=0,
+            max_bytes=1 << 24,
+            isolation_level=1,
+            topics=(fetch.FetchTopic(topic="t", partitions=(wants,)),),
+        )
+        (row,) = (await session.client.call(request, ApiKey.FETCH, 12)).responses[0].partitions
+        assert row.last_stable_offset == len(expected)
+        seen = committed_offsets(row)
+        assert seen == [offset for offset in seen if expected[offset]]
+        through = [at for at, header in iter_batches(row.records)][-1]
+        last = read_header(row.records, through).last_offset
+        assert seen == [offset for offset, is_seen in expected.items() if is_seen and begin <= offset <= last]
+
+
+def committed_offsets(row):
+    """What Java's consumer hands out of a fetched partition."""
+    to_come = sorted((each.first_offset, each.producer_id) for each in row.aborted_transactions)
+    aborted, seen = set(), []
+    for at, header in iter_batches(row.records):
+        while to_come and to_come[0][0] <= header.last_offset:
+            aborted.add(to_come.pop(0)[1])
+        if header.is_control:
+            (record,) = read_records(row.records, at)
+            if not decode_control(record.key, record.value).committed:
+                aborted.discard(header.producer_id)
+        elif header.producer_id not in aborted:
+            seen += [record.offset for record in read_records(row.records, at)]
+    return seen
