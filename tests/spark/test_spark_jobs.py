@@ -261,6 +261,26 @@ def test_lines_of_text_and_values_with_columns(
     ]
 
 
+def test_an_export_without_a_broker(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kcli.testing.broker_process import BrokerProcess
+
+    with BrokerProcess(tmp_path / "broker") as own:
+        produce(own.bootstrap, "t", [{"value": f"v{nth}"} for nth in range(20)])
+    settings = tmp_path / "pipeline.properties"
+    settings.write_text("bootstrap.servers=nobody:1\nexport.format=text\n")
+    words = ["--config", str(settings), "--log-dir", f"{tmp_path}/broker/data", "--topic", "t"]
+    words += ["--path", str(tmp_path / "out")]
+    assert export.main([*words, "--dry-run"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == (
+        f"export 20 offsets of 1 partitions to {tmp_path}/out as text (batch)"
+    )
+    assert exported(spark, *words) == 20
+    [file] = (tmp_path / "out").glob("*.txt")
+    assert file.read_text().splitlines() == [f"v{nth}" for nth in range(20)]
+
+
 def test_a_batch_that_is_told_to_stop_is_cut_off(spark: SparkSession) -> None:
     def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(60)

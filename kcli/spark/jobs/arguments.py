@@ -10,12 +10,17 @@ import argparse
 import importlib.util
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from contextlib import AbstractContextManager, closing
+from typing import TYPE_CHECKING, NoReturn
 
 from kcli.config.properties import load
 from kcli.errors import KcliError
-from kcli.spark.options import sink_options, source_options
+from kcli.spark.cluster import Cluster
+from kcli.spark.options import SourceOptions, sink_options, source_options
 from kcli.spark.submit import JOBS
+
+if TYPE_CHECKING:
+    from kcli.spark.log_directory import LogDirectories
 
 MODES = ("batch", "available-now", "continuous")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -55,15 +60,23 @@ class JobParser(argparse.ArgumentParser):
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse, with the options of `--config` before those of the command line."""
         path = _config_path(argv)
-        words = self._words_of(path) if path is not None else []
+        words = self._words_of(path, argv) if path is not None else []
         return self.parse_args([*words, *argv])
 
-    def _words_of(self, path: str) -> list[str]:
+    def _words_of(self, path: str, argv: Sequence[str]) -> list[str]:
+        """The file's options as words, but for those that one of `argv` takes the place of."""
         try:
             properties = load(path)
         except (OSError, ValueError) as error:
             self.error(f"--config {path}: {error}")
         known = {word: action for action in self._actions for word in action.option_strings}
+        given = {known.get(word.partition("=")[0]) for word in argv}
+        replaced = [
+            each
+            for group in self._mutually_exclusive_groups
+            for each in group._group_actions
+            if given & {*group._group_actions}
+        ]
         words: list[str] = []
         for key, value in properties.items():
             job, _, rest = key.partition(".")
@@ -74,6 +87,8 @@ class JobParser(argparse.ArgumentParser):
             if action is None:
                 if key not in SHARED_KEYS:
                     print(f"{self.job}: {path}: {key} is not an option of this job", file=sys.stderr)
+            elif action in replaced:
+                continue
             elif action.nargs != 0:
                 words += [action.option_strings[0], value]
             elif value.lower() == "true":
@@ -90,9 +105,18 @@ def _config_path(argv: Sequence[str]) -> str | None:
     return None
 
 
-def add_common(parser: JobParser) -> None:
-    """The options of every job."""
-    parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT", help="The cluster.")
+def add_common(parser: JobParser, *, offline: bool = False) -> None:
+    """The options of every job. `offline`: it can also read log directories, without a broker."""
+    if not offline:
+        parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT", help="The cluster.")
+    else:
+        where = parser.add_mutually_exclusive_group(required=True)
+        where.add_argument("--bootstrap-server", metavar="HOST:PORT", help="The cluster.")
+        where.add_argument(
+            "--log-dir",
+            metavar="DIR[,DIR]",
+            help="Read the log directories of a broker, live or copied, and no cluster.",
+        )
     parser.add_argument(
         "--command-config",
         metavar="FILE",
@@ -181,6 +205,10 @@ def add_sink(parser: JobParser) -> None:
 
 def client_options(options: argparse.Namespace) -> dict[str, str]:
     """The cluster of the job, as source and sink take it."""
+    if getattr(options, "log_dir", None) is not None:
+        if options.command_config is not None:
+            raise JobError("--command-config is for connections to a cluster, and --log-dir needs none")
+        return {"path": options.log_dir}
     return cluster_options(options.bootstrap_server, options.command_config, "--command-config")
 
 
@@ -236,6 +264,15 @@ def require(module: str, package: str) -> None:
         found = None
     if found is None:
         raise JobError(f"{module} is not installed: pip install '{package}'")
+
+
+def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | LogDirectories]:
+    """Where the topics are, for the driver to ask. A cluster is asked without importing Spark: dry runs are quick."""
+    if not options.log_directories:
+        return Cluster(options.client)
+    from kcli.spark.source import opened
+
+    return closing(opened(options))
 
 
 def check_reader(options: dict[str, str], mode: str) -> None:

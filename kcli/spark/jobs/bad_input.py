@@ -66,6 +66,8 @@ def bad_input(options: argparse.Namespace) -> BadInput:
         return BadInput(options.on_bad_record)
     if options.dead_letter_topic is None:
         raise JobError(f"--on-bad-record {DEAD_LETTER} needs --dead-letter-topic")
+    if options.bootstrap_server is None:
+        raise JobError(f"--on-bad-record {DEAD_LETTER} needs --bootstrap-server")
     sink = client_options(options) | {"topic": options.dead_letter_topic}
     sink_options(sink)
     return BadInput(DEAD_LETTER, sink)

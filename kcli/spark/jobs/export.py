@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kcli.spark.cluster import Cluster
 from kcli.spark.jobs.arguments import (
     JobError,
     JobParser,
@@ -17,6 +16,7 @@ from kcli.spark.jobs.arguments import (
     check_mode,
     check_reader,
     names,
+    opened_topics,
     pairs,
     reader_options,
     require,
@@ -53,7 +53,7 @@ VALUES_AS = ("binary", "string", "base64")
 
 def parser() -> JobParser:
     parser = JobParser("export", "Writes the records of topics to files or tables.")
-    add_common(parser)
+    add_common(parser, offline=True)
     add_mode(parser)
     add_source(parser)
     parser.add_argument(
@@ -207,7 +207,7 @@ def plan(options: argparse.Namespace) -> list[str]:
     if must_not_exist and os.path.exists(options.path):
         raise JobError(f"{options.path} exists: --save-mode append, overwrite or ignore, or another --path")
     wanted = source_options(_reading(options), streaming=streaming)
-    with Cluster(wanted.client) as cluster:
+    with opened_topics(wanted) as cluster:
         ranges = batch_ranges(cluster, wanted)
     total = sum(map(len, ranges))
     lines = [

@@ -15,13 +15,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kcli.spark.cluster import Cluster
 from kcli.spark.jobs.arguments import (
     JobError,
     JobParser,
     add_common,
     add_source,
     check_reader,
+    opened_topics,
     reader_options,
 )
 from kcli.spark.jobs.profile_page import page
@@ -119,7 +119,7 @@ class TopicProfile:
 
 def parser() -> JobParser:
     parser = JobParser("profile", "Statistics of topics: records, sizes, keys, gaps, rates.")
-    add_common(parser)
+    add_common(parser, offline=True)
     add_source(parser)
     parser.add_argument(
         "--html", metavar="FILE", help="Also a page with charts; needs nothing but a browser."
@@ -147,7 +147,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 def plan(options: argparse.Namespace) -> list[str]:
     """What the job would do, one line each."""
     wanted = source_options(reader_options(options), streaming=False)
-    with Cluster(wanted.client) as cluster:
+    with opened_topics(wanted) as cluster:
         ranges = batch_ranges(cluster, wanted)
     passes = 2 if options.no_keys else 3
     lines = [
@@ -189,7 +189,7 @@ def settled_range(options: argparse.Namespace) -> dict[str, str]:
     """The source's options with the offsets as they are now, so that each pass reads the same records."""
     reading = reader_options(options)
     wanted = source_options(reading, streaming=False)
-    with Cluster(wanted.client) as cluster:
+    with opened_topics(wanted) as cluster:
         ranges = batch_ranges(cluster, wanted)
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}

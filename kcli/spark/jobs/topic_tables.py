@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kcli.spark.cluster import Cluster
-from kcli.spark.jobs.arguments import JobError, JobParser, reader_options
+from kcli.spark.jobs.arguments import JobError, JobParser, opened_topics, reader_options
 from kcli.spark.jobs.bad_input import KAFKA_ORIGIN, BadInput, add_bad_input, bad_input, sifted
 from kcli.spark.jobs.running import Counts
 from kcli.spark.jobs.values import (
@@ -181,7 +181,7 @@ def sample(spark: SparkSession, reading: Mapping[str, str]) -> list[str]:
     """The first values of each partition that are there, as text."""
     wanted = {name: value for name, value in reading.items() if name not in _POSITIONS}
     options = source_options(wanted, streaming=False)
-    with Cluster(options.client) as cluster:
+    with opened_topics(options) as cluster:
         parts = subscribed(cluster, options.subscription)
         starts = resolve(cluster, parts, options.start, latest_if_no_offset=True, name="startingOffsets")
         ends = resolve(cluster, parts, options.end, latest_if_no_offset=True, name="endingOffsets")
