@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcli.spark.jobs.arguments import JobError
@@ -135,6 +135,7 @@ def test_protobuf_types_there_and_back() -> None:
 CODECS = (avro_codec(AVRO), protobuf_codec(descriptors(), "shop.Order"))
 
 
+@settings(deadline=None)  # the first example pays for imports
 @given(st.lists(st.binary(max_size=60), max_size=5))
 def test_hostile_bytes_are_errors_and_nothing_else(values: list[bytes]) -> None:
     for codec in CODECS:
