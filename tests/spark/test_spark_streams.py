@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from librdkafka import consume, produce
+from streams_support import MINUTE_MS, START_MS, newest, received, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from kcli.testing.broker_process import BrokerProcess
 
 Make = Callable[..., str]
-MINUTE_MS = 60_000
-START_MS = 1_000 * MINUTE_MS
-
-
 SHUFFLE = "spark.sql.shuffle.partitions"
 
 
@@ -55,37 +51,6 @@ def pairs(stream: Stream) -> list[tuple[Any, Any]]:
     return sorted((row.key, row.value) for row in stream.frame.collect())
 
 
-def send(
-    broker: BrokerProcess, topic: str, *records: tuple[str | None, Any] | tuple[str | None, Any, int]
-) -> None:
-    """Key, value (a text, or what JSON can say), milliseconds since START_MS."""
-    produce(
-        broker.bootstrap,
-        topic,
-        [
-            {
-                "key": key,
-                "value": value if value is None or isinstance(value, str) else json.dumps(value),
-                **({"timestamp": START_MS + at[0]} if at else {}),
-            }
-            for key, value, *at in records
-        ],
-    )
-
-
-def received(broker: BrokerProcess, topic: str, count: int) -> list[tuple[str | None, Any]]:
-    """Key and value of the first `count` records that are committed."""
-    found = consume(broker.bootstrap, topic, count)  # librdkafka reads committed records by default
-    return [
-        (None if each.key() is None else each.key().decode(), each.value() and each.value().decode())
-        for each in found
-    ]
-
-
-def newest(records: list[tuple[str | None, Any]]) -> dict[str | None, Any]:
-    return {key: value for key, value in dict(records).items() if value is not None}
-
-
 def test_one_record_at_a_time(rows: Callable[..., Stream]) -> None:
     from pyspark.sql import functions as F
 
@@ -102,11 +67,15 @@ def test_one_record_at_a_time(rows: Callable[..., Stream]) -> None:
         )
     )
     assert pairs(twice) == [("a1", "x y"), ("a2", "x y")]
-    split = lines.branch(short=is_short, with_key=lambda r: r.key.isNotNull())
-    assert {name: len(part.frame.collect()) for name, part in split.items()} == {
-        "short": 2, "with_key": 2, "otherwise": 0,
+    split = lines.branch(
+        short=is_short, early=lambda r: r.key < "b"
+    )  # null for ("d", None), and for (None, "z")
+    assert {name: sorted(row.key or "" for row in part.frame.collect()) for name, part in split.items()} == {
+        "short": ["", "b"], "early": ["a"], "otherwise": ["d"],
     }  # fmt: skip
-    assert len(split["short"].merge(split["with_key"]).frame.collect()) == 4
+    assert len(split["short"].merge(split["early"], split["otherwise"]).frame.collect()) == 4
+    with pytest.raises(ValueError, match="merge: value is string here and int there"):
+        lines.merge(lines.map_values(lambda r: F.lit(1)))
     with pytest.raises(ValueError, match="otherwise is the branch"):
         lines.branch(otherwise=is_short)
 
@@ -114,88 +83,76 @@ def test_one_record_at_a_time(rows: Callable[..., Stream]) -> None:
 def test_aggregates(rows: Callable[..., Stream]) -> None:
     from pyspark.sql import functions as F
 
-    amounts = rows(("a", 1), ("a", 5), ("b", 7), (None, 9), types="key string, value bigint").group_by_key()
+    from kcli.spark.streams import Tumbling
+
+    found = [("a", 1), ("a", 5), ("b", 7), (None, 9), ("b", None), ("c", None)]
+    amounts = rows(*found, types="key string, value bigint").group_by_key()
     assert pairs(amounts.count().to_stream()) == [("a", 2), ("b", 1)]
     assert pairs(amounts.reduce(lambda r: F.max(r.value)).to_stream()) == [("a", 5), ("b", 7)]
     both = amounts.aggregate(total=lambda r: F.sum(r.value), least=lambda r: F.min(r.value))
     assert pairs(both.to_stream()) == [("a", (6, 1)), ("b", (7, 7))]
     kept = both.filter(lambda r: r.value["total"] > 6).map_values(lambda r: r.value["total"])
     assert sorted((row.key, row.value) for row in kept.frame.collect()) == [("a", None), ("b", 7)]
-    with pytest.raises(ValueError, match="windows"):
-        both.suppress()
+    others = both.filter_not(lambda r: r.value["total"] > 6).map_values(lambda r: r.value["total"])
+    assert sorted((row.key, row.value) for row in others.frame.collect()) == [("a", 6), ("b", None)]
+    windowed = rows(*found, types="key string, value bigint").group_by_key().windowed_by(Tumbling("1 minute"))
+    assert pairs(windowed.count().to_stream()) == [("a", 2), ("b", 1)]
 
 
-@pytest.mark.parametrize("number", [0, 1, -1, 2**63 - 1, -(2**63)])
-def test_longs_are_javas(spark: SparkSession, number: int) -> None:
-    from kcli.spark.streams import Long
-
-    frame = spark.createDataFrame([(number,)], "n bigint")
-    (row,) = frame.select(Long().encode(frame.n).alias("raw")).collect()
-    assert bytes(row.raw) == number.to_bytes(8, "big", signed=True)
-    raw = spark.createDataFrame([(row.raw,)], "raw binary")
-    assert raw.select(Long().decode(raw.raw)).first()[0] == number
-
-
-def test_word_count(make_app: Callable[..., Streams], broker: BrokerProcess, topic: Make) -> None:
-    """Twice, so that the second run goes on where the first ended."""
+def test_pairs_and_nulls(rows: Callable[..., Stream]) -> None:
+    """As KIP-962 has it: a null value is nothing to join; a null key has no partner. A stream may meet itself."""
     from pyspark.sql import functions as F
 
-    from kcli.spark.streams import Text
+    records = rows(("a", "1"), ("b", None), (None, "3"), ("d", "4"))
+    others = rows(("a", "5"), ("b", "6"), (None, "7"))
 
-    lines, counts = topic(2), topic()
-    for text in ("all streams lead to kafka", "hello kafka streams"):
-        send(broker, lines, (None, text))
-        app = make_app("word-count")
-        words = app.stream(lines, value=Text()).flat_map_values(lambda r: F.split(F.lower(r.value), " "))
-        words.select_key(lambda r: r.value).group_by_key().count().to(counts)
-        app.run_available()
-    found = received(broker, counts, 8)
-    assert newest(found) == {
-        "all": "1", "streams": "2", "lead": "1", "to": "1", "kafka": "2", "hello": "1",
-    }  # fmt: skip
+    def joined(how: str) -> list[tuple[Any, Any]]:
+        both = records.join(
+            others, lambda one, two: F.struct(one.value, two.value), within="1 minute", how=how
+        )
+        return sorted(((row.key, *row.value) for row in both.frame.collect()), key=str)
+
+    assert joined("inner") == [("a", "1", "5")]
+    unmatched = [(None, "3", None), ("a", "1", "5"), ("d", "4", None)]
+    assert joined("left") == sorted(unmatched, key=str)
+    assert joined("outer") == sorted([*unmatched, (None, None, "7"), ("b", None, "6")], key=str)
+    same = records.filter(lambda r: r.key == "a").join(
+        records, lambda one, two: F.concat(one.value, two.value), within="1 minute 30 seconds"
+    )
+    assert pairs(same.group_by(lambda r: r.value).count().to_stream()) == [("11", 1)]
 
 
-def test_fraud(make_app: Callable[..., Streams], broker: BrokerProcess, topic: Make) -> None:
-    """Payments of known customers; more than two within a window of a minute are an alarm, told when it is over."""
+def test_how_values_are_written(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
-    from kcli.spark.streams import Json, Text, Tumbling
+    from kcli.spark.streams import Json, Long, Text
 
-    payments, customers, alarms, unknown = topic(), topic(), topic(), topic()
-    send(
-        broker,
-        customers,
-        ("c1", {"name": "Ada"}),
-        ("c2", {"name": "Bob"}),
-        ("c3", {"name": "Eve"}),
-        ("c3", None),
+    numbers = [0, 1, -1, 2**63 - 1, -(2**63), None]
+    raws = [None if number is None else number.to_bytes(8, "big", signed=True) for number in numbers]
+    frame = spark.createDataFrame([*zip(numbers, raws, strict=True)], "n bigint, raw binary")
+    read = frame.select(Long().encode(F.col("n")), Long().decode(F.col("raw"))).collect()
+    assert [(raw and bytes(raw), number) for raw, number in read] == [*zip(raws, numbers, strict=True)]
+    with pytest.raises(Exception, match="reads 8 bytes, and here are 3: 616263"):
+        spark.createDataFrame([(b"abc",)], "raw binary").select(Long().decode(F.col("raw"))).collect()
+    texts = ['{"a":1}', '{"a":"x"}', "nope", None, '{"b":2}', b"42"]
+    frame = spark.createDataFrame(
+        [(each.encode() if isinstance(each, str) else each,) for each in texts], "raw binary"
     )
-    send(
-        broker,
-        payments,
-        *(("c1", {"amount": n}, n * 10_000) for n in range(3)),
-        ("c2", {"amount": 5}, 1_000),
-        ("c3", {"amount": 9}, 2_000),
-        ("c2", {"amount": 1}, 5 * MINUTE_MS),  # the first minute is over
-    )
-    app = make_app("fraud")
-    known = app.table(customers, key=Text(), value=Json("name string"))
-    paid = app.stream(payments, key=Text(), value=Json("amount bigint")).join_table(
-        known, lambda payment, customer: F.struct(customer["name"], payment.value["amount"]), how="left"
-    )
-    sides = paid.branch(unknown=lambda r: r.value["name"].isNull())
-    sides["unknown"].to(unknown)
-    minutes = sides["otherwise"].group_by_key().windowed_by(Tumbling("1 minute"))
-    totals = minutes.aggregate(
-        count=lambda r: F.count(r.value), name=lambda r: F.first(r.value["name"])
-    ).suppress()
-    totals.to_stream().filter(lambda r: r.value["count"] > 2).to(alarms)
-    app.run_available()
-    ((key, value),) = received(broker, alarms, 1)
-    assert json.loads(key or "") == {"key": "c1", "start": START_MS, "end": START_MS + MINUTE_MS}
-    assert json.loads(value) == {"count": 3, "name": "Ada"}
-    ((key, value),) = received(broker, unknown, 1)
-    assert (key, json.loads(value)) == ("c3", {"amount": 9})
+    forgiving = Json("a bigint", skip_malformed=True).decode(F.col("raw"))
+    assert [row and row.a for (row,) in frame.select(forgiving).collect()] == [
+        1,
+        None,
+        None,
+        None,
+        None,
+        None,
+    ]
+    assert [row is None for (row,) in frame.select(forgiving).collect()] == [
+        False, True, True, True, False, True,
+    ]  # fmt: skip
+    with pytest.raises(Exception, match="MALFORMED_RECORD"):
+        frame.select(Json("a bigint").decode(F.col("raw"))).collect()
+    assert frame.where(F.col("raw") == b"42").select(Text("bigint").decode(F.col("raw"))).first()[0] == 42
 
 
 def test_tables_join_as_either_changes(
@@ -212,6 +169,7 @@ def test_tables_join_as_either_changes(
         app = make_app("tables")
         counted = app.stream(orders, key=Text()).group_by_key().count().to_table(f"{joined}-counts")
         other = app.table(prices, key=Text(), value=Text())
+        assert counted.frame.schema["value"].dataType.simpleString() == "bigint"
         counted.join(other, lambda count, price: F.concat_ws("@", count, price)).to(joined)
         other.join(
             app.table(stock, key=Text(), value=Text()), lambda p, s: F.concat_ws("/", p, s), how="outer"
@@ -260,6 +218,60 @@ def test_pairs_duplicates_and_sessions(
     }
 
 
+def test_one_operation_after_the_other(
+    make_app: Callable[..., Streams], broker: BrokerProcess, topic: Make
+) -> None:
+    """A left join, then windows of its results: those without a partner are late for nothing. Then windows of those."""
+    from pyspark.sql import functions as F
+
+    from kcli.spark.streams import Text, Tumbling
+
+    left, right, out = topic(), topic(), topic()
+    send(broker, left, ("a", "l1", 0), ("b", "l2", 1_000), (None, "l3", 2_000), ("end", "l", 3_600_000))
+    send(broker, right, ("a", "r1", 5_000), ("c", "r2", 5_000), ("end", "r", 3_600_000))
+    app = make_app("chain")
+    lefts, rights = (app.stream(name, key=Text(), value=Text()) for name in (left, right))
+    joined = lefts.deduplicate(within="10 seconds").join(
+        rights, lambda one, two: F.concat_ws("+", one.value, two.value), within="10 seconds", how="outer"
+    )
+    minutes = joined.group_by(lambda r: F.substring(r.value, 1, 1)).windowed_by(Tumbling("1 minute"))
+    found = minutes.aggregate(all=lambda r: F.sort_array(F.collect_list(r.value))).suppress().to_stream()
+    quarters = found.group_by(lambda r: F.lit("quarter")).windowed_by(Tumbling("15 minutes"))
+    quarters.reduce(lambda r: F.sort_array(F.flatten(F.collect_list(r.value["all"])))).suppress().to(out)
+    app.run_available()
+    ((key, value),) = received(broker, out, 1)
+    assert json.loads(key or "")["key"] == "quarter"
+    assert json.loads(value) == ["l1+r1", "l2", "l3", "r2"]
+
+
+def test_late_records(make_app: Callable[..., Streams], broker: BrokerProcess, topic: Make) -> None:
+    """One that comes within the grace changes its window, one that comes later does not. Windows as a table's keys."""
+    from kcli.spark.streams import Hopping, Text
+
+    source, table = topic(), topic()
+
+    def run() -> Any:
+        app = make_app("late")
+        windows = app.stream(source, key=Text()).group_by_key()
+        counted = windows.windowed_by(Hopping("1 minute", "30 seconds", grace="10 seconds"))
+        kept = counted.count().to_table(table)
+        app.run_available()
+        return kept
+
+    send(broker, source, ("a", "1", 5_000), ("a", "2", 100_000))  # from here on, 90 s is late
+    run()
+    send(broker, source, ("a", "late", 20_000), ("a", "late for one window", 85_000))
+    kept = run()
+    assert kept.frame.schema.simpleString().startswith(
+        "struct<key:struct<key:string,start:bigint,end:bigint>,value:bigint,"
+    )
+    at = lambda second: (START_MS + second * 1_000, START_MS + (second + 60) * 1_000)  # noqa: E731
+    found = newest(received(broker, table, 5))
+    assert {(each["start"], each["end"]): found[key] for key in found for each in [json.loads(key or "")]} == {
+        at(-30): "1", at(0): "1", at(60): "2", at(90): "1",
+    }  # fmt: skip
+
+
 def test_state_of_ones_own(make_app: Callable[..., Streams], broker: BrokerProcess, topic: Make) -> None:
     """Says how often a value was there before, and forgets the key at `stop`."""
     from kcli.spark.streams import Text
@@ -271,7 +283,12 @@ def test_state_of_ones_own(make_app: Callable[..., Streams], broker: BrokerProce
         sent = [(value, count + nth) for nth, value in enumerate(values)]
         return sent, None if "stop" in values else {"count": count + len(values)}
 
-    for batch in ([("a", "x", 1), ("a", "y", 2)], [("a", "stop", 3), ("b", "z", 3)], [("a", "new", 4)]):
+    batches = (
+        [("a", "x", 1), ("a", "y", 2)],
+        [("a", "stop", 3), ("b", "z", 3), (None, "n")],
+        [("a", "new", 4)],
+    )
+    for batch in batches:
         send(broker, source, *batch)
         app = make_app("state")
         stream = app.stream(source, key=Text(), value=Text())
@@ -291,3 +308,52 @@ def test_what_is_refused(make_app: Callable[..., Streams], spark: SparkSession) 
         make_app().run_available()
     with pytest.raises(ValueError, match="has no schema"):
         make_app().stream("t", value=Json())
+    with pytest.raises(ValueError, match="names no topic"):
+        make_app().stream()
+
+
+def test_what_cannot_follow(make_app: Callable[..., Streams], spark: SparkSession, topic: Make) -> None:
+    from pyspark.sql import functions as F
+
+    from kcli.errors import KcliError
+    from kcli.spark.streams import Text, Tumbling
+
+    app = make_app()
+    stream = app.stream(topic(), key=Text(), value=Text())
+    counts = stream.group_by_key().count()
+    minutes = stream.group_by_key().windowed_by(Tumbling("1 minute")).count()
+    changes = counts.to_stream()
+    for name, step in {
+        "group_by_key": changes.group_by_key,
+        "group_by": lambda: minutes.to_stream().group_by(lambda r: r.key),
+        "deduplicate": lambda: changes.deduplicate(within="1 minute"),
+        "join": lambda: changes.join(stream, lambda one, two: one.value, within="1 minute"),
+        "process": lambda: changes.process(lambda *_: ([], None), state="a int", output="b int"),
+    }.items():
+        with pytest.raises(ValueError, match=f"{name} of an aggregate's changes.*to_table"):
+            step()
+    final = minutes.suppress().to_stream()
+    for step in (final.group_by_key, lambda: stream.join(final, lambda a, b: a.value, within="1 minute")):
+        with pytest.raises(ValueError, match="key and window: say by what"):
+            step()
+    with pytest.raises(ValueError, match="windows"):
+        counts.suppress()
+    with pytest.raises(ValueError, match="join: key is string here and int there"):
+        stream.join(stream.select_key(lambda r: F.lit(1)), lambda a, b: a.value, within="1 minute")
+    with pytest.raises(ValueError, match="key= is given for records of windows"):
+        minutes.to("t", key=Text())
+    with pytest.raises(ValueError, match="name is 'a/b'"):
+        stream.to("t", name="a/b")
+    with pytest.raises(ValueError, match="a table that is joined has to be a topic"):
+        stream.join_table(counts, lambda r, value: value)
+    final.group_by(lambda r: r.key).count().to("t")
+    with pytest.raises(KcliError, match=r"query to-t: .*through or to_table"):
+        app.run_available()
+    provider = "spark.sql.streaming.stateStore.providerClass"
+    before = spark.conf.get(provider)
+    spark.conf.set(provider, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+    try:
+        with pytest.raises(ValueError, match=r"RocksDB.*kcli spark-submit"):
+            stream.process(lambda *_: ([], None), state="a int", output="b int")
+    finally:
+        spark.conf.set(provider, before)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = 4
-BATCHES = 10
+BATCHES = 6
 ROWS_PER_BATCH = 8
-KILL_AT = 3 * KEYS
+KILL_AT = 2 * KEYS
 """So many changes are written, if not committed, when the driver is killed."""
-PATIENCE_SECONDS = 150.0
+PATIENCE_SECONDS = 250.0
 
 JOB = """
 import sys
