@@ -139,6 +139,45 @@ async def test_a_forgotten_producer_begins_anywhere(session):
     assert await session.send("b", sequence=1) is NONE
 
 
+async def alter(client, resource_type, name, **configs):
+    resource = incremental_alter_configs.AlterConfigsResource(
+        resource_type=resource_type,
+        resource_name=name,
+        configs=tuple(
+            incremental_alter_configs.AlterableConfig(
+                name=key.replace("_", "."), config_operation=0, value=value
+            )
+            for key, value in configs.items()
+        ),
+    )
+    request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(resource,))
+    response = await client.call(request, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
+    assert [each.error_code for each in response.responses] == [NONE]
+
+
+@pytest.mark.parametrize("topic", ["t", "later"])
+def test_how_long_producers_are_remembered_may_change(tmp_path, topic):
+    """For logs that are there and for those to come; and the change outlives a restart."""
+
+    async def main():
+        settings = {"producer_id_expiration_check_interval_ms": "20"}
+        async with running(tmp_path, **settings) as broker:
+            client = await connect(broker)
+            await create(client, "t")
+            await alter(client, 4, "", producer_id_expiration_ms="1")
+            if topic != "t":
+                await create(client, topic)
+            await send(client, topic, idempotent(0))
+            await asyncio.sleep(0.1)
+            assert (await send(client, topic, idempotent(40))).error_code is NONE
+        async with running(tmp_path, **settings) as broker:
+            client = await connect(broker)
+            await asyncio.sleep(0.1)
+            assert (await send(client, topic, idempotent(80))).error_code is NONE
+
+    asyncio.run(main())
+
+
 @with_a_broker
 async def test_the_bounds_of_a_time_out(session):
     await session.init()
@@ -486,23 +525,9 @@ async def test_who_may_commit_offsets_in_a_transaction(session):
 @with_a_broker
 async def test_aborted_ranges_reach_over_segments(session):
     """Transactions that end in other segments than they began in, read from every offset."""
-    await create(session.client, "unused")
     await session.init()
     large = "x" * 400_000
-    alter = incremental_alter_configs.IncrementalAlterConfigsRequest(
-        resources=(
-            incremental_alter_configs.AlterConfigsResource(
-                resource_type=2,
-                resource_name="t",
-                configs=(
-                    incremental_alter_configs.AlterableConfig(
-                        name="segment.bytes", config_operation=0, value="1048576"
-                    ),
-                ),
-            ),
-        )
-    )
-    await session.client.call(alter, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
+    await alter(session.client, 2, "t", segment_bytes="1048576")
     expected = {}
     for committed in (False, True, False):
         first = len(expected)
