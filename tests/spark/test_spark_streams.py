@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +13,7 @@ import pytest
 from streams_support import MINUTE_MS, START_MS, newest, received, send
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from kcli.spark.streams import Stream, Streams
     from kcli.testing.broker_process import BrokerProcess
@@ -24,8 +26,14 @@ SHUFFLE = "spark.sql.shuffle.partitions"
 def make_app(spark: SparkSession, broker: BrokerProcess, tmp_path: Path) -> Iterator[Callable[..., Streams]]:
     from kcli.spark.streams import Streams
 
-    def make(name: str = "app") -> Streams:
-        return Streams(spark, name, bootstrap_servers=broker.bootstrap, checkpoint=str(tmp_path / name))
+    def make(name: str = "app", **options: str) -> Streams:
+        return Streams(
+            spark,
+            name,
+            bootstrap_servers=broker.bootstrap,
+            checkpoint=str(tmp_path / name),
+            source_options=options,
+        )
 
     before = spark.conf.get(SHUFFLE)
     spark.conf.set(SHUFFLE, "2")  # each is a task with a state store in every micro-batch
@@ -171,10 +179,13 @@ def test_tables_join_as_either_changes(
         other = app.table(prices, key=Text(), value=Text())
         assert counted.frame.schema["value"].dataType.simpleString() == "bigint"
         counted.join(other, lambda count, price: F.concat_ws("@", count, price)).to(joined)
-        other.join(
-            app.table(stock, key=Text(), value=Text()), lambda p, s: F.concat_ws("/", p, s), how="outer"
-        ).to(f"{joined}-outer")
         app.run_available()
+        whole = make_app(
+            "whole", startingOffsets="latest"
+        )  # of streams: tables are read from their beginning
+        one, two = (whole.table(name, key=Text(), value=Text()) for name in (prices, stock))
+        one.join(two, lambda price, count: F.concat_ws("/", price, count), how="outer").to(f"{joined}-outer")
+        whole.run_available()
 
     send(broker, orders, ("a", "1"), ("a", "2"), ("b", "1"))
     send(broker, prices, ("a", "9"), ("c", "3"))
@@ -283,19 +294,44 @@ def test_state_of_ones_own(make_app: Callable[..., Streams], broker: BrokerProce
         sent = [(value, count + nth) for nth, value in enumerate(values)]
         return sent, None if "stop" in values else {"count": count + len(values)}
 
-    batches = (
-        [("a", "x", 1), ("a", "y", 2)],
-        [("a", "stop", 3), ("b", "z", 3), (None, "n")],
-        [("a", "new", 4)],
-    )
-    for batch in batches:
-        send(broker, source, *batch)
-        app = make_app("state")
-        stream = app.stream(source, key=Text(), value=Text())
-        stream.process(seen, state="count bigint", output="value string, before bigint").to(target)
-        app.run_available()
+    records = [("a", "x", 1), ("a", "y", 2), ("a", "stop", 3), ("b", "z", 3), (None, "n", 4), ("a", "new", 4)]
+    send(broker, source, *records)
+    app = make_app("state", maxOffsetsPerTrigger="2")
+    stream = app.stream(source, key=Text(), value=Text())
+    stream.process(seen, state="count bigint", output="value string, before bigint").to(target)
+    app.run_available()
     found = [(key, *json.loads(value).values()) for key, value in received(broker, target, 5)]
     assert sorted(found) == [("a", "new", 0), ("a", "stop", 2), ("a", "x", 0), ("a", "y", 1), ("b", "z", 0)]
+
+
+def test_running_until_asked_or_broken(
+    make_app: Callable[..., Streams], broker: BrokerProcess, topic: Make
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    from kcli.spark.streams import Text
+
+    source = topic()
+    send(broker, source, ("a", "1"))
+    seen = []
+
+    def ask_to_stop(frame: DataFrame, batch: int) -> None:
+        seen.append((batch, [row.value for row in frame.collect()]))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def fail(frame: DataFrame, batch: int) -> None:
+        raise RuntimeError("the user's function is wrong")
+
+    app = make_app("asked")
+    app.stream(source, value=Text()).for_each_batch(ask_to_stop, name="each")
+    app.run()
+    assert seen[0] == (0, ["1"])
+    app = make_app("broken")
+    app.stream(source, value=Text()).for_each_batch(lambda frame, batch: None, name="fine")
+    app.stream(source, value=Text()).for_each_batch(fail, name="fails")
+    with pytest.raises(StreamingQueryException, match="the user's function is wrong"):
+        app.run(interval="1 second")
+    assert not app.spark.streams.active
 
 
 def test_what_is_refused(make_app: Callable[..., Streams], spark: SparkSession) -> None:

@@ -25,7 +25,7 @@ BATCHES = 6
 ROWS_PER_BATCH = 8
 KILL_AT = 2 * KEYS
 """So many changes are written, if not committed, when the driver is killed."""
-PATIENCE_SECONDS = 250.0
+PATIENCE_SECONDS = 130.0
 
 JOB = """
 import sys

@@ -80,18 +80,21 @@ class Streams:
         """The records of topics, from the earliest on; keys and values are bytes where no serde is given."""
         if not topics:
             raise ValueError("stream() names no topic: stream(TOPIC, …) is meant")
-        return Stream(self, self._read(",".join(topics), key, value))
+        return Stream(self, self._read(",".join(topics), key, value, self._source))
 
     def table(self, topic: str, *, key: Serde | None = None, value: Serde | None = None) -> Table:
-        """A compacted topic: its newest value for each key."""
+        """A compacted topic, all of it: its newest value for each key."""
         key, value = key or Binary(), value or Binary()
-        looked_up = {**self._source, "subscribe": topic}
-        looked_up.pop("maxOffsetsPerTrigger", None)
-        frame = self._read(topic, key, value)
-        return Table(self, frame.where(frame[KEY].isNotNull()), "append", Topic(topic, key, value, looked_up))
+        options = {name: each for name, each in self._source.items() if not name.startswith("starting")}
+        frame = self._read(topic, key, value, {**options, "startingOffsets": "earliest"})
+        looked_up = {name: each for name, each in options.items() if name.startswith("kafka.")}
+        source = Topic(topic, key, value, {**looked_up, "subscribe": topic})
+        return Table(self, frame.where(frame[KEY].isNotNull()), "append", source)
 
-    def _read(self, topics: str, key: Serde | None, value: Serde | None) -> DataFrame:
-        source = self.spark.readStream.format("kcli").options(**self._source).option("subscribe", topics)
+    def _read(
+        self, topics: str, key: Serde | None, value: Serde | None, options: Mapping[str, str]
+    ) -> DataFrame:
+        source = self.spark.readStream.format("kcli").options(**options).option("subscribe", topics)
         raw = source.schema(f"{KEY} binary, {VALUE} binary, {TIMESTAMP} timestamp").load()
         return raw.select(
             (key or Binary()).decode(raw[KEY]).alias(KEY),
@@ -126,10 +129,8 @@ class Streams:
             keys.encode(record.key).alias(KEY), values.encode(record.value).alias(VALUE), record.timestamp
         )
         options = {**self._sink, "topic": topic}
-        if (own := options.get(TRANSACTIONAL_ID)) is not None:
-            options[TRANSACTIONAL_ID] = (
-                f"{own}-{name}"  # queries with one and the same would fence each other
-            )
+        if (own := options.get(TRANSACTIONAL_ID)) is not None:  # one for all queries would fence them all
+            options[TRANSACTIONAL_ID] = f"{own}-{name}"
         if mode != UPDATE:
             writer = columns.writeStream.format("kcli").options(**options)
         else:  # Spark gives changes to functions only

@@ -69,6 +69,7 @@ class Stream:
         )
 
     def map_values(self, value: Function) -> Stream:
+        """Another value."""
         return self.map(value=value)
 
     def select_key(self, key: Function) -> Stream:
@@ -88,9 +89,7 @@ class Stream:
         each = "_each"
         exploded = self.frame.select(F.explode(records(record_of(self.frame))).alias(each), TIMESTAMP)
         return self._with(
-            exploded.select(
-                exploded[each][KEY].alias(KEY), exploded[each][VALUE].alias(VALUE), exploded[TIMESTAMP]
-            )
+            exploded.select(F.col(each)[KEY].alias(KEY), F.col(each)[VALUE].alias(VALUE), TIMESTAMP)
         )
 
     def branch(self, **predicates: Function) -> dict[str, Stream]:
@@ -236,7 +235,7 @@ class Stream:
         self.app.write(self.frame, topic, self.mode, key=key, value=value, name=name)
 
     def through(self, topic: str, *, key: Serde, value: Serde, name: str | None = None) -> Stream:
-        """Write to a topic and go on from there, in a query of its own."""
+        """Write to a topic, which has to be there, and go on from it in a query of its own."""
         self.to(topic, key=key, value=value, name=name)
         return self.app.stream(topic, key=key, value=value)
 
@@ -259,11 +258,11 @@ class Stream:
         return replace(self, frame=frame)
 
     def _watermarked(self, delay: str, what: str) -> DataFrame:
-        """A query has one watermark, that of its longest delay: a shorter one has no effect."""
+        """A query has one watermark, that of its longest delay: a shorter one has no effect, and that is told."""
         wanted, known = milliseconds(delay, what), watermark_of(self.frame)
         if known is None or wanted > known:
             return self.frame.withWatermark(TIMESTAMP, delay)
-        if wanted < known:
+        if 0 < wanted < known:
             log.warning(
                 "%s %s becomes %d ms, for which an earlier step waits; to avoid it write that step's results to a "
                 "topic (through)",

@@ -43,10 +43,11 @@ class TableCopy:
         now = time.monotonic()
         with Cluster(self.options.client) as cluster:
             (topic,) = self.options.subscription.topics
+            # Before the offsets: if the topic is made anew in between, the next time finds another id.
+            topic_id = cluster.topic_id(topic)
             parts = cluster.partitions([topic])
             starts = cluster.list_offsets(dict.fromkeys(parts, EARLIEST))
             ends = cluster.list_offsets(dict.fromkeys(parts, LATEST))
-            topic_id = cluster.topic_id(topic)
             is_another = topic_id != self.topic_id or any(
                 self.positions.get(part, 0) > ends[part].offset for part in parts
             )
