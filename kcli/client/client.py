@@ -15,7 +15,15 @@ from typing import Any, Self, TypeVar
 
 from kcli.client.config import Address, ClientConfig
 from kcli.client.connection import Connection
-from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, TimeoutException, error_for
+from kcli.errors import (
+    ErrorCode,
+    KafkaError,
+    NetworkException,
+    ProtocolError,
+    TimeoutException,
+    UnsupportedVersionException,
+    error_for,
+)
 from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kcli.runtime.network import Network, SystemNetwork
@@ -195,6 +203,34 @@ class Client:
         node = Node(found.node_id, found.host, found.port)
         self._known.nodes.setdefault(node.id, node)
         return node.id
+
+    async def coordinators(
+        self, keys: Iterable[str], key_type: int = GROUP_COORDINATOR
+    ) -> dict[str, int | KafkaError]:
+        """The node that coordinates each, or why that is not known; brokers before 3.0 are asked one by one."""
+        from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+        wanted = tuple(keys)
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=wanted)
+        try:
+            response = await self.send(request, ApiKey.FIND_COORDINATOR, at_least=4)
+        except UnsupportedVersionException:
+            return {key: await self._coordinator_or_error(key, key_type) for key in wanted}
+        assert isinstance(response, FindCoordinatorResponse)
+        found: dict[str, int | KafkaError] = {}
+        for each in response.coordinators:
+            problem = error_of(each.error_code, each.error_message)
+            found[each.key] = each.node_id if problem is None else problem
+            if each.error_code is ErrorCode.NONE:
+                self._known.nodes.setdefault(each.node_id, Node(each.node_id, each.host, each.port))
+        unknown = error_for(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return {key: found.get(key, unknown) for key in wanted}
+
+    async def _coordinator_or_error(self, key: str, key_type: int) -> int | KafkaError:
+        try:
+            return await self.coordinator(key, key_type)
+        except KafkaError as error:
+            return error
 
     def node(self, node_id: int) -> Node:
         """A node that metadata or a coordinator lookup has named."""

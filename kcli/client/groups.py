@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from kcli.client.client import error_of, looking_up, raise_for
+from kcli.client.client import error_of, raise_for
+from kcli.client.coordinators import at_coordinator, at_coordinators
 from kcli.client.topics import group_partitions
-from kcli.errors import ErrorCode, GroupIdNotFoundException, KafkaError, UnsupportedVersionException
+from kcli.errors import (
+    ErrorCode,
+    GroupIdNotFoundException,
+    KafkaError,
+    ProtocolError,
+    UnsupportedVersionException,
+    error_for,
+)
 from kcli.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from kcli.client.client import Client, Node
+    from kcli.protocol.messages.consumer_group_describe import Assignment
+    from kcli.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
+    from kcli.protocol.messages.describe_groups import DescribedGroup as ClassicGroup
 
 log = logging.getLogger("kcli.client")
 
-T = TypeVar("T")
 TopicPartition = tuple[str, int]
 
 CLASSIC, CONSUMER = "Classic", "Consumer"
@@ -29,6 +39,9 @@ _MOVED = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
+
+
+_NOT_OF_THE_NEW_PROTOCOL = (GroupIdNotFoundException, UnsupportedVersionException)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,25 +145,17 @@ async def describe_groups(
 ) -> dict[str, GroupDescription | KafkaError]:
     """Each group, of either protocol, described, or its error; a group nobody knows is GroupIdNotFoundException."""
 
-    async def of(group_id: str) -> GroupDescription | KafkaError:
-        async def ask(node: Node) -> GroupDescription:
-            try:
-                return await _describe_consumer(client, group_id, node)
-            except UnsupportedVersionException:
-                return await _describe_classic(client, group_id, node)
-            except GroupIdNotFoundException as error:
-                try:
-                    return await _describe_classic(client, group_id, node)
-                except GroupIdNotFoundException:
-                    raise error from None  # Kafka's client gives the first answer's reason, too
+    async def ask(node: Node, groups: Sequence[str]) -> dict[str, GroupDescription | KafkaError]:
+        found = await _describe_consumer(client, groups, node)
+        others = [group for group, said in found.items() if isinstance(said, _NOT_OF_THE_NEW_PROTOCOL)]
+        if others:
+            for group, said in (await _describe_classic(client, others, node)).items():
+                # Where it is none of either kind, Kafka's client gives the first answer's reason.
+                if not (_is_unknown(said) and _is_unknown(found[group])):
+                    found[group] = said
+        return found
 
-        try:
-            return await at_coordinator(client, "describeGroups", group_id, ask)
-        except KafkaError as error:
-            return error
-
-    wanted = list(dict.fromkeys(group_ids))
-    return dict(zip(wanted, await asyncio.gather(*map(of, wanted)), strict=True))
+    return await at_coordinators(client, "describeGroups", group_ids, ask)
 
 
 async def list_group_offsets(
@@ -275,21 +280,12 @@ async def delete_groups(client: Client, group_ids: Iterable[str]) -> dict[str, K
     """Delete groups; per group its error or None."""
     from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 
-    async def of(group_id: str) -> KafkaError | None:
-        async def ask(node: Node) -> None:
-            request = DeleteGroupsRequest(groups_names=(group_id,))
-            response = await client.send(request, ApiKey.DELETE_GROUPS, to=node.id)
-            for result in response.results:
-                raise_for(result.error_code)
+    async def ask(node: Node, groups: Sequence[str]) -> dict[str, KafkaError | None]:
+        request = DeleteGroupsRequest(groups_names=tuple(groups))
+        response = await client.send(request, ApiKey.DELETE_GROUPS, to=node.id)
+        return {result.group_id: error_of(result.error_code) for result in response.results}
 
-        try:
-            await at_coordinator(client, "deleteConsumerGroups", group_id, ask)
-        except KafkaError as error:
-            return error
-        return None
-
-    wanted = list(dict.fromkeys(group_ids))
-    return dict(zip(wanted, await asyncio.gather(*map(of, wanted)), strict=True))
+    return await at_coordinators(client, "deleteConsumerGroups", group_ids, ask)
 
 
 async def remove_members(
@@ -316,17 +312,6 @@ async def remove_members(
     return await at_coordinator(client, "leaveGroup", group_id, ask)
 
 
-async def at_coordinator(client: Client, name: str, group_id: str, ask: Callable[[Node], Awaitable[T]]) -> T:
-    """Run `ask` against a group's coordinator, looked up anew at every attempt."""
-
-    async def attempt() -> T:
-        with looking_up():
-            node = await client.coordinator(group_id)
-        return await ask(client.node(node))
-
-    return await client.call(f"{name}(api=FIND_COORDINATOR)", attempt)
-
-
 def _partition_errors(
     results: Iterable[tuple[TopicPartition, ErrorCode]],
 ) -> dict[TopicPartition, KafkaError | None]:
@@ -338,13 +323,23 @@ def _partition_errors(
     return found
 
 
-async def _describe_consumer(client: Client, group_id: str, node: Node) -> GroupDescription:
+async def _describe_consumer(
+    client: Client, group_ids: Sequence[str], node: Node
+) -> dict[str, GroupDescription | KafkaError]:
     from kcli.protocol.messages import consumer_group_describe as messages
 
-    request = messages.ConsumerGroupDescribeRequest(group_ids=(group_id,))
-    response = await client.send(request, ApiKey.CONSUMER_GROUP_DESCRIBE, to=node.id)
-    group = response.groups[0]
-    raise_for(group.error_code, group.error_message)
+    request = messages.ConsumerGroupDescribeRequest(group_ids=tuple(group_ids))
+    try:
+        response = await client.send(request, ApiKey.CONSUMER_GROUP_DESCRIBE, to=node.id)
+    except UnsupportedVersionException as error:
+        return dict.fromkeys(group_ids, error)
+    return {
+        group.group_id: error_of(group.error_code, group.error_message) or _of_consumers(group, node)
+        for group in response.groups
+    }
+
+
+def _of_consumers(group: ConsumerGroup, node: Node) -> GroupDescription:
     members = tuple(
         GroupMember(
             member_id=member.member_id,
@@ -371,34 +366,42 @@ async def _describe_consumer(client: Client, group_id: str, node: Node) -> Group
     )
 
 
-def _partitions(assignment: object) -> tuple[TopicPartition, ...]:
-    from kcli.protocol.messages.consumer_group_describe import Assignment
-
-    assert isinstance(assignment, Assignment)
+def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
     return tuple(
         (topic.topic_name, number) for topic in assignment.topic_partitions for number in topic.partitions
     )
 
 
-async def _describe_classic(client: Client, group_id: str, node: Node) -> GroupDescription:
-    from kcli.client.consumer_protocol import decode_assignment
+async def _describe_classic(
+    client: Client, group_ids: Sequence[str], node: Node
+) -> dict[str, GroupDescription | KafkaError]:
     from kcli.protocol.messages.describe_groups import DescribeGroupsRequest
 
-    request = DescribeGroupsRequest(groups=(group_id,))
+    request = DescribeGroupsRequest(groups=tuple(group_ids))
     response = await client.send(request, ApiKey.DESCRIBE_GROUPS, to=node.id)
-    group = response.groups[0]
-    raise_for(group.error_code, group.error_message)
+    return {
+        group.group_id: error_of(group.error_code, group.error_message) or _of_classic(group, node)
+        for group in response.groups
+    }
+
+
+def _of_classic(group: ClassicGroup, node: Node) -> GroupDescription | KafkaError:
+    from kcli.client.consumer_protocol import decode_assignment
+
     is_consumer = group.protocol_type in ("", CONSUMER_PROTOCOL)
-    members = tuple(
-        GroupMember(
-            member_id=member.member_id,
-            instance_id=member.group_instance_id,
-            client_id=member.client_id,
-            host=member.client_host,
-            assignment=decode_assignment(member.member_assignment) if is_consumer else (),
+    try:
+        members = tuple(
+            GroupMember(
+                member_id=member.member_id,
+                instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                host=member.client_host,
+                assignment=decode_assignment(member.member_assignment) if is_consumer else (),
+            )
+            for member in group.members
         )
-        for member in group.members
-    )
+    except ProtocolError as error:
+        return error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"Group {group.group_id}: {error}")
     return GroupDescription(
         group_id=group.group_id,
         type=CLASSIC,
@@ -408,3 +411,7 @@ async def _describe_classic(client: Client, group_id: str, node: Node) -> GroupD
         coordinator=node,
         members=members,
     )
+
+
+def _is_unknown(said: object) -> bool:
+    return isinstance(said, GroupIdNotFoundException)

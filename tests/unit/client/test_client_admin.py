@@ -12,6 +12,7 @@ from kcli.client.admin import AdminClient
 from kcli.client.config import Address, ClientConfig
 from kcli.client.configs import AlterConfig, AlterOp, ConfigResource, ConfigSource, ResourceType
 from kcli.client.consumer_protocol import decode_assignment
+from kcli.client.coordinators import GROUPS_PER_REQUEST
 from kcli.client.groups import CommittedOffset
 from kcli.client.offsets import OffsetSpec
 from kcli.client.topics import NewPartitions, NewTopic, TopicDescription
@@ -311,10 +312,11 @@ def test_delete_records_tells_what_failed_and_waits_for_what_may_come() -> None:
 
 def coordinator(request: find_coordinator.FindCoordinatorRequest, version: int) -> Any:
     if version >= 4:
-        found = find_coordinator.Coordinator(
-            key=request.coordinator_keys[0], node_id=1, host="127.0.0.1", port=PORT[0]
+        found = (
+            find_coordinator.Coordinator(key=key, node_id=1, host="127.0.0.1", port=PORT[0])
+            for key in request.coordinator_keys
         )
-        return find_coordinator.FindCoordinatorResponse(coordinators=(found,))
+        return find_coordinator.FindCoordinatorResponse(coordinators=tuple(found))
     return find_coordinator.FindCoordinatorResponse(node_id=1, host="127.0.0.1", port=PORT[0])
 
 
@@ -379,7 +381,7 @@ def test_a_group_that_is_not_a_consumer_group_is_described_as_classic() -> None:
         return describe_groups.DescribeGroupsResponse(groups=(group,))
 
     def consumer(request: consumer_group_describe.ConsumerGroupDescribeRequest, version: int) -> Any:
-        group = consumer_group_describe.DescribedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+        group = consumer_group_describe.DescribedGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND)
         return consumer_group_describe.ConsumerGroupDescribeResponse(groups=(group,))
 
     script: dict[ApiKey, Answer] = {
@@ -418,7 +420,7 @@ def test_a_group_of_another_type_is_an_error_in_the_words_of_the_first_answer() 
     def not_consumer(request: consumer_group_describe.ConsumerGroupDescribeRequest, version: int) -> Any:
         said = "Group g is not a consumer group."
         group = consumer_group_describe.DescribedGroup(
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=said
+            group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=said
         )
         return consumer_group_describe.ConsumerGroupDescribeResponse(groups=(group,))
 
@@ -430,6 +432,57 @@ def test_a_group_of_another_type_is_an_error_in_the_words_of_the_first_answer() 
     error = found["g"]
     assert isinstance(error, GroupIdNotFoundException)
     assert error.message == "Group g is not a consumer group."
+
+
+def test_many_groups_in_few_requests_and_again_for_those_that_moved() -> None:
+    count = 2 * GROUPS_PER_REQUEST + 1
+    moved = {"group-3", "group-700"}
+
+    def classic(request: describe_groups.DescribeGroupsRequest, version: int) -> Any:
+        groups = []
+        for name in request.groups:
+            code = ErrorCode.NOT_COORDINATOR if name in moved else ErrorCode.NONE
+            moved.discard(name)
+            if name == "group-5":
+                code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            broken = describe_groups.DescribedGroupMember(member_id="m", member_assignment=b"\0")
+            members = (broken,) if name == "group-6" else ()
+            groups.append(
+                describe_groups.DescribedGroup(
+                    group_id=name, error_code=code, protocol_type="consumer", members=members
+                )
+            )
+        return describe_groups.DescribeGroupsResponse(groups=tuple(groups))
+
+    names = [f"group-{number}" for number in range(count)]
+    found, server = group_asked(
+        {ApiKey.DESCRIBE_GROUPS: classic}, lambda client: client.describe_groups(names)
+    )
+    assert list(found) == names
+    failed = {name: each for name, each in found.items() if isinstance(each, KafkaError)}
+    assert failed.keys() == {"group-5", "group-6"}, "one group never sinks the others"
+    assert failed["group-5"].code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert "group-6: an assignment of 1 bytes is malformed" in failed["group-6"].message
+    sizes = [len(request.groups) for request in server.sent(ApiKey.DESCRIBE_GROUPS)]
+    assert sizes == [GROUPS_PER_REQUEST, GROUPS_PER_REQUEST, 1, 2]
+
+
+def test_groups_of_a_broker_that_looks_up_one_coordinator_at_a_time() -> None:
+    def deleted(request: delete_groups.DeleteGroupsRequest, version: int) -> Any:
+        results = (
+            delete_groups.DeletableGroupResult(group_id=name) for name in request.groups_names if name != "c"
+        )
+        return delete_groups.DeleteGroupsResponse(results=tuple(results))
+
+    results, server = group_asked(
+        {ApiKey.DELETE_GROUPS: deleted},
+        lambda client: client.delete_groups(["a", "b", "c", "a"]),
+        versions={ApiKey.FIND_COORDINATOR: (0, 3)},
+    )
+    assert (results["a"], results["b"]) == (None, None)
+    assert results["c"] is not None and "does not mention group c" in results["c"].message
+    assert [request.key for request in server.sent(ApiKey.FIND_COORDINATOR)] == ["a", "b", "c"]
+    assert len(server.sent(ApiKey.DELETE_GROUPS)) == 1
 
 
 def test_a_coordinator_that_moves_is_looked_up_again() -> None:
@@ -450,17 +503,19 @@ def test_a_coordinator_that_moves_is_looked_up_again() -> None:
     assert server.sent(ApiKey.OFFSET_COMMIT)[0].topics[0].partitions[0].committed_metadata == "m"
 
 
-def test_groups_are_listed_from_every_broker_and_deleted_one_by_one() -> None:
+def test_groups_are_listed_from_every_broker_and_deleted_together() -> None:
     def listed(request: list_groups.ListGroupsRequest, version: int) -> Any:
         groups = [list_groups.ListedGroup(group_id=name, group_type="classic") for name in ("b", "a")]
         return list_groups.ListGroupsResponse(groups=tuple(groups))
 
     def deleted(request: delete_groups.DeleteGroupsRequest, version: int) -> Any:
-        (name,) = request.groups_names
-        code = ErrorCode.NON_EMPTY_GROUP if name == "b" else ErrorCode.NONE
-        return delete_groups.DeleteGroupsResponse(
-            results=(delete_groups.DeletableGroupResult(group_id=name, error_code=code),)
+        assert sorted(request.groups_names) == ["a", "b"]
+        codes = {"a": ErrorCode.NONE, "b": ErrorCode.NON_EMPTY_GROUP}
+        results = (
+            delete_groups.DeletableGroupResult(group_id=name, error_code=codes[name])
+            for name in request.groups_names
         )
+        return delete_groups.DeleteGroupsResponse(results=tuple(results))
 
     async def both(client: AdminClient) -> tuple[list[str], dict[str, KafkaError | None]]:
         names = [group.group_id for group in await client.list_groups(states=["Empty"])]
