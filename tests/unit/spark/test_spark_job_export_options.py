@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from kcli.spark.jobs import export  # noqa: E402
+from kcli.spark.jobs import export
 
 COMMON = ("--bootstrap-server", "h:1", "--topic", "t", "--path", "/p")
 
