@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +30,7 @@ pytest.importorskip("pyiceberg")
 
 Make = Callable[..., str]
 FIRST_MS, HOUR_MS = 1_700_000_000_000, 3_600_000
+NAMED: dict[str, list[str]] = {"delta": [], "iceberg": ["--table", "a.b"], "parquet": []}
 
 
 def filled(broker: BrokerProcess, topic: Make, count: int = 60) -> tuple[str, list[dict[str, Any]]]:
@@ -79,8 +83,7 @@ def test_a_table_holds_what_pandas_makes_of_the_records(
         str(path),
         "--format",
         kind,
-        "--table",
-        "a.b",
+        *NAMED[kind],
         "--values-as",
         "string",
     ]
@@ -104,7 +107,7 @@ def test_a_table_holds_what_pandas_makes_of_the_records(
     assert exported(spark, broker, *words, "--save-mode", "overwrite").rows == len(records)
     assert len(table_of(path, kind)) == len(records)
     with pytest.raises(export.JobError, match="the table has the columns"):
-        exported(spark, broker, *words[:6], "--table", "a.b", "--columns", "value", "--save-mode", "append")
+        exported(spark, broker, *words[:6], *NAMED[kind], "--columns", "value", "--save-mode", "append")
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
@@ -120,8 +123,7 @@ def test_small_files_are_put_together_and_orphans_go(
         str(path),
         "--format",
         kind,
-        "--table",
-        "a.b",
+        *NAMED[kind],
         "--mode",
         "available-now",
     ]
@@ -160,6 +162,8 @@ for kind in (tables.DeltaTarget, tables.IcebergTarget):
 common = sys.argv[2:]
 for kind in ("delta", "iceberg", "parquet"):
     words = ["--path", f"{sys.argv[1]}/{kind}", "--format", kind, "--checkpoint", f"{sys.argv[1]}/{kind}.checkpoint"]
+    if kind == "iceberg":
+        words += ["--table", "a.b"]
     options = export.parse([*common, *words])
     counts = Counts(streaming=True)
     if kind == "parquet":
@@ -184,7 +188,7 @@ def test_a_driver_killed_after_the_commit_of_the_table(
     name, records = filled(broker, topic)
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
-    words = ["--bootstrap-server", broker.bootstrap, "--topic", name, "--table", "a.b"]
+    words = ["--bootstrap-server", broker.bootstrap, "--topic", name]
     words += ["--mode", "available-now", "--max-offsets-per-trigger", "20"]
     environment = dict(os.environ)  # of the session, which is set up
     environment["PYSPARK_SUBMIT_ARGS"] = "--master local[2,4] " + os.environ["PYSPARK_SUBMIT_ARGS"]
@@ -202,7 +206,7 @@ def test_a_driver_killed_after_the_commit_of_the_table(
         assert len(table_of(tmp_path / kind, kind)) == 40
     for kind in ("delta", "iceberg", "parquet"):
         path, checkpoint = tmp_path / kind, tmp_path / f"{kind}.checkpoint"
-        more = ["--path", str(path), "--format", kind, "--checkpoint", str(checkpoint)]
+        more = ["--path", str(path), "--format", kind, "--checkpoint", str(checkpoint), *NAMED[kind]]
         again = exported(spark, broker, *words[2:], *more)
         if kind != "parquet":
             assert (again.rows, again.details["skipped_batches"]) == (20, 1)
@@ -210,3 +214,60 @@ def test_a_driver_killed_after_the_commit_of_the_table(
         assert sorted(zip(found["partition"], found["offset"], strict=True)) == [
             (partition, offset) for partition in (0, 1) for offset in range(len(records) // 2)
         ]
+
+
+def workers(jvm: int) -> list[int]:
+    """The Python processes that serve the tasks of a session: children of its daemons."""
+    parents: dict[int, int] = {}
+    daemons = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if b"pyspark.daemon" in (entry / "cmdline").read_bytes():
+                    daemons.add(int(entry.name))
+            except OSError:
+                continue  # it ended meanwhile
+    ours = {daemon for daemon in daemons if parents[daemon] == jvm}
+    return [process for process, parent in parents.items() if parent in ours]
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_workers_that_are_killed(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path, kind: str
+) -> None:
+    """Spark runs their tasks again; what the dead ones wrote belongs to no table."""
+    name, records = filled(broker, topic)
+    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    ended = threading.Event()
+    killed = []
+
+    def kill() -> None:
+        while len(killed) < 3 and not ended.wait(0.02):
+            for process in workers(jvm)[:1]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+                    killed.append(process)
+                ended.wait(0.5)
+
+    words = ["--topic", name, "--path", str(tmp_path / kind), "--format", kind, *NAMED[kind]]
+    words += [
+        "--mode",
+        "available-now",
+        "--checkpoint",
+        str(tmp_path / "c"),
+        "--max-offsets-per-trigger",
+        "10",
+    ]
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        done = exported(spark, broker, *words)
+    finally:
+        ended.set()
+        killer.join()
+    assert killed and done.rows == len(records)
+    found = table_of(tmp_path / kind, kind)
+    assert sorted(zip(found["partition"], found["offset"], strict=True)) == [
+        (partition, offset) for partition in (0, 1) for offset in range(len(records) // 2)
+    ]
