@@ -35,6 +35,7 @@ from kcli.spark import transaction
 from kcli.spark.cluster import Cluster
 from kcli.spark.options import SINK_COLUMNS, SinkOptions
 from kcli.spark.transaction import Note, Transaction
+from kcli.spark.worker_memory import freeze_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,10 +102,13 @@ class _Writer:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         with Cluster(self.options.client) as cluster:
             if not self.is_transactional:
-                return Written(self._produce(cluster, iterator, None)[0])
-            context = TaskContext.get()
-            assert context is not None, "write runs in a task"
-            return self.write_once(cluster, iterator, self.work(context), context.partitionId())
+                written = Written(self._produce(cluster, iterator, None)[0])
+            else:
+                context = TaskContext.get()
+                assert context is not None, "write runs in a task"
+                written = self.write_once(cluster, iterator, self.work(context), context.partitionId())
+        freeze_imports()
+        return written
 
     def write_once(
         self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], work: Work, task: int
@@ -174,6 +178,7 @@ class _Writer:
                     transaction.store(cluster, leading, note, self._notes_topic())
                 transaction.end(cluster, [leading], committed=True)
             transaction.end(cluster, list(open_.values()), committed=True)
+        freeze_imports()
 
     def _is_committed(self, cluster: Cluster, written: list[Written]) -> bool:
         """Whether nothing is left to do. A batch committed in part, and cut into other tasks now, is refused."""

@@ -54,6 +54,7 @@ from kcli.spark.offsets import (
     to_json,
 )
 from kcli.spark.options import SourceOptions, sink_options, source_options
+from kcli.spark.worker_memory import freeze_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,6 +83,10 @@ SAMPLE_BYTES = 256 << 10
 
 
 class KcliDataSource(DataSource):
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        freeze_imports()
+
     @classmethod
     def name(cls) -> str:
         return "kcli"
@@ -236,6 +241,7 @@ def tasks(
     """What each task reads: the same for the same ranges, so that a batch that comes again is cut alike."""
     if not isinstance(topics, Cluster):
         ranges = [piece for each in ranges if len(each) for piece in topics.cut(each)]
+    freeze_imports()
     return [RangePartition(each) for each in split(ranges, options)]
 
 
@@ -264,6 +270,7 @@ def read_partition(
     with opened(options) as topics:
         batches = fetched(topics, wanted, options)
         yield from record_batches(batches, wanted, to_arrow_schema(schema, timezone="UTC"))
+    freeze_imports()
 
 
 def checked_schema(schema: StructType) -> StructType:
