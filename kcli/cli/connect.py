@@ -46,6 +46,7 @@ def admin_config(
 
 def load_properties(path: str | None, profile: Mapping[str, str] | None = None) -> Properties:
     """The properties of a file over those of the profile. A missing file is told by its path alone, as Java does."""
+    from kcli.config.definition import ConfigError
     from kcli.config.properties import Properties, load
 
     properties = Properties(profile or {})
@@ -58,6 +59,8 @@ def load_properties(path: str | None, profile: Mapping[str, str] | None = None) 
         raise CommandError(path) from error
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error
+    except ConfigError as error:
+        raise CommandError(error.located()) from error
 
 
 def admin(options: ClusterOptions, *, client_id: str | None = None) -> AdminClient:

@@ -89,10 +89,13 @@ def client_properties(
     wrong."""
     properties: dict[str, str] = dict(profile or {})
     if config_file is not None:
+        from kcli.config.definition import ConfigError
         from kcli.config.properties import load
 
         try:
             properties.update(load(config_file))
+        except ConfigError as error:
+            raise CommandError(error.located()) from error
         except OSError as error:
             raise CommandError(f"cannot read client properties {config_file}: {error.strerror}") from error
     properties.update(key_values(assignments))
@@ -119,7 +122,7 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
             continue
         match key:
             case "buffer.memory":
-                config["queue.buffering.max.kbytes"] = max(1, int(value) // 1024)
+                config["queue.buffering.max.kbytes"] = max(1, _whole_number(key, value) // 1024)
             case "partition.assignment.strategy":
                 config[key] = ",".join(
                     dict.fromkeys(_ASSIGNORS.get(name.strip(), name.strip()) for name in value.split(","))
@@ -137,9 +140,18 @@ def within_transaction(config: dict[str, object]) -> dict[str, object]:
     """`config` as librdkafka takes it: there a delivery may not take longer than its transaction, in Java it may."""
     if "transactional.id" not in config:
         return config
-    limit_ms = int(str(config.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
-    timeout_ms = int(str(config.get("message.timeout.ms", limit_ms)))
+    limit_ms = _whole_number(
+        "transaction.timeout.ms", config.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
+    )
+    timeout_ms = _whole_number("delivery.timeout.ms", config.get("message.timeout.ms", limit_ms))
     return {**config, "message.timeout.ms": min(timeout_ms, limit_ms)}
+
+
+def _whole_number(key: str, value: object) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise CommandError(f"Invalid value for configuration property {key}: not a whole number") from None
 
 
 def _check_group_protocol(properties: Mapping[str, str]) -> None:

@@ -47,7 +47,7 @@ def _quoted(text: str) -> str:
 
 def read_plan(path: str, only_group: str | None) -> dict[str, Plan]:
     """Group -> its new offsets. Raises ExecutionError in Kafka's words."""
-    lines = [line for line in csv.reader(io.StringIO(_read(path))) if line]
+    lines = _rows(path)
     plans: dict[str, Plan] = {}
     if only_group is not None and lines and _is_without_group(lines[0]):
         lines = [[only_group, *line] for line in lines]
@@ -57,6 +57,14 @@ def read_plan(path: str, only_group: str | None) -> dict[str, Plan]:
         group, topic, number, offset = [*line, *[""] * (4 - len(line))]
         plans.setdefault(group, {})[topic, _number(number, Kind.INTEGER)] = _number(offset, Kind.LONG)
     return plans
+
+
+def _rows(path: str) -> list[list[str]]:
+    reader = csv.reader(io.StringIO(_read(path), newline=""))
+    try:
+        return [row for row in reader if row]
+    except csv.Error as error:
+        raise ExecutionError(f"{path}:{reader.line_num}: not CSV with commas: {error}") from None
 
 
 def _is_without_group(line: list[str]) -> bool:

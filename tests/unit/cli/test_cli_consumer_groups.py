@@ -189,6 +189,19 @@ def test_plans_that_are_none(tmp_path: Path, text: str) -> None:
         _plan(tmp_path, text, None)
 
 
+@pytest.mark.parametrize("text", ["x" * 200_000, "g\0,t,0,1\n" + "y" * 200_000])
+def test_a_file_that_is_not_csv_is_named(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ExecutionError, match=r"plan\.csv:\d+: not CSV with commas: field larger"):
+        _plan(tmp_path, text, None)
+
+
+def test_lines_of_a_plan_may_end_in_any_way(tmp_path: Path) -> None:
+    file = tmp_path / "plan.csv"
+    for end in (b"\n", b"\r\n", b"\r"):
+        file.write_bytes(end.join([b"g,t,0,5", b"g,t,1,6"]))
+        assert read_plan(str(file), None) == {"g": {("t", 0): 5, ("t", 1): 6}}
+
+
 def test_what_is_exported_can_be_read(tmp_path: Path) -> None:
     rows = [NewOffset("a group, quoted", "t", 0, 5), NewOffset("g", "a" * 30, 7, 2**40)]
     text = "\n".join(csv_line(row, with_group=True) for row in rows) + "\n\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcli.cli import rdkafka
+from kcli.cli.connect import load_properties
 from kcli.cli.options import CommandError, UsageError
 
 
@@ -81,6 +82,21 @@ def test_a_file_then_words_over_it(tmp_path: Path) -> None:
         rdkafka.client_properties(str(tmp_path / "missing.properties"), [])
     with pytest.raises(CommandError, match="nothing"):
         rdkafka.client_properties(None, ["nothing"])
+
+
+def test_a_file_that_cannot_be_understood_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("acks=1\nclient.id=\\uXYZ\n")
+    with pytest.raises(CommandError, match=r"client\.properties:2: Malformed"):
+        rdkafka.client_properties(str(path), [])
+    with pytest.raises(CommandError, match=r"client\.properties:2: Malformed"):
+        load_properties(str(path))
+
+
+@pytest.mark.parametrize("key", ["buffer.memory", "transaction.timeout.ms", "delivery.timeout.ms"])
+def test_a_number_that_is_none_is_refused(key: str) -> None:
+    with pytest.raises(CommandError, match=f"{key}: not a whole number"):
+        rdkafka.within_transaction(rdkafka.translate({"transactional.id": "t", key: "soon"}))
 
 
 def test_a_refused_property_is_named_and_its_value_is_not() -> None:
