@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -78,6 +81,13 @@ def join(
             each.poll(0.02)
 
 
+def wait_for(so: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def rows(out: str) -> list[list[str]]:
     return [line.split() for line in out.splitlines() if line]
 
@@ -140,6 +150,24 @@ def test_the_perf_test(tool: Tool) -> None:
     words = "--include cp-.* --messages 11 --hide-header --command-property group.protocol=consumer"
     out, _ = tool(f"consumer-perf-test {words}")
     assert out.split(", ")[4] == "11"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("console-consumer", NEW + " --group cp-end-cc"),
+        ("verifiable-consumer", "--group-protocol consumer --group-id cp-end-v"),
+        ("consumer-perf-test", "--messages 99 --command-property group.protocol=consumer --group cp-end-p"),
+    ],
+)
+def test_who_is_ended_leaves_the_group(tool: Tool, quick: BrokerProcess, name: str, words: str) -> None:
+    group = words.split()[-1]
+    command = [name, "--bootstrap-server", quick.bootstrap, "--topic", TOPIC, *words.split()]
+    with subprocess.Popen([sys.executable, "-m", "kcli", *command], stdout=subprocess.DEVNULL) as process:
+        wait_for(lambda: [group, "Stable"] in rows(tool("consumer-groups --list --state")[0]))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 128 + signal.SIGTERM
+    assert [group, "Empty"] in rows(tool("consumer-groups --list --state")[0])
 
 
 def test_a_group_with_a_static_member(tool: Tool, quick: BrokerProcess, members: list[Consumer]) -> None:
@@ -239,9 +267,7 @@ def test_the_settings_of_a_group(tool: Tool, quick: BrokerProcess, members: list
     # What it is good for: a member that went silent is gone after the group's own session.
     join(quick, members, "cp-set", group_instance_id="silent")
     members.pop().close()
-    end = time.monotonic() + 8
-    while "has no active members" not in tool("consumer-groups --describe --group cp-set --members")[1]:
-        assert time.monotonic() < end
+    wait_for(lambda: "no active" in tool("consumer-groups --describe --group cp-set --members")[1], 8)
     tool(
         f"configs --alter {group} --delete-config consumer.heartbeat.interval.ms,consumer.session.timeout.ms"
     )

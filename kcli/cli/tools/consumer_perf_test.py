@@ -85,7 +85,15 @@ def run(options: ConsumerPerfOptions, output: Output) -> int:
         name = "messages" if options.messages is not None else "num-records"
         raise CommandError(f"Cannot parse argument '{wanted_text}' of option {name}") from None
     assert isinstance(wanted, int)
-    return _Run(options, wanted, output).read()
+    run = _Run(options, wanted, output)
+    rdkafka.finish_on_sigterm()
+    try:
+        run.read()
+    finally:
+        run.consumer.close()
+    if options.print_metrics:
+        run.show_metrics()
+    return 0
 
 
 def _check(options: ConsumerPerfOptions) -> str:
@@ -145,7 +153,7 @@ class _Run:
         self.look_s = max_age_s(config)
         self.consumer: Any = rdkafka.start(Consumer, config)
 
-    def read(self) -> int:
+    def read(self) -> None:
         options = self.options
         started = last_record = reported = time.time()
         self.join_start = started
@@ -177,18 +185,17 @@ class _Run:
         finished = time.time()
         if not options.show_detailed_stats:
             self._line(started, finished, self.count, self.size_bytes)
-        self.consumer.close()
-        if options.print_metrics:
-            client = "{client-id=perf-consumer-client}"
-            print_metrics(
-                self.output,
-                {
-                    f"consumer-fetch-manager-metrics:bytes-consumed-total:{client}": self.size_bytes,
-                    f"consumer-fetch-manager-metrics:records-consumed-total:{client}": self.count,
-                    f"consumer-coordinator-metrics:rebalance-latency-total:{client}": self.joining_ms,
-                },
-            )
-        return 0
+
+    def show_metrics(self) -> None:
+        client = "{client-id=perf-consumer-client}"
+        print_metrics(
+            self.output,
+            {
+                f"consumer-fetch-manager-metrics:bytes-consumed-total:{client}": self.size_bytes,
+                f"consumer-fetch-manager-metrics:records-consumed-total:{client}": self.count,
+                f"consumer-coordinator-metrics:rebalance-latency-total:{client}": self.joining_ms,
+            },
+        )
 
     def _subscribe(self, topics: list[str]) -> None:
         self.consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked)
