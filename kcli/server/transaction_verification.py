@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Verdict = Verification | KafkaError | None
 """None: verification is switched off, and the batch is taken as it comes."""
 Verdicts = Mapping[TopicPartition, Verdict]
+Codes = dict[TopicPartition, ErrorCode]
+Answer = Codes | Awaitable[Codes]
+Turn = asyncio.Task[Verdicts]
 
 _NOT_NOW = (
     ErrorCode.NETWORK_EXCEPTION,
@@ -49,6 +52,10 @@ class Asker:
     knows_abortable: bool
     knows_coordinators: bool = False
 
+    @property
+    def producer(self) -> tuple[int, int]:
+        return self.producer_id, self.producer_epoch
+
 
 def verify(
     broker: Broker, asker: Asker, batches: list[tuple[LeaderPartition, int]]
@@ -58,6 +65,49 @@ def verify(
         "transaction.partition.verification.enable"
     ):
         return {(leader.topic, leader.partition): None for leader, _ in batches}
+    answer: Answer | None
+    turns = broker.transactions.turns
+    before = turns.get(asker.producer)
+    verdicts, asked = _guarded(broker, asker, batches)
+    if before is None:
+        if not asked:
+            return verdicts
+        answer = _ask(broker, asker, asked)
+        if isinstance(answer, dict) and not (asker.adds and _is_concurrent(answer)):
+            return verdicts | _judged(asker, asked, answer)
+    else:
+        answer = None  # asked when it is its turn
+    work = _in_turn(broker, asker, batches, before, verdicts, asked, answer)
+    mine = turns[asker.producer] = asyncio.get_running_loop().create_task(work)
+    mine.add_done_callback(lambda done: _leave(turns, asker.producer, done))
+    return mine
+
+
+def _leave(turns: dict[tuple[int, int], Turn], producer: tuple[int, int], done: Turn) -> None:
+    if turns.get(producer) is done:
+        del turns[producer]
+
+
+async def _in_turn(
+    broker: Broker,
+    asker: Asker,
+    batches: list[tuple[LeaderPartition, int]],
+    before: Turn | None,
+    verdicts: dict[TopicPartition, Verdict],
+    asked: dict[TopicPartition, Verification],
+    answer: Answer | None,
+) -> Verdicts:
+    """One producer's batches are not to overtake each other while they wait: the next wakes up after this one's
+    caller, which awaited it first, has appended."""
+    if before is not None:
+        await asyncio.wait((before,))
+    return await _wait(broker, asker, batches, verdicts, asked, answer)
+
+
+def _guarded(
+    broker: Broker, asker: Asker, batches: list[tuple[LeaderPartition, int]]
+) -> tuple[dict[TopicPartition, Verdict], dict[TopicPartition, Verification]]:
+    """What each batch is held to when it is appended, and those of it that the coordinator must confirm."""
     now_ms = broker.clock.now_ms()
     verdicts: dict[TopicPartition, Verdict] = {}
     asked: dict[TopicPartition, Verification] = {}
@@ -73,17 +123,10 @@ def verify(
         verdicts[key] = verification
         if verification is not ALREADY_OPEN:
             asked[key] = verification
-    if not asked:
-        return verdicts
-    answer = _ask(broker, asker, asked)
-    if isinstance(answer, dict) and not (asker.adds and _is_concurrent(answer)):
-        return verdicts | _judged(asker, asked, answer)
-    return _wait(broker, asker, verdicts, asked, answer)
+    return verdicts, asked
 
 
-def _ask(
-    broker: Broker, asker: Asker, asked: Mapping[TopicPartition, Verification]
-) -> dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]]:
+def _ask(broker: Broker, asker: Asker, asked: Mapping[TopicPartition, Verification]) -> Answer:
     return broker.transactions.verify_or_add(
         asker.transactional_id, asker.producer_id, asker.producer_epoch, asked, add=asker.adds
     )
@@ -92,19 +135,27 @@ def _ask(
 async def _wait(
     broker: Broker,
     asker: Asker,
+    batches: list[tuple[LeaderPartition, int]],
     verdicts: dict[TopicPartition, Verdict],
     asked: dict[TopicPartition, Verification],
-    answer: dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]],
+    answer: Answer | None,
 ) -> Verdicts:
-    """TV2's client does not wait for the markers of its last transaction: the broker does, for a moment."""
+    """TV2's client does not wait for the markers of its last transaction: the broker does, for a moment.
+
+    Each try begins anew: a marker for which it waits makes the log forget what was asked about before it.
+    """
     step_ms = broker.config.integer("add.partitions.to.txn.retry.backoff.ms")
     left_ms = broker.config.integer("add.partitions.to.txn.retry.backoff.max.ms")
     while True:
-        codes = await answer if isawaitable(answer) else answer
-        if not (asker.adds and _is_concurrent(codes)) or left_ms <= 0:
-            return verdicts | _judged(asker, asked, codes)
-        await asyncio.sleep(step_ms / 1000)
-        left_ms -= step_ms
+        if answer is not None:
+            codes = await answer if isawaitable(answer) else answer
+            if not (asker.adds and _is_concurrent(codes)) or left_ms <= 0:
+                return verdicts | _judged(asker, asked, codes)
+            await asyncio.sleep(step_ms / 1000)
+            left_ms -= step_ms
+        verdicts, asked = _guarded(broker, asker, batches)
+        if not asked:
+            return verdicts
         answer = _ask(broker, asker, asked)
 
 

@@ -39,6 +39,7 @@ from kcli.server.transaction_markers import MarkerWriter, TransactionEnd
 
 if TYPE_CHECKING:
     from kcli.server.replicas import LeaderPartition
+    from kcli.server.transaction_verification import Verdicts
 
 _log = logging.getLogger("kcli.server.TransactionCoordinator")
 
@@ -68,6 +69,8 @@ class TransactionCoordinator:
         self._producer_ids = producer_ids
         self._markers = markers
         self._sending: set[asyncio.Task[None]] = set()
+        self.turns: dict[tuple[int, int], asyncio.Task[Verdicts]] = {}
+        """The last of those that wait to be verified, by producer id and epoch: the next one waits for it."""
         settings = transaction_config(config)
         kind: ShardKind[TransactionRecord, TransactionShard] = ShardKind(
             topic=TRANSACTION_TOPIC.name,

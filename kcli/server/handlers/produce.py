@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Iterator
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
@@ -90,8 +91,25 @@ def handle(context: RequestContext, request: ProduceRequest) -> Any:
         return error_response(context, request, TransactionalIdAuthorizationException())
     verdicts = _verify(context, request, transactional)
     if isawaitable(verdicts):
-        return _produce_verified(context, request, verdicts)
+        return _produce_verified(context, _kept(request), verdicts)
     return _produce(context, request, verdicts)
+
+
+def _kept(request: ProduceRequest) -> ProduceRequest:
+    """The request with records of its own: the connection reads the next frame into the buffer they lie in."""
+    return replace(
+        request,
+        topic_data=tuple(
+            replace(
+                topic,
+                partition_data=tuple(
+                    part if part.records is None else replace(part, records=bytes(part.records))
+                    for part in topic.partition_data
+                ),
+            )
+            for topic in request.topic_data
+        ),
+    )
 
 
 async def _produce_verified(

@@ -23,6 +23,7 @@ from kcli.protocol.messages import (
     incremental_alter_configs,
     init_producer_id,
     list_transactions,
+    produce,
     txn_offset_commit,
     update_features,
 )
@@ -418,6 +419,46 @@ async def test_a_cluster_that_falls_back_to_the_first_generation(session):
     row = await session.committed()
     assert row.last_stable_offset == row.high_watermark
     assert [each.first_offset for each in row.aborted_transactions] == [2]
+
+
+@with_a_broker
+async def test_a_pipeline_waits_for_the_markers_of_the_transaction_before(session):
+    """TV2's client goes on as soon as its commit is decided; its batches wait in the broker, in their order."""
+    await session.init()
+    assert await session.send("a") is NONE
+    write = session.broker.markers.write
+
+    async def late(*where):
+        await asyncio.sleep(0.03)
+        code = write(*where)
+        return code if isinstance(code, ErrorCode) else await code
+
+    session.broker.markers.write = late
+    assert await session.end(True) is NONE
+    for sequence in range(4):
+        records = encode_batch(
+            [Record(-1, NOW_MS, None, b"next%d" % sequence)],
+            producer_id=session.producer_id,
+            producer_epoch=session.epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        data = produce.PartitionProduceData(index=0, records=records)
+        request = produce.ProduceRequest(
+            transactional_id=ID,
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=(produce.TopicProduceData(name="t", partition_data=(data,)),),
+        )
+        session.client.post(request, ApiKey.PRODUCE, 12)
+        if sequence == 2:
+            await asyncio.sleep(0.035)  # the last comes when the markers are there, but not yet its turn
+    for sequence in range(4):
+        _, response = await session.client.receive(ApiKey.PRODUCE, 12)
+        row = response.responses[0].partition_responses[0]
+        assert (row.error_code, row.base_offset) == (NONE, 2 + sequence)
+    assert session.broker.transactions.turns == {}
+    assert values(await read(session.client, "t", 2)) == [b"next0", b"next1", b"next2", b"next3"]
 
 
 @with_a_broker
