@@ -64,6 +64,7 @@ class AdminClient(Client):
     list_groups = groups.list_groups
     describe_groups = groups.describe_groups
     list_group_offsets = groups.list_group_offsets
+    list_all_offsets = groups.list_all_offsets
     alter_group_offsets = groups.alter_group_offsets
     delete_group_offsets = groups.delete_group_offsets
     delete_groups = groups.delete_groups

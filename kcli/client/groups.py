@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.consumer_group_describe import Assignment
     from kcli.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
     from kcli.protocol.messages.describe_groups import DescribedGroup as ClassicGroup
+    from kcli.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
 
 log = logging.getLogger("kcli.client")
 
@@ -191,22 +192,54 @@ async def list_group_offsets(
         response = await client.send(request, ApiKey.OFFSET_FETCH, to=node.id)
         found = response.groups[0] if response.groups else response
         raise_for(found.error_code)
-        return {
-            (topic.name, each.partition_index): error_of(each.error_code)
-            or (
-                None
-                if each.committed_offset < 0
-                else CommittedOffset(
-                    offset=each.committed_offset,
-                    leader_epoch=each.committed_leader_epoch if each.committed_leader_epoch >= 0 else None,
-                    metadata=each.metadata or "",
-                )
-            )
-            for topic in found.topics
-            for each in topic.partitions
-        }
+        return _committed(found)
 
     return await at_coordinator(client, "listConsumerGroupOffsets", group_id, ask)
+
+
+async def list_all_offsets(
+    client: Client, group_ids: Iterable[str]
+) -> dict[str, dict[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError]:
+    """All committed offsets of each group, or its error."""
+    from kcli.protocol.messages import offset_fetch as messages
+
+    async def alone(group_id: str) -> dict[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError:
+        try:
+            return await list_group_offsets(client, group_id)
+        except KafkaError as error:
+            return error
+
+    async def ask(
+        node: Node, groups: Sequence[str]
+    ) -> dict[str, dict[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError]:
+        asked = tuple(messages.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups)
+        request = messages.OffsetFetchRequest(groups=asked)
+        try:
+            response = await client.send(request, ApiKey.OFFSET_FETCH, to=node.id, at_least=8)
+        except UnsupportedVersionException:  # before Kafka 3.0: a group a request
+            return {group: await alone(group) for group in groups}
+        return {group.group_id: error_of(group.error_code) or _committed(group) for group in response.groups}
+
+    return await at_coordinators(client, "listConsumerGroupOffsets", group_ids, ask)
+
+
+def _committed(
+    found: OffsetFetchResponse | OffsetFetchResponseGroup,
+) -> dict[TopicPartition, CommittedOffset | KafkaError | None]:
+    return {
+        (topic.name, each.partition_index): error_of(each.error_code)
+        or (
+            None
+            if each.committed_offset < 0
+            else CommittedOffset(
+                offset=each.committed_offset,
+                leader_epoch=each.committed_leader_epoch if each.committed_leader_epoch >= 0 else None,
+                metadata=each.metadata or "",
+            )
+        )
+        for topic in found.topics
+        for each in topic.partitions
+    }
 
 
 async def alter_group_offsets(

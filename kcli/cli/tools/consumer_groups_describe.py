@@ -86,13 +86,15 @@ class Column:
 async def describe(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
     """Groups in the order of their names, each with a table of its own; those that cannot be described, at the end."""
     described = await client.describe_groups(await chosen_groups(options, client))
+    known = [group for group in described.values() if not isinstance(group, KafkaError)]
+    offsets = None if options.has("members") or options.has("state") else await _offsets(client, known)
     failures: list[KafkaError] = []
     for group_id in sorted(described):
         group = described[group_id]
         try:
             if isinstance(group, KafkaError):
                 raise group
-            await _describe(options, client, group, output)
+            await _describe(options, client, group, offsets, output)
         except KafkaError as error:
             failures.append(error)
     for failure in failures:
@@ -100,15 +102,20 @@ async def describe(options: ConsumerGroupsOptions, client: AdminClient, output: 
 
 
 async def _describe(
-    options: ConsumerGroupsOptions, client: AdminClient, group: GroupDescription, output: Output
+    options: ConsumerGroupsOptions,
+    client: AdminClient,
+    group: GroupDescription,
+    offsets: _Offsets | None,
+    output: Output,
 ) -> None:
     if options.has("members"):
         _show(output, group, _member_rows(group), _member_columns(group, options.verbose), always=True)
     elif options.has("state"):
         _show(output, group, [_state_row(group)], _state_columns(options.verbose), always=True)
     else:
+        assert offsets is not None
         timed = options.lag_seconds or options.watch is not None
-        rows = await _offset_rows(client, group, timed=timed or not output.is_text)
+        rows = await _offset_rows(client, group, offsets, timed=timed or not output.is_text)
         _show(output, group, rows, _offset_columns(options.verbose, timed=timed), always=False)
         for row in rows:
             if row.error is not None:
@@ -151,12 +158,45 @@ def _or_missing(value: object) -> object:
 # Offsets
 
 
-async def _offset_rows(client: AdminClient, group: GroupDescription, *, timed: bool) -> list[OffsetRow]:
+@dataclass(frozen=True, slots=True)
+class _Offsets:
+    """What was found out about all the groups at once: their offsets, and the ends of the partitions they are in."""
+
+    committed: Mapping[str, Mapping[TopicPartition, CommittedOffset | KafkaError] | KafkaError]
+    ends: Mapping[TopicPartition, OffsetAt | KafkaError] | KafkaError
+
+
+async def _offsets(client: AdminClient, groups: Sequence[GroupDescription]) -> _Offsets:
+    found = await client.list_all_offsets(group.group_id for group in groups)
+    committed: dict[str, Mapping[TopicPartition, CommittedOffset | KafkaError] | KafkaError] = {}
+    wanted = [each for group in groups for member in group.members for each in member.assignment]
+    for group_id, offsets in found.items():
+        if isinstance(offsets, KafkaError):
+            committed[group_id] = offsets
+        else:
+            known = {place: each for place, each in offsets.items() if each is not None}
+            committed[group_id] = known
+            wanted += known
+    asked = dict.fromkeys(wanted, OffsetSpec.LATEST)
+    try:
+        ends = await client.list_offsets(asked, wait_for_leaders=False) if asked else {}
+    except KafkaError as error:
+        return _Offsets(committed, error)
+    return _Offsets(committed, ends)
+
+
+async def _offset_rows(
+    client: AdminClient, group: GroupDescription, offsets: _Offsets, *, timed: bool
+) -> list[OffsetRow]:
     """The partitions of members, those of the busiest first, then those with offsets that nobody reads.
 
     What cannot be found out of a partition is None in its row, with the reason; `timed`: with the lag in seconds.
     """
-    committed = await _committed(client, group.group_id)
+    committed, ends = offsets.committed[group.group_id], offsets.ends
+    if isinstance(committed, KafkaError):
+        raise committed
+    if isinstance(ends, KafkaError):
+        raise ends
     owned: list[tuple[TopicPartition, GroupMember | None]] = []
     for member in sorted(group.members, key=lambda member: -len(member.assignment)):
         owned += [(partition, member) for partition in map_order(member.assignment, partition_hash)]
@@ -165,8 +205,6 @@ async def _offset_rows(client: AdminClient, group: GroupDescription, *, timed: b
         (partition, None)
         for partition in map_order((each for each in committed if each not in assigned), partition_hash)
     ]
-    wanted = {partition: OffsetSpec.LATEST for partition, _ in owned}
-    ends = await client.list_offsets(wanted, wait_for_leaders=False) if wanted else {}
     ages = await _ages(client, committed, ends) if timed else {}
     rows = []
     for partition, reader in owned:
@@ -192,13 +230,6 @@ async def _offset_rows(client: AdminClient, group: GroupDescription, *, timed: b
             )
         )
     return rows
-
-
-async def _committed(
-    client: AdminClient, group_id: str
-) -> dict[TopicPartition, CommittedOffset | KafkaError]:
-    found = await client.list_group_offsets(group_id)
-    return {partition: each for partition, each in found.items() if each is not None}
 
 
 async def _ages(

@@ -58,26 +58,33 @@ class Cluster:
         )
 
     def coordinator(self, request: Any, version: int) -> find_coordinator.FindCoordinatorResponse:
-        found = find_coordinator.Coordinator(
-            key=request.coordinator_keys[0], node_id=1, host="127.0.0.1", port=self.server.port
+        found = (
+            find_coordinator.Coordinator(key=key, node_id=1, host="127.0.0.1", port=self.server.port)
+            for key in request.coordinator_keys
         )
-        return find_coordinator.FindCoordinatorResponse(coordinators=(found,))
+        return find_coordinator.FindCoordinatorResponse(coordinators=tuple(found))
 
     def describe_new(
         self, request: Any, version: int
     ) -> consumer_group_describe.ConsumerGroupDescribeResponse:
-        group = consumer_group_describe.DescribedGroup(
-            group_id=request.group_ids[0], error_code=ErrorCode.GROUP_ID_NOT_FOUND
+        groups = (
+            consumer_group_describe.DescribedGroup(group_id=name, error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+            for name in request.group_ids
         )
-        return consumer_group_describe.ConsumerGroupDescribeResponse(groups=(group,))
+        return consumer_group_describe.ConsumerGroupDescribeResponse(groups=tuple(groups))
 
     def describe(self, request: Any, version: int) -> describe_groups.DescribeGroupsResponse:
-        (name,) = request.groups
-        code = ErrorCode.GROUP_AUTHORIZATION_FAILED if name == "lost" else ErrorCode.NONE
-        group = describe_groups.DescribedGroup(
-            group_id=name, group_state="Empty", protocol_type="consumer", error_code=code
+        codes = {"lost": ErrorCode.GROUP_AUTHORIZATION_FAILED}
+        groups = (
+            describe_groups.DescribedGroup(
+                group_id=name,
+                group_state="Empty",
+                protocol_type="consumer",
+                error_code=codes.get(name, ErrorCode.NONE),
+            )
+            for name in request.groups
         )
-        return describe_groups.DescribeGroupsResponse(groups=(group,))
+        return describe_groups.DescribeGroupsResponse(groups=tuple(groups))
 
     def committed(self, request: Any, version: int) -> offset_fetch.OffsetFetchResponse:
         partitions = tuple(

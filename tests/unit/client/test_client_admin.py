@@ -364,6 +364,41 @@ def test_group_offsets_in_the_old_and_the_batched_form(version: int) -> None:
     assert version < 8 or found["t", 1] is None
 
 
+@pytest.mark.parametrize("version", [7, 9])
+def test_the_offsets_of_many_groups(version: int) -> None:
+    def fetch(request: offset_fetch.OffsetFetchRequest, asked_version: int) -> Any:
+        if version < 8:
+            if request.group_id == "denied":
+                return offset_fetch.OffsetFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            old = offset_fetch.OffsetFetchResponsePartition(partition_index=0, committed_offset=4)
+            topics = (offset_fetch.OffsetFetchResponseTopic(name="t", partitions=(old,)),)
+            return offset_fetch.OffsetFetchResponse(topics=topics)
+        part = offset_fetch.OffsetFetchResponsePartitions(partition_index=0, committed_offset=4)
+        topic = offset_fetch.OffsetFetchResponseTopics(name="t", partitions=(part,))
+        answers = {
+            "denied": offset_fetch.OffsetFetchResponseGroup(
+                group_id="denied", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+            ),
+            "none": offset_fetch.OffsetFetchResponseGroup(group_id="none"),
+        }
+        usual = offset_fetch.OffsetFetchResponseGroup(group_id="g", topics=(topic,))
+        return offset_fetch.OffsetFetchResponse(
+            groups=tuple(answers.get(each.group_id, usual) for each in request.groups)
+        )
+
+    names = ["g", "denied"] if version < 8 else ["g", "denied", "none"]
+    found, server = group_asked(
+        {ApiKey.OFFSET_FETCH: fetch},
+        lambda client: client.list_all_offsets(names),
+        versions={ApiKey.OFFSET_FETCH: (1, version)},
+    )
+    assert found["g"] == {("t", 0): CommittedOffset(offset=4)}
+    denied = found["denied"]
+    assert isinstance(denied, KafkaError) and denied.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert version < 8 or found["none"] == {}
+    assert len(server.sent(ApiKey.OFFSET_FETCH)) == (len(names) if version < 8 else 1)
+
+
 def test_a_group_that_is_not_a_consumer_group_is_described_as_classic() -> None:
     assignment = bytes.fromhex("0003 00000001 0001 74 00000002 00000000 00000001 ffffffff")
 
