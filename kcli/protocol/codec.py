@@ -57,7 +57,9 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeade
     Key and version are returned as they came, known or not: what to do with an unknown one is the caller's rule.
     """
     if len(frame) < _HEADER.size:
-        raise ProtocolError(f"request of {len(frame)} bytes is shorter than the smallest header, {_HEADER.size} bytes")
+        raise ProtocolError(
+            f"{len(frame)} bytes are no request: the smallest request header has {_HEADER.size}"
+        )
     try:
         api_key, api_version, correlation_id, length = _HEADER.unpack_from(frame, 0)
         offset = _HEADER.size
