@@ -224,6 +224,9 @@ def _check(options: ConsumerGroupsOptions) -> None:
         raise UsageError("Option [delete-offsets] takes the following options: [topic], [group]")
     if options.reset_offsets:
         _check_reset(options)
+    else:
+        # Kafka does not look at it here; who asks for a dry run must not lose offsets.
+        forbid(options, "dry-run", "delete", "delete-offsets")
     forbid(options, "group", "all-groups", "list")
     forbid(options, "topic", "list", "describe")
     if sum(options.has(action) for action in ACTIONS) != 1:

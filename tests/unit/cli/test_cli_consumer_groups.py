@@ -48,6 +48,14 @@ B = "--bootstrap-server x:9 "
             B + "--describe --group g --all-groups",
             'Option "[group]" can\'t be used with option "[all-groups]"',
         ),
+        (
+            B + "--delete --group g --dry-run",
+            'Option "[dry-run]" can\'t be used with option "[delete]"',
+        ),
+        (
+            B + "--delete-offsets --group g --topic t --dry-run",
+            'Option "[dry-run]" can\'t be used with option "[delete-offsets]"',
+        ),
         (B + "--describe --group g --topic t", 'Option "[topic]" can\'t be used with option "[describe]"'),
         (
             B + "--reset-offsets --group g --dry-run --execute",

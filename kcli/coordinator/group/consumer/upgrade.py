@@ -160,6 +160,7 @@ class Upgrades:
 
 
 def _refused(group: ClassicGroup, reason: str) -> GroupIdNotFoundException:
-    return GroupIdNotFoundException(
-        f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}"
-    )
+    message = f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}"
+    # Clients show the words of the error code alone, so the log is where the reason can be found.
+    _log.warning("%s", message)
+    return GroupIdNotFoundException(message)
