@@ -40,6 +40,12 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
     except FileNotFoundError:
         return None
     fields = _parse(text)
+    if not fields.keys() & {"version", "cluster.id", "broker.id", "node.id"}:
+        # Version 0 needs none of them, but such a file was cut or overwritten; a new identity would disown the data.
+        raise StorageError(
+            f"{path} names neither version nor cluster.id nor node.id: it is damaged. Restore it: with "
+            f"version={CURRENT_VERSION}, node.id, cluster.id and directory.id of this directory"
+        )
     version = _integer(fields, "version", path)
     version = 0 if version is None else version
     if version not in (0, CURRENT_VERSION):

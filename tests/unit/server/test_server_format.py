@@ -192,6 +192,19 @@ def test_directories_that_cannot_be_read(tmp_path: Path) -> None:
         format_directories(node(tmp_path), standalone(node(tmp_path)), MACHINE, said.append)
 
 
+@pytest.mark.parametrize("content", [b"", b"#\n", b"\xff\x00\x8a garbage=1\n"])
+def test_a_start_gives_no_new_identity_to_a_directory_that_lost_its_own(
+    tmp_path: Path, content: bytes
+) -> None:
+    config = node(tmp_path)
+    format_directories(config, standalone(config), MACHINE, lambda _: None)
+    file = tmp_path / "d1" / "meta.properties"
+    file.write_bytes(content)
+    with pytest.raises(StorageError, match=r"d1/meta\.properties names neither version nor cluster\.id"):
+        ensure_formatted(config, MACHINE, lambda _: None)
+    assert file.read_bytes() == content
+
+
 def test_a_first_start_formats_an_empty_node(tmp_path: Path) -> None:
     config, said = node(tmp_path, "d1", "d2"), list[str]()
     cluster_id = ensure_formatted(config, MACHINE, said.append)
