@@ -30,6 +30,7 @@ from kcli.cli.registry import TOOLS, Tool
 COMPLETION = "_KCLI_COMPLETE"  # how a shell asks Typer for completions
 INTERRUPTED = 130  # 128 + SIGINT, as the shell and the JVM have it
 TERMINATED = 143  # 128 + SIGTERM
+LOST_EXCEPTION = "returned NULL without setting an exception"  # CPython's words for what an extension forgot
 
 
 def main() -> None:
@@ -66,6 +67,11 @@ def run_tool(tool: Tool, argv: list[str]) -> int:
     except Terminated:
         return TERMINATED
     except KeyboardInterrupt:
+        return INTERRUPTED
+    except SystemError as error:
+        # confluent-kafka loses the exception of a signal that comes while a poll calls back.
+        if LOST_EXCEPTION not in str(error):
+            raise
         return INTERRUPTED
     except BrokenPipeError:
         # Kafka's tools do not notice that nobody reads on. What Python still holds must not fail again at exit.

@@ -118,6 +118,28 @@ def test_interrupt_ends_cleanly_and_counts(broker: BrokerProcess) -> None:
     assert words == b"Processed a total of 2 messages\n"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        (
+            "producer-perf-test --bootstrap-server {server} --topic {topic} --num-records 100000"
+            " --record-size 9 --throughput 500 --reporting-interval 300"
+        ),
+        "e2e-latency {server} {topic} 1000000 1 9",
+    ],
+)
+def test_measurements_end_with_ctrl_c(broker: BrokerProcess, words: str) -> None:
+    topic = _create(broker, f"measured-{words[:3]}")
+    command = words.format(server=broker.bootstrap, topic=topic).split()
+    process = subprocess.Popen([*KCLI, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert b"Traceback" not in said
+
+
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_producer_that_is_ended_sends_what_it_read(
     broker: BrokerProcess, signal_number: signal.Signals, code: int

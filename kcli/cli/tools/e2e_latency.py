@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,8 @@ async def run(options: E2eLatencyOptions, output: Output) -> None:
         client_config(properties, bootstrap_servers=plan.servers, api_timeout_ms=options.timeout)
     ) as client:
         partitions = await _partitions(client, plan.topic, output)
+    # From here on librdkafka waits, where asyncio's handler of Ctrl-C would wait for an await that does not come.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     latencies_ms = _Run(plan, options, properties, partitions).measure(output)
     row = summary(latencies_ms)
     output.row(
