@@ -1,12 +1,15 @@
-"""Measures Spark's side: rows per second and CPU-seconds per million rows of the source, the offline load and the sink.
+"""Measures Spark's side: rows per second and CPU-seconds per million rows of the source, the tables, the offline load
+and the sink.
 
-    python bench/spark.py [--records 2000000] [--size 100] [--connector spark-sql-kafka.jar,kafka-clients.jar,…]
+    python bench/spark.py [--only source|table|offline|sink] [--records 2000000] [--size 100] \
+        [--connector spark-sql-kafka.jar,kafka-clients.jar,…]
 
 A broker of its own, a topic of four partitions, a local session with as many tasks as there are cores, set up as
 `kcli spark-submit` does it. In the same run a confluent-kafka loop reads and writes the same topic, and so does Spark's
 own Kafka connector where its jars are given by path. CPU is that of everything this process started but the broker
 (JVM and Python workers); the broker's is beside it. Each step runs `--rounds` times and the fastest round counts, after
-a first one that warms the JVM. Prints a table, then one JSON line per figure.
+`--warm` that compile the JVM's code and do not count. What a query costs before its first row is part of each figure,
+and by itself the first line. Prints a table, then one JSON line per figure.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ import argparse
 import json
 import os
 import shutil
-import sys
 import tempfile
 import time
 import uuid
@@ -29,9 +31,11 @@ import pyarrow as pa
 
 from kcli.spark.cluster import Cluster, TopicPartition
 from kcli.spark.encoder import encode_records
+from kcli.spark.jobs import export
+from kcli.spark.jobs.export import COLUMN_TYPES
 from kcli.spark.options import sink_options
 from kcli.spark.producer import Producer
-from kcli.spark.submit import write_conf
+from kcli.spark.submit import worker_python, write_conf
 from kcli.testing.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
@@ -44,8 +48,20 @@ KEY_BYTES = 16
 LOAD_ROWS = 50_000
 """Rows encoded at once when the topic is filled."""
 
+WARM_QUERIES = 5
+"""Before the first step, over four rows: most of what the JVM compiles is the same for every query."""
+
 COUNT_GOAL = 1.5e6
 """Rows a second, counted from a topic on two cores."""
+
+TABLE_GOAL = 1e6
+"""Rows a second from a topic to a table, likewise."""
+
+CONNECTOR_GOAL = 2.0
+"""Times as fast as Spark's own connector."""
+
+COLUMNS = "key,value,offset,timestamp"
+"""What is written to files and tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +73,13 @@ class Figure:
     cpu_s_per_million: float
     broker_cpu_s_per_million: float
     goal: float | None = None
+
+    def __str__(self) -> str:
+        goal = f"   goal {self.goal / 1e6} M" if self.goal else ""
+        return (
+            f"{self.name:<52}{self.rows_per_second / 1e6:>8.3f} M rows/s{self.cpu_s_per_million:>8.2f} CPU-s/M"
+            f"{self.broker_cpu_s_per_million:>8.2f} broker{goal}"
+        )
 
 
 def cpu_seconds(pid: int) -> float:
@@ -103,33 +126,42 @@ class Bench:
         return sum(map(cpu_seconds, ours))
 
     def step(
-        self, name: str, work: Callable[[], int | None], goal: float | None = None, warm: int = 1
+        self,
+        name: str,
+        work: Callable[[], int | None],
+        goal: float | None = None,
+        *,
+        warm: int | None = None,
+        records: int | None = None,
     ) -> None:
         """Run `work`; what it returns is how many rows it saw, where it knows."""
+        records = self.records if records is None else records
         best: Figure | None = None
+        warm = self.options.warm if warm is None else warm
         for nth in range(warm + self.options.rounds):
             cpu, broker_cpu, began = self.cpu(), cpu_seconds(self.broker_pid), time.monotonic()
             rows = work()
             seconds = time.monotonic() - began
             cpu, broker_cpu = self.cpu() - cpu, cpu_seconds(self.broker_pid) - broker_cpu
-            if rows not in (None, self.records):
-                raise SystemExit(f"{name}: {rows} rows instead of {self.records}")
-            millions = self.records / 1e6
-            found = Figure(name, self.records / seconds, cpu / millions, broker_cpu / millions, goal)
+            if rows not in (None, records):
+                raise SystemExit(f"{name}: {rows} rows instead of {records}")
+            millions = records / 1e6
+            found = Figure(name, records / seconds, cpu / millions, broker_cpu / millions, goal)
             if nth >= warm and (best is None or found.rows_per_second > best.rows_per_second):
                 best = found
         assert best is not None
         self.figures.append(best)
-        print(
-            f"{name:<50}{best.rows_per_second / 1e6:>9.3f} M rows/s{best.cpu_s_per_million:>9.2f} CPU-s/M"
-            f"{best.broker_cpu_s_per_million:>9.2f} broker" + (f"   goal {goal / 1e6} M" if goal else ""),
-            flush=True,
-        )
+        print(best, flush=True)
+
+    def against_connector(self, ours: str, theirs: str) -> None:
+        """How many times as fast as Spark's own connector."""
+        rate = {figure.name: figure.rows_per_second for figure in self.figures}
+        print(f"{ours}: {rate[ours] / rate[theirs]:.1f} times Spark's connector   goal {CONNECTOR_GOAL}")
 
     def topic(self, name: str) -> str:
         from confluent_kafka.admin import AdminClient, NewTopic
 
-        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 3})
         admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
         return name
 
@@ -160,74 +192,137 @@ def column(rng: np.random.Generator, rows: int, size: int) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), rows, buffers)
 
 
+def length(frame: DataFrame) -> None:
+    """Look at every value, so that none can be left undecoded."""
+    from pyspark.sql import functions
+
+    frame.agg(functions.sum(functions.length("value"))).collect()
+
+
+def parquet(frame: DataFrame, scratch: Path) -> None:
+    frame.write.mode("overwrite").parquet(str(scratch / "parquet"))
+
+
+def chosen() -> str:
+    return ", ".join(f"{name} {COLUMN_TYPES[name]}" for name in COLUMNS.split(","))
+
+
+def start_up(bench: Bench) -> None:
+    """A query of one row of each partition: what every figure has in it."""
+    few = json.dumps({"full": dict.fromkeys(range(PARTITIONS), 1)})
+    count = bench.frame("offset bigint", endingOffsets=few).count
+    bench.step(f"a query of {PARTITIONS} rows", count, warm=WARM_QUERIES, records=PARTITIONS)
+    each = bench.figures[-1]
+    cpu_s = each.cpu_s_per_million * PARTITIONS / 1e6
+    print(f"  that is {PARTITIONS / each.rows_per_second:.2f} s and {cpu_s:.2f} CPU-s a query")
+
+
 def sources(bench: Bench, scratch: Path) -> None:
-    """Reading: counted, with chosen columns, with all, and to Parquet; from the broker and from its files."""
-    files = {"path": str(bench.broker.directory / "data"), "readUpTo": "logEnd"}
-
-    def length(frame: DataFrame) -> None:
-        from pyspark.sql import functions
-
-        frame.agg(functions.sum(functions.length("value"))).collect()
-
-    def parquet(frame: DataFrame) -> None:
-        frame.write.mode("overwrite").parquet(str(scratch / "parquet"))
-
-    narrow, chosen = "offset bigint", "key binary, value binary, offset bigint, timestamp timestamp"
-    bench.step("source: count, offsets only", bench.frame(narrow).count, COUNT_GOAL)
+    """Reading a topic: counted, with chosen columns, with all, and to Parquet by Spark."""
+    pair = "key binary, value binary"
+    bench.step("source: count, offsets only", bench.frame("offset bigint").count, COUNT_GOAL)
     bench.step("source: count, all columns", bench.frame().count)
-    bench.step(
-        "source: length of values, key and value", lambda: length(bench.frame("key binary, value binary"))
-    )
-    bench.step("source: 4 columns to Parquet by Spark", lambda: parquet(bench.frame(chosen)))
-    bench.step("offline: count, offsets only", bench.frame(narrow, **files).count)
-    bench.step("offline: length of values", lambda: length(bench.frame("value binary", **files)))
-    bench.step("offline: 4 columns to Parquet by Spark", lambda: parquet(bench.frame(chosen, **files)))
-    bench.step("confluent-kafka loop: count", lambda: consumed(bench), warm=0)
+    bench.step("source: length of values, key and value", lambda: length(bench.frame(pair)))
+    bench.step("source: 4 columns to Parquet by Spark", lambda: parquet(bench.frame(chosen()), scratch))
+    bench.step("confluent-kafka loop: count", lambda: consumed(bench, None), warm=0)
+    bench.step("confluent-kafka loop: length of values", lambda: consumed(bench, value_length), warm=0)
     if bench.options.connector:
-        bench.step("Spark's connector: count", bench.frame(form="kafka").count)
-        bench.step("Spark's connector: length of values", lambda: length(bench.frame(form="kafka")))
-        theirs = bench.frame(form="kafka").select("key", "value", "offset", "timestamp")
-        bench.step("Spark's connector: 4 columns to Parquet", lambda: parquet(theirs))
+        theirs = bench.frame(form="kafka")
+        bench.step("Spark's connector: count", theirs.count)
+        bench.step("Spark's connector: length of values", lambda: length(theirs))
+        four = theirs.select(*COLUMNS.split(","))
+        bench.step("Spark's connector: 4 columns to Parquet", lambda: parquet(four, scratch))
+        bench.against_connector("source: count, offsets only", "Spark's connector: count")
+        bench.against_connector(
+            "source: length of values, key and value", "Spark's connector: length of values"
+        )
+        bench.against_connector(
+            "source: 4 columns to Parquet by Spark", "Spark's connector: 4 columns to Parquet"
+        )
 
 
-def sinks(bench: Bench) -> None:
-    """Writing: topic to topic, in a transaction and without; rows made by Spark; the loop and the connector."""
+def offline(bench: Bench, scratch: Path) -> None:
+    """The same from the broker's files."""
+    files = {"path": str(bench.broker.directory / "data"), "readUpTo": "logEnd"}
+    pair = "key binary, value binary"
+    bench.step("offline: count, offsets only", bench.frame("offset bigint", **files).count)
+    bench.step("offline: length of values, key and value", lambda: length(bench.frame(pair, **files)))
+    bench.step(
+        "offline: 4 columns to Parquet by Spark", lambda: parquet(bench.frame(chosen(), **files), scratch)
+    )
 
-    def write(frame: DataFrame, target: str, form: str = "kcli", **more: str) -> None:
+
+def tables(bench: Bench, scratch: Path) -> None:
+    """The job `export` to a new table each time: workers write the files, the driver commits them."""
+
+    def exported(form: str) -> int:
+        to = scratch / uuid.uuid4().hex
+        source = ["--bootstrap-server", bench.broker.bootstrap, "--topic", "full", "--columns", COLUMNS]
+        options = export.parse([*source, "--path", str(to), "--format", form, "--progress-interval", "0"])
+        rows = export.run(bench.spark, options).rows
+        shutil.rmtree(to)
+        return rows
+
+    for form in export.TABLE_FORMATS:
+        bench.step(f"table: 4 columns to {form.title()}", lambda form=form: exported(form), TABLE_GOAL)
+
+
+def sinks(bench: Bench, scratch: Path) -> None:
+    """Writing: topic to topic, in transactions and without, as batch and as stream; rows made by Spark; the loop."""
+    target = bench.topic("written")
+    pair = "key binary, value binary"
+
+    def write(frame: DataFrame, form: str = "kcli", **more: str) -> None:
         frame.write.format(form).options(topic=target, **bench.servers, **more).mode("append").save()
 
-    def copied(form: str = "kcli") -> DataFrame:
-        columns = "key binary, value binary" if form == "kcli" else None
-        return bench.frame(columns, form=form).select("key", "value")
+    def stream(**more: str) -> None:
+        reader = bench.spark.readStream.format("kcli").schema(pair)
+        rows = reader.options(subscribe="full", startingOffsets="earliest", **bench.servers).load()
+        writer = rows.writeStream.format("kcli").options(topic=target, **bench.servers, **more)
+        writer = writer.option("checkpointLocation", str(scratch / uuid.uuid4().hex))
+        writer.trigger(availableNow=True).start().awaitTermination()
 
-    target = bench.topic("written")
     made = bench.spark.range(bench.records).selectExpr(
         "cast(id as string) as key", f"repeat('x', {bench.options.size}) as value"
     )
-    exactly = {"kcli.transactional": "true"}
-    bench.step("sink: rows made by Spark", lambda: write(made, target))
-    bench.step("sink: topic to topic", lambda: write(copied(), target))
-    bench.step("sink: topic to topic, exactly once", lambda: write(copied(), target, **exactly))
-    bench.step("sink: topic to topic, exactly once, lz4", lambda: write(copied(), target, **exactly, **LZ4))
+    exactly, at_least = ({"kcli.transactional": each} for each in ("true", "false"))
+    bench.step("sink: rows made by Spark", lambda: write(made))
+    bench.step("sink: topic to topic", lambda: write(bench.frame(pair)))
+    bench.step("sink: topic to topic, exactly once", lambda: write(bench.frame(pair), **exactly))
+    bench.step("sink: topic to topic, exactly once, lz4", lambda: write(bench.frame(pair), **exactly, **LZ4))
+    bench.step("sink: stream, topic to topic", lambda: stream(**at_least))
+    bench.step("sink: stream, topic to topic, exactly once", lambda: stream(**exactly))
     bench.step("confluent-kafka loop: produce", lambda: produced(bench, target), warm=0)
     if bench.options.connector:
-        bench.step("Spark's connector: topic to topic", lambda: write(copied("kafka"), target, "kafka"))
+        theirs = bench.frame(form="kafka").select("key", "value")
+        bench.step("Spark's connector: topic to topic", lambda: write(theirs, "kafka"))
+        bench.against_connector("sink: topic to topic", "Spark's connector: topic to topic")
 
 
 LZ4 = {"kafka.compression.type": "lz4"}
 
 
-def consumed(bench: Bench) -> int:
+def value_length(message: Any) -> int:
+    return len(message.key()) and len(message.value())
+
+
+def consumed(bench: Bench, look: Callable[[Any], int] | None) -> int:
+    """The records of the topic, one by one where they are looked at."""
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as Part
 
     settings = {"bootstrap.servers": bench.broker.bootstrap, "group.id": uuid.uuid4().hex}
     consumer = Consumer(settings | {"queued.max.messages.kbytes": 1 << 18})
     consumer.assign([Part("full", nth, 0) for nth in range(PARTITIONS)])
-    found = 0
+    found = size = 0
     while found < bench.records:
-        found += len(consumer.consume(10_000, 10))
+        messages = consumer.consume(10_000, 10)
+        found += len(messages)
+        if look is not None:
+            size += sum(map(look, messages))
     consumer.close()
+    if look is not None and size != found * bench.options.size:
+        raise SystemExit(f"the confluent-kafka loop saw {size} bytes of values in {found} records")
     return found
 
 
@@ -248,6 +343,14 @@ def produced(bench: Bench, target: str) -> int:
     return bench.records
 
 
+PARTS: dict[str, Callable[[Bench, Path], None]] = {
+    "source": sources,
+    "offline": offline,
+    "table": tables,
+    "sink": sinks,
+}
+
+
 def session(directory: Path, connector: str | None) -> SparkSession:
     from pyspark.sql import SparkSession
 
@@ -255,8 +358,7 @@ def session(directory: Path, connector: str | None) -> SparkSession:
     os.environ |= {
         "SPARK_CONF_DIR": str(directory / "conf"),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+        "PYSPARK_PYTHON": str(worker_python(directory, str(ROOT))),
     }
     builder = SparkSession.builder.master(f"local[{len(os.sched_getaffinity(0))}]").appName("kcli bench")
     return (builder.config("spark.jars", connector) if connector else builder).getOrCreate()
@@ -267,10 +369,11 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--size", type=int, default=100, help="bytes of a value")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--warm", type=int, default=2, help="rounds that do not count")
     parser.add_argument(
         "--connector", help="paths of the jars of Spark's own Kafka connector, comma separated"
     )
-    parser.add_argument("--only", choices=("source", "sink"), help="one half")
+    parser.add_argument("--only", choices=sorted(PARTS), help="one part")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="kcli-bench-"))
     try:
@@ -280,10 +383,10 @@ def main() -> None:
             bench = Bench(broker, spark, options)
             bench.topic("full")
             bench.fill("full")
-            if options.only != "sink":
-                sources(bench, directory)
-            if options.only != "source":
-                sinks(bench)
+            start_up(bench)
+            for name, part in PARTS.items():
+                if options.only in (None, name):
+                    part(bench, directory)
             spark.stop()
         for figure in bench.figures:
             print(json.dumps(asdict(figure)))
