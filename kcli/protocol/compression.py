@@ -345,3 +345,12 @@ def _unzstd(payload: Buffer, limit: int) -> bytes:
                 raise _too_big(Codec.ZSTD, limit)
             parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+_FIRST_BYTES = {Codec.GZIP: b"\x1f\x8b", Codec.LZ4: b"\x04\x22\x4d\x18", Codec.ZSTD: b"\x28\xb5\x2f\xfd"}
+
+
+def begins_as(codec: Codec, data: Buffer) -> bool:
+    """Whether `data` may be of this codec by its first bytes; those of snappy tell nothing."""
+    expected = _FIRST_BYTES.get(codec, b"")
+    return bytes(data[: len(expected)]) == expected

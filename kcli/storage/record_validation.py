@@ -19,7 +19,7 @@ from kcli.errors import (
     UnknownServerException,
 )
 from kcli.protocol.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, Record, decode_records
-from kcli.protocol.compression import decompress
+from kcli.protocol.compression import begins_as, decompress
 from kcli.protocol.survey import Survey, survey
 from kcli.runtime.disk import Buffer
 
@@ -61,6 +61,7 @@ def examine(
         or bounded
         or config.compact
         or header.is_log_append_time
+        or (compressed and validation is not Validation.NONE and not _begins_right(records, header))
     ):
         return None
     payload, begin = (_decompressed(records, header), 0) if compressed else (records, HEADER_SIZE)
@@ -72,6 +73,11 @@ def examine(
     ):
         found = _read_each(header, payload[begin:], config, now_ms, topic_partition)
     return found
+
+
+def _begins_right(records: Buffer, header: BatchHeader) -> bool:
+    with memoryview(records) as view:
+        return begins_as(header.codec, view[HEADER_SIZE:])
 
 
 def _decompressed(records: Buffer, header: BatchHeader) -> bytes:
