@@ -3,6 +3,8 @@
 A column of byte strings is laid over the chunk's buffer as `[start0, end0, start1, end1, …]`: an Arrow binary array
 whose even entries are the values (and whose odd entries are what lies between). Taking the even ones is one call
 into Arrow, which copies each value once.
+
+Arrays are made of buffers: `pa.array` and `pa.scalar` import pandas, half a CPU-second in every worker.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kcli.protocol.columns import Columns, Depth, Spans, decode
 from kcli.spark.cluster import TopicPartition
@@ -60,9 +63,9 @@ def _builders(columns: Columns, part: TopicPartition) -> dict[str, Callable[[pa.
     return {
         "key": partial(_key, columns),
         "value": partial(_value, columns),
-        "topic": lambda _: pa.repeat(pa.scalar(part.topic, pa.string()), len(columns)),
-        "partition": lambda _: pa.array(np.full(len(columns), part.partition, np.int32)),
-        "offset": lambda _: pa.array(columns.offsets),
+        "topic": lambda _: repeated(part.topic, len(columns)),
+        "partition": lambda type_: fixed(np.full(len(columns), part.partition, np.int32), type_),
+        "offset": lambda type_: fixed(columns.offsets, type_),
         "timestamp": partial(_timestamp, columns),
         "timestampType": partial(_timestamp_type, columns),
         "headers": partial(_headers, columns),
@@ -81,13 +84,13 @@ def _value(columns: Columns, _: pa.DataType) -> pa.Array:
 
 def _timestamp(columns: Columns, type_: pa.DataType) -> pa.Array:
     assert columns.timestamps is not None
-    return pa.array(columns.timestamps * MICROSECONDS).view(type_)
+    return fixed(columns.timestamps * MICROSECONDS, type_)
 
 
-def _timestamp_type(columns: Columns, _: pa.DataType) -> pa.Array:
+def _timestamp_type(columns: Columns, type_: pa.DataType) -> pa.Array:
     """0 is CreateTime and 1 LogAppendTime, as in Kafka's TimestampType."""
     assert columns.log_append_time is not None
-    return pa.array(columns.log_append_time.astype(np.int32))
+    return fixed(columns.log_append_time.astype(np.int32), type_)
 
 
 def _headers(columns: Columns, type_: pa.ListType) -> pa.Array:
@@ -98,8 +101,24 @@ def _headers(columns: Columns, type_: pa.ListType) -> pa.Array:
     entries = pa.StructArray.from_arrays(
         [keys, binary(columns.buffer, columns.headers.values)], fields=list(type_.value_type)
     )
-    none = pa.array(offsets[1:] == offsets[:-1])
-    return pa.ListArray.from_arrays(pa.array(offsets), entries, type=type_, mask=none)
+    none = pa.Array.from_buffers(pa.bool_(), len(columns), [None, bits(offsets[1:] == offsets[:-1])])
+    return pa.ListArray.from_arrays(fixed(offsets, pa.int32()), entries, type=type_, mask=none)
+
+
+def repeated(text: str, count: int) -> pa.Array:
+    raw = text.encode()
+    edges = np.arange(count + 1, dtype=np.int32) * np.int32(len(raw))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(edges), pa.py_buffer(raw * count)])
+
+
+def fixed(values: NDArray[np.integer], type_: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
+    """Numbers that lie in memory as `type_` has them."""
+    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def bits(flags: NDArray[np.bool_]) -> pa.Buffer:
+    """Flags as Arrow keeps them."""
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
 def binary(buffer: bytes, spans: Spans) -> pa.Array:
@@ -116,7 +135,7 @@ def binary(buffer: bytes, spans: Spans) -> pa.Array:
     buffers = [None, pa.py_buffer(edges), pa.py_buffer(buffer)]
     laid_over = pa.Array.from_buffers(array_type, 2 * count - 1, buffers)
     nulls = spans.lengths < 0
-    rows = pa.array(np.arange(0, 2 * count, 2), mask=nulls if nulls.any() else None)
+    rows = fixed(np.arange(0, 2 * count, 2), pa.int64(), bits(~nulls) if nulls.any() else None)
     return laid_over.take(rows).cast(pa.binary())
 
 
