@@ -132,12 +132,16 @@ class Bench:
         goal: float | None = None,
         *,
         warm: int | None = None,
-        records: int | None = None,
     ) -> None:
-        """Run `work`; what it returns is how many rows it saw, where it knows."""
-        records = self.records if records is None else records
-        best: Figure | None = None
+        """Measure and print."""
         warm = self.options.warm if warm is None else warm
+        print(self.measured(name, work, self.records, warm, goal), flush=True)
+
+    def measured(
+        self, name: str, work: Callable[[], int | None], records: int, warm: int, goal: float | None = None
+    ) -> Figure:
+        """Run `work`; what it returns is how many rows it saw, where it knows."""
+        best: Figure | None = None
         for nth in range(warm + self.options.rounds):
             cpu, broker_cpu, began = self.cpu(), cpu_seconds(self.broker_pid), time.monotonic()
             rows = work()
@@ -151,7 +155,7 @@ class Bench:
                 best = found
         assert best is not None
         self.figures.append(best)
-        print(best, flush=True)
+        return best
 
     def against_connector(self, ours: str, theirs: str) -> None:
         """How many times as fast as Spark's own connector."""
@@ -211,10 +215,9 @@ def start_up(bench: Bench) -> None:
     """A query of one row of each partition: what every figure has in it."""
     few = json.dumps({"full": dict.fromkeys(range(PARTITIONS), 1)})
     count = bench.frame("offset bigint", endingOffsets=few).count
-    bench.step(f"a query of {PARTITIONS} rows", count, warm=WARM_QUERIES, records=PARTITIONS)
-    each = bench.figures[-1]
+    each = bench.measured(f"a query of {PARTITIONS} rows", count, PARTITIONS, WARM_QUERIES)
     cpu_s = each.cpu_s_per_million * PARTITIONS / 1e6
-    print(f"  that is {PARTITIONS / each.rows_per_second:.2f} s and {cpu_s:.2f} CPU-s a query")
+    print(f"{each.name:<52}{PARTITIONS / each.rows_per_second:>8.2f} s{cpu_s:>17.2f} CPU-s")
 
 
 def sources(bench: Bench, scratch: Path) -> None:
