@@ -138,7 +138,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     try:
         check_reader(_reading(options), options.mode)
         _check_columns(options)
-        _check_table_options(its_parser, options)
+        _check_table_options(argv, options.format)
         pairs(options.write_option, "--write-option")
         pairs(options.table_option, "--table-option")
         value_spec(options).check()
@@ -167,19 +167,17 @@ def _check_columns(options: argparse.Namespace) -> None:
         raise JobError("--write-option is for Spark's writers, and tables are not written by those")
 
 
-TABLE_OPTIONS = ("compact_every", "target_file_bytes", "vacuum_hours", "table_option")
-ICEBERG_OPTIONS = ("table", "catalog")
+TABLE_OPTIONS = ("--compact-every", "--target-file-bytes", "--vacuum-hours", "--table-option")
+ICEBERG_OPTIONS = ("--table", "--catalog")
 
 
-def _check_table_options(its_parser: JobParser, options: argparse.Namespace) -> None:
-    """An option that would do nothing is refused."""
-    idle = [] if options.format == "iceberg" else [*ICEBERG_OPTIONS]
-    idle += [] if options.format in TABLE_FORMATS else [*TABLE_OPTIONS]
-    for name in idle:
-        if getattr(options, name) != its_parser.get_default(name):
-            formats = "iceberg" if name in ICEBERG_OPTIONS else " or ".join(TABLE_FORMATS)
-            option = "--" + name.replace("_", "-")
-            raise JobError(f"{option} is for --format {formats}; with {options.format} it would do nothing")
+def _check_table_options(argv: Sequence[str], format: str) -> None:
+    """An option of the command line that would do nothing is refused; a file of defaults may serve other formats."""
+    idle = dict.fromkeys(() if format in TABLE_FORMATS else TABLE_OPTIONS, " or ".join(TABLE_FORMATS))
+    idle |= dict.fromkeys(() if format == "iceberg" else ICEBERG_OPTIONS, "iceberg")
+    for option in (word.partition("=")[0] for word in argv):
+        if option in idle:
+            raise JobError(f"{option} is for --format {idle[option]}; with {format} it would do nothing")
 
 
 def value_spec(options: argparse.Namespace) -> ValueSpec:
