@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
 import sys
 import time
 from collections.abc import Iterator
@@ -316,6 +317,9 @@ class Printer:
             )
             first = consumer.poll(wait)
             if first is None:
+                if reader_is_gone():
+                    warn_closed()
+                    return
                 if limit_ms is not None and time.monotonic() - last >= limit_ms / 1000:
                     return
                 continue
@@ -418,6 +422,16 @@ def _epoch(message: Any) -> int:
     """The leader epoch to commit with an offset; librdkafka's -1 is "unknown"."""
     epoch: int | None = message.leader_epoch()
     return -1 if epoch is None else epoch
+
+
+def reader_is_gone() -> bool:
+    """Whether nobody can read stdout any more, told without writing: what `| head` leaves may all lie in the pipe."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+    except (AttributeError, OSError, ValueError):
+        return False  # a system without poll, a stream without a file
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def warn_closed() -> None:
