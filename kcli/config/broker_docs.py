@@ -59,7 +59,13 @@ BROKER_DOCS: Mapping[str, str] = {
     "leader.imbalance.check.interval.seconds": "Time between two looks for leaders that are not the preferred ones.",
     "leader.replication.throttled.rate": "Bytes a second that leaders may serve to throttled followers.",
     "kcli.metrics.listener": "host:port at which metrics are served over HTTP; nowhere unless set.",
-    "kcli.validate.records": "Whose records are read before a leader writes them: those of all batches (as Kafka does), of uncompressed ones, or none but where a rule of the topic asks (keys, time bounds). Reading costs a twentieth of the CPU of producing for records of one size, 0.2 to 0.8 microseconds a record for uneven ones, and for compressed ones the decompression: 65 (lz4) to 520 ns (gzip) for 100 bytes, 0.6 to 3 microseconds for a kilobyte. That is more than a tenth, so it has to be asked for.",
+    "kcli.validate.records": (
+        "Whose records are read before a leader writes them: those of all batches (as Kafka does), of "
+        "uncompressed ones, or none but where a rule of the topic asks (keys, time bounds). Reading costs a "
+        "twentieth of the CPU of producing for records of one size, 0.2 to 0.8 microseconds a record for "
+        "uneven ones, and for compressed ones the decompression: 65 (lz4) to 520 ns (gzip) for 100 bytes, 0.6"
+        " to 3 microseconds for a kilobyte. That is more than a tenth, so it has to be asked for."
+    ),
     "listener.security.protocol.map": "Security protocol of each listener name.",
     "listeners": "Addresses to bind, name://host:port each; an empty host binds the default interface.",
     "log.cleaner.backoff.ms": "Pause of the cleaner when there is nothing to compact.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 KNOWN: dict[str, str] = {
     "cluster-features-quorum/001": "APIs that are not served yet show as UNSUPPORTED",
     "cluster-features-quorum/018": "the epoch is the newest metadata offset, not that of the last feature change",
-    "configs-users-quotas/007": "the command line that Kafka repeats in its error has the password in it; ours hides it",
+    "configs-users-quotas/007": "Kafka's error repeats the command line with the password in it; ours hides it",
     "perf-verifiable/005": "--print-metrics shows librdkafka's metrics, not those of the Java producer",
     "perf-verifiable/027": "without a server, Kafka prints null and a NullPointerException; ours says what is missing",
     "perf-verifiable/028": "--print-metrics shows librdkafka's metrics, not those of the Java consumer",
