@@ -83,10 +83,18 @@ def _offsets(text: Any) -> dict[str, dict[str, int]] | None:
     return found
 
 
-def batch_progress(spark: SparkSession) -> str:
-    """Of a batch: what the stages under way have read and how many of their tasks are done."""
-    stages = spark.sparkContext._jsc.sc().statusStore().activeStages()
-    each = [stages.apply(nth) for nth in range(stages.size())]
-    rows = sum(stage.inputRecords() for stage in each)
-    done, total = sum(stage.numCompleteTasks() for stage in each), sum(stage.numTasks() for stage in each)
-    return f"{rows} rows read, {done} of {total} tasks done"
+class BatchProgress:
+    """Of a batch: what the stages under way have read, how fast, and how many of their tasks are left."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._rows, self._at = 0, time.monotonic()
+
+    def text(self) -> str:
+        stages = self._spark.sparkContext._jsc.sc().statusStore().activeStages()
+        each = [stages.apply(nth) for nth in range(stages.size())]
+        rows, now = sum(stage.inputRecords() for stage in each), time.monotonic()
+        rate = max(0, rows - self._rows) / max(now - self._at, 0.001)  # fewer rows: another stage has begun
+        self._rows, self._at = rows, now
+        done, total = sum(stage.numCompleteTasks() for stage in each), sum(stage.numTasks() for stage in each)
+        return f"{rows} rows read, {rate:.0f} rows/s, {total - done} of {total} tasks left"

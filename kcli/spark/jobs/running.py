@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from kcli.errors import KcliError
 from kcli.spark.jobs.arguments import JobError
-from kcli.spark.jobs.progress import ProgressLine, batch_progress, stream_progress
+from kcli.spark.jobs.progress import BatchProgress, ProgressLine, stream_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -195,7 +195,7 @@ class Counts:
 def run_batch(spark: SparkSession, options: argparse.Namespace, name: str, action: Callable[[], T]) -> T:
     """Run a batch under a line of progress; asked to stop, it is cut off and raises JobError."""
     over = threading.Event()
-    line = ProgressLine(name, options.progress_interval)
+    line, progress = ProgressLine(name, options.progress_interval), BatchProgress(spark)
     with Stop().listening() as stop:
 
         def watch() -> None:
@@ -203,7 +203,7 @@ def run_batch(spark: SparkSession, options: argparse.Namespace, name: str, actio
                 if stop.is_asked:
                     spark.sparkContext.cancelAllJobs()
                 elif line.is_due:
-                    line.show(batch_progress(spark))
+                    line.show(progress.text())
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
