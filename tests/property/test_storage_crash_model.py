@@ -49,6 +49,7 @@ class CrashMachine(RuleBasedStateMachine):
         write_meta_properties(self.disk, "/data", MetaProperties("cluster", 1), START_MS)
         self.disk.sync_dir("/")
         self.written: dict[int, Pair] = {}  # every record that may be there
+        self.cut: dict[int, Pair] = {}  # what was truncated: a power failure may bring a removed segment back
         self.bases: set[int] = set()  # where batches begin
         self.safe = 0  # what lies before it was flushed, and was not cut since
         self.cleaned = 0  # what lies before it may have been compacted
@@ -88,6 +89,7 @@ class CrashMachine(RuleBasedStateMachine):
         end = self.log.log_end_offset
         assert end >= self.safe, f"offsets up to {self.safe} were flushed, and the log ends at {end}"
         left = dict(self._read())
+        self.written |= {each: pair for each, pair in left.items() if self.cut.get(each) == pair}
         for offset in [
             each for each in self.written if each not in left and each >= self.log.log_start_offset
         ]:
@@ -142,6 +144,7 @@ class CrashMachine(RuleBasedStateMachine):
             log.flush()  # until then a crash may bring it back, and a follower asks its leader
             self.safe = offset
 
+        self.cut |= {each: pair for each, pair in self.written.items() if each >= offset}
         self._survives(work)
         self.written = {each: pair for each, pair in self.written.items() if each < self.log.log_end_offset}
 
@@ -179,9 +182,9 @@ class CrashMachine(RuleBasedStateMachine):
     # --- what goes wrong
 
     @precondition(lambda self: not self.disk.has_faults)
-    @rule(nth=st.integers(1, 30), kind=st.sampled_from([FaultKind.ERROR, FaultKind.FULL]))
+    @rule(nth=st.integers(1, 30), kind=st.sampled_from([FaultKind.ERROR, FaultKind.FULL, FaultKind.SLOW]))
     def arm(self, nth: int, kind: FaultKind) -> None:
-        """The n-th call from now on fails: with an error, or, of a write, half done on a full disk."""
+        """The n-th call from now on fails, or takes long: an error, or, of a write, half done on a full disk."""
         self.disk.fail(nth=nth, kind=kind)
 
     @rule(clean=st.booleans())
