@@ -80,41 +80,50 @@ class Producer:
     def _produce(self, batches: dict[TopicPartition, bytes]) -> None:
         retry = Retry(self._cluster.settings.api_timeout_ms, "producing")
         while batches:
-            failed: OSError | KafkaError | None = None
-            sent: list[tuple[int, Pending]] = []
-            try:
-                for node, parts in self._cluster.by_leader(batches).items():
-                    request = self._request({part: batches[part] for part in parts})
-                    sent.append((node, self._cluster.connection(node).send(request, ApiKey.PRODUCE)))
-            except (OSError, KafkaError) as error:
-                failed = error
-            for node, pending in sent:
-                try:
-                    answer = self._cluster.connection(node).receive(pending)
-                    failed = self._settle(answer, batches) or failed
-                except OSError as error:
-                    failed = error
-            if failed is not None:
-                retry.after(failed)
-                if isinstance(failed, OSError):
-                    self._cluster.close()
-                for part in batches:
-                    self._cluster.forget(part)
+            errors = self._attempt(batches)
+            if not errors:
+                continue
+            retry.after(min(errors, key=_can_be_retried))  # raises a final one, if there is one
+            for part in batches:
+                self._cluster.forget(part)
 
-    def _settle(self, answer: ProduceResponse, batches: dict[TopicPartition, bytes]) -> KafkaError | None:
-        """Drop what is written from `batches`; an error of one that may be tried again."""
-        failed = None
+    def _attempt(self, batches: dict[TopicPartition, bytes]) -> list[OSError | KafkaError]:
+        """Send to all leaders at once and drop what is written from `batches`.
+
+        Every answer is read, whatever the others say: one left behind would be taken for that of the next request.
+        """
+        errors: list[OSError | KafkaError] = []
+        sent: list[tuple[int, Pending]] = []
+        try:
+            leaders = self._cluster.by_leader(batches)
+        except (OSError, KafkaError) as error:
+            return [error]
+        for node, parts in leaders.items():
+            try:
+                request = self._request({part: batches[part] for part in parts})
+                sent.append((node, self._cluster.connection(node).send(request, ApiKey.PRODUCE)))
+            except OSError as error:
+                self._cluster.drop(node)
+                errors.append(error)
+        for node, pending in sent:
+            try:
+                errors += self._settle(self._cluster.connection(node).receive(pending), batches)
+            except OSError as error:
+                self._cluster.drop(node)
+                errors.append(error)
+        return errors
+
+    def _settle(self, answer: ProduceResponse, batches: dict[TopicPartition, bytes]) -> list[KafkaError]:
+        """Drop what is written from `batches`; the errors of the rest."""
+        errors = []
         for topic in answer.responses:
             for each in topic.partition_responses:
                 part = TopicPartition(topic.name, each.index)
                 if each.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     del batches[part]
-                    continue
-                error = self._error(part, each.error_code, each.error_message)
-                if not error.retriable:
-                    raise error
-                failed = error
-        return failed
+                else:
+                    errors.append(self._error(part, each.error_code, each.error_message))
+        return errors
 
     def _error(self, part: TopicPartition, code: ErrorCode, message: str | None) -> KafkaError:
         if self._transaction is not None and code in NOT_OURS:
@@ -136,3 +145,7 @@ class Producer:
                 TopicProduceData(name=name, partition_data=tuple(parts)) for name, parts in by_topic.items()
             ),
         )
+
+
+def _can_be_retried(error: OSError | KafkaError) -> bool:
+    return not isinstance(error, KafkaError) or error.retriable

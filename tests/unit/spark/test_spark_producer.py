@@ -151,3 +151,50 @@ def test_a_full_request_is_sent_without_flush(log: Log, monkeypatch: pytest.Monk
         producer = Producer(cluster, options)
         producer.add(TopicPartition("t", 0), area(b"a" * 200))
         assert written(log, 0) == [b"a" * 200]
+
+
+@pytest.fixture
+def two_logs(log: Log) -> Iterator[tuple[Log, Log]]:
+    """Two brokers: the first leads partition 0, the second partition 1."""
+    other = Log()
+    with other.server:
+
+        def metadata(request: MetadataRequest, version: int) -> MetadataResponse:
+            brokers = tuple(
+                MetadataResponseBroker(node_id=nth + 1, host="127.0.0.1", port=each.server.port)
+                for nth, each in enumerate((log, other))
+            )
+            partitions = tuple(MetadataResponsePartition(partition_index=n, leader_id=n + 1) for n in (0, 1))
+            topic = MetadataResponseTopic(name="t", partitions=partitions)
+            return MetadataResponse(brokers=brokers, topics=(topic,))
+
+        for each in (log, other):
+            each.server.script = {**each.server.script, ApiKey.METADATA: metadata}
+        yield log, other
+
+
+@pytest.mark.parametrize("refuses", [0, 1])
+def test_a_final_error_leaves_no_answer_of_another_broker_behind(
+    two_logs: tuple[Log, Log], refuses: int
+) -> None:
+    two_logs[refuses].answers = [ErrorCode.MESSAGE_TOO_LARGE]
+    options = sink_options({"kafka.bootstrap.servers": two_logs[0].server.address, "topic": "t"})
+    with Cluster(options.client) as cluster:
+        producer = Producer(cluster, options)
+        for partition in (0, 1):
+            producer.add(TopicPartition("t", partition), area(b"first"))
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+            producer.flush()
+        again = Producer(cluster, options)  # on the same connections
+        again.add(TopicPartition("t", 1 - refuses), area(b"second"))
+        again.flush()
+    assert written(two_logs[1 - refuses], 1 - refuses) == [b"first", b"second"]
+
+
+def test_a_lost_answer_beside_one_that_may_be_tried_again(two_logs: tuple[Log, Log]) -> None:
+    for lost in (0, 1):
+        two_logs[lost].answers = [None]
+        two_logs[1 - lost].answers = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        send(two_logs[0], [(partition, area(b"%d" % lost)) for partition in (0, 1)])
+    for partition in (0, 1):
+        assert written(two_logs[partition], partition) == [b"0", b"1"]
