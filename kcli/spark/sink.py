@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -87,7 +88,7 @@ class Written(WriterCommitMessage):
     """This very batch was committed before, in part or whole, by so many tasks."""
 
 
-class _Writer:
+class _Writer(ABC):
     """What batch and stream share: check the schema on the driver, produce in the executors, commit on the driver."""
 
     is_transactional: bool
@@ -96,8 +97,9 @@ class _Writer:
         check_schema(schema, options)
         self.options = options
 
+    @abstractmethod
     def work(self, context: TaskContext) -> Work:
-        raise NotImplementedError
+        """Whose batch a task writes, and which."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         with Cluster(self.options.client) as cluster:

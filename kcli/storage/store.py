@@ -197,10 +197,7 @@ class LogStore:
             log_start_offsets = self._read_forgivingly(directory.path, LOG_START_OFFSET_FILE)
             high_watermarks = read_offsets(self.disk, f"{directory.path}/{HIGH_WATERMARK_FILE}")
             names = self._partition_dirs(directory)
-        except OSError as error:
-            directory.failed(error)
-            return
-        except CorruptRecordError as error:
+        except (OSError, CorruptRecordError) as error:
             directory.failed(error)
             return
         clean = broker_epoch is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -77,7 +78,7 @@ class Link:
         return await connection.request(message, key, version=version, timeout=REQUEST_TIMEOUT_S)
 
 
-class Actor:
+class Actor(ABC):
     """Somebody with a machine of his own who connects, works, and connects again when that fails."""
 
     def __init__(self, world: World, name: str) -> None:
@@ -110,11 +111,13 @@ class Actor:
             self.link = None
 
     @property
+    @abstractmethod
     def is_done(self) -> bool:
-        raise NotImplementedError
+        """Whether there is nothing left to do."""
 
+    @abstractmethod
     async def work(self, link: Link) -> None:
-        raise NotImplementedError
+        """What to do once connected; called again after trouble."""
 
     async def pause(self, least_s: float, most_s: float) -> None:
         await asyncio.sleep(least_s + (most_s - least_s) * self.rng.random())
