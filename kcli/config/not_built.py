@@ -60,7 +60,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
         "authentication": ("connection.failed.authentication.", "connections.max.reauth."),
         "early listeners": ("early.start.listeners",),
         "Java security providers": ("security.providers",),
-        "the length of the accept queue": ("socket.listen.backlog.size",),
     }.items()
     for prefix in prefixes
 }

@@ -7,6 +7,9 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol
 
+# Connections that may wait in the kernel to be accepted: a burst of clients, and no more than most kernels allow.
+BACKLOG = 1024
+
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
@@ -18,8 +21,12 @@ class Network(Protocol):
         port: int,
         *,
         tls: ssl.SSLContext | None = None,
+        backlog: int = BACKLOG,
     ) -> asyncio.AbstractServer:
-        """Listens on host (None: every interface) and port (0: any free one). Raises OSError."""
+        """Listens on host (None: every interface) and port (0: any free one). Raises OSError.
+
+        `backlog`: how many connections may wait in the kernel to be accepted.
+        """
         ...
 
     async def create_connection(
@@ -39,10 +46,11 @@ class SystemNetwork:
         port: int,
         *,
         tls: ssl.SSLContext | None = None,
+        backlog: int = BACKLOG,
     ) -> asyncio.AbstractServer:
         loop = asyncio.get_running_loop()
         return await loop.create_server(
-            protocol_factory, host, port, ssl=tls, reuse_address=True, backlog=1024
+            protocol_factory, host, port, ssl=tls, reuse_address=True, backlog=backlog
         )
 
     async def create_connection(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import uuid
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -36,7 +35,8 @@ from kcli.server.dispatch import Dispatch, served_on_broker, served_on_controlle
 from kcli.server.fetch_sessions import Sessions
 from kcli.server.format import Machine, ensure_formatted
 from kcli.server.housekeeping import Housekeeping, Job
-from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServer
+from kcli.server.listener import SocketServer
+from kcli.server.listener_settings import connection_limits, idle_max_seconds, listener_settings
 from kcli.server.log_cleaning import LogCleaning
 from kcli.server.log_dir_moves import LogDirMoves
 from kcli.server.metrics.metrics import TICK_MS, Metrics
@@ -61,8 +61,6 @@ BACKGROUND_THREADS = 2
 # How often files whose deletion delay has passed are looked for, and idle connections.
 DELETION_INTERVAL_MS = 1_000
 IDLE_CHECK_INTERVAL_MS = 10_000
-# Kafka's own value for "as the operating system does it".
-SYSTEM_BUFFER = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,44 +109,19 @@ class Broker:
             self.logs, clock, lambda: self.dynamic_config.current, executor=background
         )
         self.quorum = Quorum(self.logs, config, clock, rng, on_fatal=self._halt)
-        self.metrics = Metrics(
-            clock,
-            samples=config.integer("metrics.num.samples"),
-            window_seconds=config.integer("metrics.sample.window.ms") / 1000,
-        )
+        self.lifecycle = self._make_lifecycle()
+        self.metrics = self._make_metrics()
         self.replicas = Replicas(
             config.node_id, self.logs, self._log_config, self.metrics.traffic, self._background.submit
-        )
-        self.groups = GroupCoordinator(config, clock, rng)
-        self.lifecycle = BrokerLifecycle(
-            self.quorum,
-            config,
-            rng,
-            cluster_id=self.cluster_id,
-            directories=self._online_directories(),
-            previous_epoch=self.logs.previous_broker_epoch,
-            offline_directories=self._offline_directories,
         )
         self.assignments = DirectoryAssignments(
             config.node_id, self.quorum, self.logs, lambda: self.lifecycle.epoch
         )
-        self.moves = LogDirMoves(
-            self.replicas,
-            self.assignments,
-            self.dynamic_config,
-            clock,
-            self._background,
-            lambda: self.metadata,
-        )
+        self.moves = self._make_moves()
+        self.groups = GroupCoordinator(config, clock, rng)
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.markers = MarkerWriter(self.replicas, self.groups, clock.now_ms)
-        self.transactions = TransactionCoordinator(
-            config,
-            clock,
-            metadata=lambda: self.metadata,
-            producer_ids=self.producer_ids,
-            markers=self.markers,
-        )
+        self.transactions = self._make_transactions()
         self.fetch_sessions = Sessions(config.integer("max.incremental.fetch.session.cache.slots"), rng)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.quotas = ClientQuotas(config, clock)
@@ -174,13 +147,50 @@ class Broker:
             on_failure=self._directory_failed_in_any_thread,
         )
 
+    def _make_lifecycle(self) -> BrokerLifecycle:
+        return BrokerLifecycle(
+            self.quorum,
+            self.config,
+            self.rng,
+            cluster_id=self.cluster_id,
+            directories=self._online_directories(),
+            previous_epoch=self.logs.previous_broker_epoch,
+            offline_directories=self._offline_directories,
+        )
+
+    def _make_metrics(self) -> Metrics:
+        return Metrics(
+            self.clock,
+            samples=self.config.integer("metrics.num.samples"),
+            window_seconds=self.config.integer("metrics.sample.window.ms") / 1000,
+        )
+
+    def _make_moves(self) -> LogDirMoves:
+        return LogDirMoves(
+            self.replicas,
+            self.assignments,
+            self.dynamic_config,
+            self.clock,
+            self._background,
+            lambda: self.metadata,
+        )
+
+    def _make_transactions(self) -> TransactionCoordinator:
+        return TransactionCoordinator(
+            self.config,
+            self.clock,
+            metadata=lambda: self.metadata,
+            producer_ids=self.producer_ids,
+            markers=self.markers,
+        )
+
     def _make_sockets(self) -> SocketServer:
         config = self.config
         return SocketServer(
             self.network,
             limits=connection_limits(config),
             request_size_max_bytes=config.integer("socket.request.max.bytes"),
-            idle_max_seconds=_positive_seconds(config.integer("connections.max.idle.ms")),
+            idle_max_seconds=idle_max_seconds(config),
             protected_listener=config.inter_broker_listener_name,
             now=self._loop.time,
             rate_window_seconds=self.quotas.windows.total_seconds,
@@ -427,51 +437,3 @@ class Broker:
         if not self.halted.done():
             _log.critical("[KafkaRaftServer nodeId=%d] Shutting down: %s", self.node_id, reason)
             self.halted.set_result(str(reason))
-
-
-def connection_limits(config: BrokerConfig) -> ConnectionLimits:
-    return ConnectionLimits(
-        connections_max=config.integer("max.connections"),
-        per_ip_max=config.integer("max.connections.per.ip"),
-        per_ip_overrides=_per_ip_overrides(config.text("max.connections.per.ip.overrides")),
-    )
-
-
-def _per_ip_overrides(text: str) -> dict[str, int]:
-    """`host:n,…`; a host name counts for the address that it has now."""
-    overrides = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        host, _, limit = item.rpartition(":")
-        overrides[host] = int(limit)
-        try:
-            overrides[socket.gethostbyname(host)] = int(limit)
-        except OSError as error:
-            _log.warning("max.connections.per.ip.overrides names %s, which has no address: %s", host, error)
-    return overrides
-
-
-def listener_settings(config: BrokerConfig, listener: ConfiguredListener) -> ListenerSettings:
-    def of_listener(name: str) -> int:
-        value = config.of_listener(listener.name, name)
-        assert isinstance(value, int), f"{name} is not an integer"
-        return value
-
-    return ListenerSettings(
-        listener.name,
-        listener.host or None,
-        listener.port,
-        connections_max=of_listener("max.connections"),
-        creation_rate_max=of_listener("max.connection.creation.rate"),
-        send_buffer_bytes=_buffer_bytes(config, "socket.send.buffer.bytes"),
-        receive_buffer_bytes=_buffer_bytes(config, "socket.receive.buffer.bytes"),
-    )
-
-
-def _buffer_bytes(config: BrokerConfig, name: str) -> int:
-    """Kafka's default of 100 KiB stops the kernel's own tuning and costs up to half of the throughput (measured on
-    the loopback), so it is set only where somebody asked for it."""
-    return config.integer(name) if config.is_set(name) else SYSTEM_BUFFER
-
-
-def _positive_seconds(milliseconds: int) -> float | None:
-    return None if milliseconds < 0 else milliseconds / 1000

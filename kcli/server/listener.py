@@ -7,11 +7,11 @@ import contextlib
 import logging
 import socket
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from kcli.runtime.network import Network
 from kcli.server.connection import Connection, FrameBuffers, Serve
+from kcli.server.listener_settings import UNLIMITED, ConnectionLimits, ListenerSettings
 
 _log = logging.getLogger("kcli.server.SocketServer")
 
@@ -21,31 +21,6 @@ HELD_CONNECTIONS_MAX = 1024
 CLOSING_SECONDS = 1.0
 # The creation rate is averaged over quota.window.size.seconds × quota.window.num, which are this where not set.
 CREATION_RATE_WINDOW_SECONDS = 11.0
-
-
-@dataclass(frozen=True, slots=True)
-class ListenerSettings:
-    """One listener as configured. The limits are `listener.name.<name>.…` over the broker's own."""
-
-    name: str
-    host: str | None
-    port: int
-    connections_max: int = 2**31 - 1
-    creation_rate_max: int = 2**31 - 1
-    send_buffer_bytes: int = -1
-    receive_buffer_bytes: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """Limits over all listeners: max.connections, max.connections.per.ip and its overrides by address."""
-
-    connections_max: int = 2**31 - 1
-    per_ip_max: int = 2**31 - 1
-    per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
-
-    def of_ip(self, host: str) -> int:
-        return self.per_ip_overrides.get(host, self.per_ip_max)
 
 
 class SocketServer:
@@ -201,7 +176,10 @@ class Listener:
 
     async def open(self, network: Network) -> None:
         self._server = await network.create_server(
-            lambda: self._sockets.connection(self, self._serve), self.settings.host, self.settings.port
+            lambda: self._sockets.connection(self, self._serve),
+            self.settings.host,
+            self.settings.port,
+            backlog=self.settings.backlog,
         )
         bound = getattr(self._server, "sockets", None)
         if bound:
@@ -252,7 +230,7 @@ class Listener:
     def _admit(self, connection: Connection) -> None:
         self.served[connection] = None
         self.opened_count += 1
-        if self.settings.creation_rate_max < 2**31 - 1:
+        if self.settings.creation_rate_max < UNLIMITED:
             self._created.append(asyncio.get_running_loop().time())
         connection.admit()
 
@@ -266,7 +244,7 @@ class Listener:
     def _seconds_until_rate_allows(self) -> float:
         """max.connection.creation.rate (KIP-612): how long the next connection has to be held."""
         rate = self.settings.creation_rate_max
-        if rate == 2**31 - 1:
+        if rate == UNLIMITED:
             return 0.0
         now = asyncio.get_running_loop().time()
         window = self._sockets.rate_window_seconds

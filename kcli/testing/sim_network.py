@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
-from kcli.runtime.network import ProtocolFactory
+from kcli.runtime.network import BACKLOG, ProtocolFactory
 from kcli.testing.sim_loop import SimLoop, SimProcess
 
 # What two kernels hold between them for one direction; small, so that flow control has something to do.
@@ -126,7 +126,9 @@ class SimHost:
         port: int,
         *,
         tls: ssl.SSLContext | None = None,
+        backlog: int = BACKLOG,
     ) -> asyncio.AbstractServer:
+        """A simulated queue never overflows: `backlog` has nothing to do."""
         assert tls is None, "the simulated network has no TLS"
         if host not in (None, self.name, "localhost"):
             raise OSError(99, f"{host} is not an address of {self.name}")

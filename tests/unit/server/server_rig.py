@@ -27,7 +27,8 @@ from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.dispatch import Dispatch, served_on_broker
 from kcli.server.fetch_sessions import Sessions
-from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServer
+from kcli.server.listener import SocketServer
+from kcli.server.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.quotas import ClientQuotas
 from kcli.server.replicas import Replicas

@@ -11,12 +11,8 @@ import pytest
 from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
 from kcli.server.connection import SCRATCH_SIZE_BYTES, FrameBuffers, Waiting
-from kcli.server.listener import (
-    CREATION_RATE_WINDOW_SECONDS,
-    ConnectionLimits,
-    ListenerSettings,
-    SocketServer,
-)
+from kcli.server.listener import CREATION_RATE_WINDOW_SECONDS, SocketServer
+from kcli.server.listener_settings import ConnectionLimits, ListenerSettings
 
 PRODUCE = b"\x00\x00"
 OTHER = b"\x00\x12"

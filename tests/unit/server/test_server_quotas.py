@@ -19,7 +19,8 @@ from kcli.protocol.records.metadata import ClientQuotaRecord, QuotaEntity
 from kcli.runtime.network import SystemNetwork
 from kcli.server import rates
 from kcli.server.connection_quota import ConnectionQuota
-from kcli.server.listener import ConnectionLimits, ListenerSettings, SocketServer
+from kcli.server.listener import SocketServer
+from kcli.server.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.quotas import ClientQuotas, Limits
 from kcli.server.rates import SampledRate, Windows
 

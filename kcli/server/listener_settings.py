@@ -1,0 +1,98 @@
+"""What the configuration says of listeners and their connections."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.listeners import Listener
+from kcli.runtime.network import BACKLOG
+
+_log = logging.getLogger("kcli.server.SocketServer")
+
+UNLIMITED = 2**31 - 1
+# Kafka's own value for "as the operating system does it".
+SYSTEM_BUFFER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSettings:
+    """One listener as configured. The limits are `listener.name.<name>.…` over the broker's own."""
+
+    name: str
+    host: str | None
+    port: int
+    connections_max: int = UNLIMITED
+    creation_rate_max: int = UNLIMITED
+    send_buffer_bytes: int = SYSTEM_BUFFER
+    receive_buffer_bytes: int = SYSTEM_BUFFER
+    backlog: int = BACKLOG
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Limits over all listeners: max.connections, max.connections.per.ip and its overrides by address."""
+
+    connections_max: int = UNLIMITED
+    per_ip_max: int = UNLIMITED
+    per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+
+    def of_ip(self, host: str) -> int:
+        return self.per_ip_overrides.get(host, self.per_ip_max)
+
+
+def connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    return ConnectionLimits(
+        connections_max=config.integer("max.connections"),
+        per_ip_max=config.integer("max.connections.per.ip"),
+        per_ip_overrides=_per_ip_overrides(config.text("max.connections.per.ip.overrides")),
+    )
+
+
+def _per_ip_overrides(text: str) -> dict[str, int]:
+    """`host:n,…`; a host name counts for the address that it has now."""
+    overrides = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, _, limit = item.rpartition(":")
+        overrides[host] = int(limit)
+        try:
+            overrides[socket.gethostbyname(host)] = int(limit)
+        except OSError as error:
+            _log.warning("max.connections.per.ip.overrides names %s, which has no address: %s", host, error)
+    return overrides
+
+
+def listener_settings(config: BrokerConfig, listener: Listener) -> ListenerSettings:
+    def of_listener(name: str) -> int:
+        value = config.of_listener(listener.name, name)
+        assert isinstance(value, int), f"{name} is not an integer"
+        return value
+
+    return ListenerSettings(
+        listener.name,
+        listener.host or None,
+        listener.port,
+        connections_max=of_listener("max.connections"),
+        creation_rate_max=of_listener("max.connection.creation.rate"),
+        send_buffer_bytes=_if_set(config, "socket.send.buffer.bytes", SYSTEM_BUFFER),
+        receive_buffer_bytes=_if_set(config, "socket.receive.buffer.bytes", SYSTEM_BUFFER),
+        backlog=_if_set(config, "socket.listen.backlog.size", BACKLOG),
+    )
+
+
+def _if_set(config: BrokerConfig, name: str, otherwise: int) -> int:
+    """Kafka's defaults for sockets cost throughput, so they hold only where somebody asked for them.
+
+    Buffers of 100 KiB stop the kernel's own tuning: up to half of the throughput, measured on the loopback. An accept
+    queue of 50 lets a burst of clients wait a second for their next attempt.
+    """
+    return config.integer(name) if config.is_set(name) else otherwise
+
+
+def idle_max_seconds(config: BrokerConfig) -> float | None:
+    """How long a connection may rest; None: for ever."""
+    milliseconds = config.integer("connections.max.idle.ms")
+    return None if milliseconds < 0 else milliseconds / 1000
