@@ -132,6 +132,18 @@ class Confluent:
         consumer.close()
 
 
+def subscribe_kafka_python(consumer: Any, topic: str) -> None:
+    """Subscribe, and know the topic before the first poll joins the group.
+
+    A leader of kafka-python 3.0.12 that joins too early gives nobody anything, and joins again when the metadata
+    come. A poll that begins between the answers to that JoinGroup and its SyncGroup forgets the join: the member
+    sends no heartbeat any more, reads nothing, never joins again, and its session times out.
+    """
+    consumer.subscribe([topic])
+    while topic not in consumer.topics():
+        time.sleep(0.05)
+
+
 class KafkaPython:
     name = "kafka-python"
 
@@ -151,12 +163,12 @@ class KafkaPython:
             future.get(timeout=PATIENCE_S)
         producer.close()
 
-    def _consumer(self, bootstrap: str, *topics: str, **more: Any) -> Any:
+    def _consumer(self, bootstrap: str, **more: Any) -> Any:
         from kafka import KafkaConsumer
 
         options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "session_timeout_ms": 6000,
                    "heartbeat_interval_ms": 500, "request_timeout_ms": 30_000, **more}  # fmt: skip
-        return KafkaConsumer(*topics, bootstrap_servers=bootstrap, **options)
+        return KafkaConsumer(bootstrap_servers=bootstrap, **options)
 
     def consume(self, bootstrap: str, topic: str, count: int, offset: int = 0) -> list[Got]:
         from kafka import TopicPartition
@@ -184,7 +196,8 @@ class KafkaPython:
         return int(found.offset)
 
     def read_as_group(self, bootstrap: str, topic: str, group: str, count: int) -> list[bytes]:
-        consumer = self._consumer(bootstrap, topic, group_id=group, max_poll_records=1)
+        consumer = self._consumer(bootstrap, group_id=group, max_poll_records=1)
+        subscribe_kafka_python(consumer, topic)
         values: list[bytes] = []
         deadline = time.monotonic() + PATIENCE_S
         while len(values) < count and time.monotonic() < deadline:
@@ -198,8 +211,9 @@ class KafkaPython:
         self, bootstrap: str, topic: str, group: str, seen: Callable[[int, int], None], stop: threading.Event
     ) -> None:
         consumer = self._consumer(
-            bootstrap, topic, group_id=group, enable_auto_commit=True, auto_commit_interval_ms=200
+            bootstrap, group_id=group, enable_auto_commit=True, auto_commit_interval_ms=200
         )
+        subscribe_kafka_python(consumer, topic)
         while not stop.is_set():
             for part, messages in consumer.poll(200).items():
                 for message in messages:

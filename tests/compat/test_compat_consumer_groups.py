@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 import pytest
+from clients import PATIENCE_S, subscribe_kafka_python
 from confluent_kafka import (
     Consumer,
     ConsumerGroupState,
@@ -83,10 +84,7 @@ class KafkaPythonMember:
             heartbeat_interval_ms=300,
             request_timeout_ms=20_000,
         )
-        # A leader that joins before it knows of the topic gives nobody anything, and may never notice.
-        while not self.consumer.partitions_for_topic(topic):
-            time.sleep(0.05)
-        self.consumer.subscribe([topic])
+        subscribe_kafka_python(self.consumer, topic)
 
     @property
     def owned(self) -> list[tuple[str, int]]:
@@ -99,7 +97,7 @@ class KafkaPythonMember:
 AnyMember = Member | KafkaPythonMember
 
 
-def spin(members: Sequence[AnyMember], until: Callable[[], bool], seconds: float = 20) -> None:
+def spin(members: Sequence[AnyMember], until: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
     """Polls everybody until it is so."""
     end = time.monotonic() + seconds
     while not until():
@@ -136,7 +134,7 @@ def admin(quick: BrokerProcess) -> AdminClient:
 @pytest.fixture
 def topic(admin: AdminClient) -> str:
     name = f"topic-{next(_NAMES)}"
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(PATIENCE_S)
     return name
 
 
@@ -176,12 +174,12 @@ def test_what_was_read_is_not_read_again(
     producer = Producer({"bootstrap.servers": quick.bootstrap})
     for number in range(200):
         producer.produce(topic, str(number), partition=number % PARTITIONS)
-    producer.flush(10)
+    producer.flush(PATIENCE_S)
     first = Member(quick, group, [topic])
     spin([first], lambda: len(first.read) == 200)
     first.consumer.close()
     producer.produce(topic, "last", partition=0)
-    producer.flush(10)
+    producer.flush(PATIENCE_S)
     members.append(Member(quick, group, [topic]))
     spin(members, lambda: bool(members[0].read))
     assert members[0].read == [b"last"]
@@ -204,14 +202,14 @@ def test_topics_by_expression_appear_and_grow(
 ) -> None:
     prefix = f"wanted-{next(_NAMES)}-"
     names = [f"{prefix}{letter}" for letter in "ab"]
-    admin.create_topics([NewTopic(names[0], 1, 1)])[names[0]].result(10)
+    admin.create_topics([NewTopic(names[0], 1, 1)])[names[0]].result(PATIENCE_S)
     members.append(Member(quick, group, [f"^{prefix}[ab]"]))
     spin(members, lambda: members[0].owned == [(names[0], 0)])
-    admin.create_partitions([NewPartitions(names[0], 3)])[names[0]].result(10)
+    admin.create_partitions([NewPartitions(names[0], 3)])[names[0]].result(PATIENCE_S)
     spin(members, lambda: members[0].owned == everything_of(names[0], 3))
-    admin.create_topics([NewTopic(names[1], 1, 1)])[names[1]].result(10)
+    admin.create_topics([NewTopic(names[1], 1, 1)])[names[1]].result(PATIENCE_S)
     # A group's expressions are matched again after ten seconds at the earliest.
-    spin(members, lambda: members[0].owned == [*everything_of(names[0], 3), (names[1], 0)], 25)
+    spin(members, lambda: members[0].owned == [*everything_of(names[0], 3), (names[1], 0)])
 
 
 def test_groups_by_the_admin_calls(
@@ -220,37 +218,39 @@ def test_groups_by_the_admin_calls(
     member = Member(quick, group, [topic], client_id="me")
     spin([member], lambda: member.owned == everything_of(topic))
     member.consumer.commit(offsets=[TopicPartition(topic, 1, 7)], asynchronous=False)
-    described = admin.describe_consumer_groups([group])[group].result(10)
+    described = admin.describe_consumer_groups([group])[group].result(PATIENCE_S)
     assert (described.state, described.type) == (ConsumerGroupState.STABLE, ConsumerGroupType.CONSUMER)
     assert described.partition_assignor == "uniform"
     (only,) = described.members
     assert (only.client_id, only.host) == ("me", "/127.0.0.1")
     assert len(only.assignment.topic_partitions) == len(only.target_assignment.topic_partitions) == PARTITIONS
-    found = admin.list_consumer_groups(types={ConsumerGroupType.CONSUMER}).result(10).valid
+    found = admin.list_consumer_groups(types={ConsumerGroupType.CONSUMER}).result(PATIENCE_S).valid
     assert group in {each.group_id for each in found}
     with pytest.raises(Exception, match="NON_EMPTY_GROUP"):
-        admin.delete_consumer_groups([group])[group].result(10)
+        admin.delete_consumer_groups([group])[group].result(PATIENCE_S)
     member.consumer.close()
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 2, 9)])
-    admin.alter_consumer_group_offsets([wanted])[group].result(10)
-    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(10)
+    admin.alter_consumer_group_offsets([wanted])[group].result(PATIENCE_S)
+    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(
+        PATIENCE_S
+    )
     assert {each.partition: each.offset for each in offsets.topic_partitions} == {1: 7, 2: 9}
-    admin.delete_consumer_groups([group])[group].result(10)
-    assert group not in {each.group_id for each in admin.list_consumer_groups().result(10).valid}
+    admin.delete_consumer_groups([group])[group].result(PATIENCE_S)
+    assert group not in {each.group_id for each in admin.list_consumer_groups().result(PATIENCE_S).valid}
 
 
 def test_a_silent_member_is_removed_after_its_groups_own_session(
     quick: BrokerProcess, admin: AdminClient, topic: str, group: str, members: list[Member]
 ) -> None:
-    entry = ConfigEntry("consumer.session.timeout.ms", "1500", incremental_operation=AlterConfigOpType.SET)
+    entry = ConfigEntry("consumer.session.timeout.ms", "3000", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[entry])
-    next(iter(admin.incremental_alter_configs([resource]).values())).result(10)
+    next(iter(admin.incremental_alter_configs([resource]).values())).result(PATIENCE_S)
     silent = Member(quick, group, [topic], group_instance_id="silent")
     members.append(Member(quick, group, [topic]))
     spin([silent, *members], lambda: shares([silent, *members], everything_of(topic)))
     silent.consumer.close()  # a static member does not say goodbye for good
     began = time.monotonic()
-    spin(members, lambda: members[0].owned == everything_of(topic), 10)
+    spin(members, lambda: members[0].owned == everything_of(topic))
     assert time.monotonic() - began > 0.5
 
 
@@ -262,7 +262,7 @@ def test_a_group_survives_the_broker(tmp_path_factory: pytest.TempPathFactory) -
     }
     with BrokerProcess(tmp_path_factory.mktemp("survivor"), overrides=overrides) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(10)
+        admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(PATIENCE_S)
         both = [Member(broker, "g", ["t"]) for _ in range(2)]
         spin(both, lambda: shares(both, everything_of("t")))
         owned = [member.owned for member in both]
@@ -271,7 +271,7 @@ def test_a_group_survives_the_broker(tmp_path_factory: pytest.TempPathFactory) -
         end = time.monotonic() + 2
         spin(both, lambda: time.monotonic() > end)
         assert [member.owned for member in both] == owned
-        described = admin.describe_consumer_groups(["g"])["g"].result(10)
+        described = admin.describe_consumer_groups(["g"])["g"].result(PATIENCE_S)
         assert described.state is ConsumerGroupState.STABLE
         for member in both:
             member.consumer.close()
@@ -297,18 +297,18 @@ def test_a_group_changes_its_protocol_and_back_while_it_reads(
 
     def settle() -> str:
         """Everything written is read by the members that share the topic; the group's type."""
-        spin(members, lambda: shares(members, everything_of(topic)), 30)
+        spin(members, lambda: shares(members, everything_of(topic)))
         wanted = {str(next(numbers)).encode() for _ in range(40)}
         for nth, value in enumerate(sorted(wanted)):
             producer.produce(topic, value, partition=nth % PARTITIONS)
-        producer.flush(10)
+        producer.flush(PATIENCE_S)
         spin(members, lambda: wanted <= {*read, *(each for one in members for each in one.read)})
-        found = admin.list_consumer_groups().result(10).valid
+        found = admin.list_consumer_groups().result(PATIENCE_S).valid
         return next(each.type for each in found if each.group_id == group)
 
     def exchange(nth: int, protocol: str) -> None:
         members.append(member(protocol))
-        spin(members, lambda: shares(members, everything_of(topic)), 30)
+        spin(members, lambda: shares(members, everything_of(topic)))
         leaving = members.pop(nth)
         read.update(leaving.read)
         leaving.consumer.close()
@@ -335,10 +335,10 @@ def test_a_client_that_knows_only_the_classic_protocol_stays_throughout(
         new = Member(quick, group, [topic])
         with closing(new.consumer):
             spin([old, new], lambda: shares([old, new], everything))
-            described = admin.describe_consumer_groups([group])[group].result(10)
+            described = admin.describe_consumer_groups([group])[group].result(PATIENCE_S)
             assert (described.type, len(described.members)) == (ConsumerGroupType.CONSUMER, 2)
         spin([old], lambda: old.owned == everything)
-        described = admin.describe_consumer_groups([group])[group].result(10)
+        described = admin.describe_consumer_groups([group])[group].result(PATIENCE_S)
         assert described.type is ConsumerGroupType.CLASSIC
 
 
@@ -346,9 +346,9 @@ def test_a_broker_that_does_not_speak_the_protocol_says_so(tmp_path_factory: pyt
     overrides = {"group.coordinator.rebalance.protocols": "classic", "offsets.topic.num.partitions": "1"}
     with BrokerProcess(tmp_path_factory.mktemp("classic"), overrides=overrides) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(10)
+        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(PATIENCE_S)
         member = Member(broker, "g", ["t"])
-        spin([member], lambda: bool(member.errors), 15)
+        spin([member], lambda: bool(member.errors))
         assert "version" in member.errors[0].str().lower()
         member.consumer.close()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from clients import CLIENTS, Client, Confluent, is_here
+from clients import CLIENTS, PATIENCE_S, Client, Confluent, is_here
 from confluent_kafka import Consumer, ConsumerGroupType, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -55,7 +55,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 def topic(quick: BrokerProcess) -> str:
     name = f"migrating-{next(_NAMES)}"
     admin = AdminClient({"bootstrap.servers": quick.bootstrap})
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(PATIENCE_S)
     return name
 
 
@@ -85,18 +85,18 @@ class Readers:
     def leave(self, name: str) -> None:
         thread, stop = self._running.pop(name)
         stop.set()
-        thread.join(20)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive(), name
 
     def send(self) -> None:
         for number in range(PARTITIONS * 2):
             self._producer.produce(self.topic, b"%d" % number, partition=number % PARTITIONS)
-        assert self._producer.flush(10) == 0
+        assert self._producer.flush(PATIENCE_S) == 0
         self.sent += PARTITIONS * 2
 
     def share(self) -> None:
         """Records come until everybody who is there has read some, and nothing is left over."""
-        since, end = time.monotonic(), time.monotonic() + 30
+        since, end = time.monotonic(), time.monotonic() + PATIENCE_S
         while any(self.last.get(name, 0.0) < since for name in self._running):
             assert time.monotonic() < end, (
                 f"these read nothing: {[n for n in self._running if self.last.get(n, 0) < since]}"
@@ -109,7 +109,7 @@ class Readers:
 
     def group_type(self) -> ConsumerGroupType:
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
-        found = admin.list_consumer_groups().result(10).valid
+        found = admin.list_consumer_groups().result(PATIENCE_S).valid
         return next(each.type for each in found if each.group_id == self.group)
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class Callbacks:
 
 
 def poll(members: list[Callbacks], until: Callable[[], bool], read: list[tuple[int, int]]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE_S
     while not until():
         assert time.monotonic() < end, [member.owned for member in members]
         for member in members:
@@ -198,7 +198,7 @@ def test_callbacks_move_only_what_moves_and_nothing_is_read_twice(quick: BrokerP
     def send(count: int) -> None:
         for number in range(count * PARTITIONS):
             producer.produce(topic, b"x", partition=number % PARTITIONS)
-        assert producer.flush(10) == 0
+        assert producer.flush(PATIENCE_S) == 0
 
     read: list[tuple[int, int]] = []
     send(5)
@@ -222,6 +222,6 @@ def test_callbacks_move_only_what_moves_and_nothing_is_read_twice(quick: BrokerP
     assert len(set(read)) == len(read), "what was committed on the way out is not read again"
     first.consumer.close()
     committed = Consumer({"bootstrap.servers": quick.bootstrap, "group.id": f"group-{topic}"})
-    places = committed.committed([TopicPartition(topic, number) for number in range(PARTITIONS)], 10)
+    places = committed.committed([TopicPartition(topic, number) for number in range(PARTITIONS)], PATIENCE_S)
     assert {each.offset for each in places} == {11}
     committed.close()
