@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TypeVar
+
+from kcli.controller.image import Topics
 from kcli.errors import InvalidGroupIdException
+from kcli.protocol.messages.offset_commit import OffsetCommitRequestTopic
+from kcli.protocol.messages.offset_delete import OffsetDeleteRequestTopic
 from kcli.server.context import RequestContext
+
+TopicT = TypeVar("TopicT", OffsetCommitRequestTopic, OffsetDeleteRequestTopic)
 
 
 def require_group_id(group_id: str) -> None:
-    """Only offsets may be kept under the empty name, for old simple consumers."""
+    """Only offsets may be kept under the empty name, for old simple consumers; so it can be described and deleted."""
     if not group_id:
         raise InvalidGroupIdException
 
@@ -15,3 +23,16 @@ def require_group_id(group_id: str) -> None:
 def client_host(context: RequestContext) -> str:
     """The client's address the way Java prints one, which is how tools have always shown members."""
     return f"/{context.peer_host}"
+
+
+def existing(topics: Topics, asked: tuple[TopicT, ...]) -> tuple[TopicT, ...]:
+    """Those of the partitions asked for that exist; `asked` itself where all do."""
+    known = tuple(topic for topic in (_existing(topics, topic) for topic in asked) if topic.partitions)
+    return asked if known == asked else known
+
+
+def _existing(topics: Topics, asked: TopicT) -> TopicT:
+    image = topics.topic(asked.name)
+    numbers = () if image is None else image.partitions
+    there = tuple(each for each in asked.partitions if each.partition_index in numbers)
+    return asked if len(there) == len(asked.partitions) else replace(asked, partitions=there)

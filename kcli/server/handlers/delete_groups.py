@@ -8,33 +8,28 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kcli.coordinator.group.failure import fail_delete_groups
-from kcli.errors import ErrorCode, InvalidGroupIdException, KafkaError
+from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
 from kcli.server.context import RequestContext
-from kcli.server.group_ids import require_group_id
 
 
 async def handle(context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     codes: dict[str, ErrorCode] = {}
     by_partition: dict[int, list[str]] = {}
     for group_id in dict.fromkeys(request.groups_names):
-        try:
-            require_group_id(group_id)
-        except InvalidGroupIdException as error:
-            codes[group_id] = error.code
-        else:
-            by_partition.setdefault(context.broker.groups.partition_of(group_id), []).append(group_id)
+        by_partition.setdefault(context.broker.groups.partition_of(group_id), []).append(group_id)
     for group_ids in by_partition.values():
         part = DeleteGroupsRequest(groups_names=tuple(group_ids))
         response = await _delete(context, part)
         codes.update({result.group_id: result.error_code for result in response.results})
     return DeleteGroupsResponse(
         results=tuple(
-            DeletableGroupResult(group_id=group_id, error_code=code) for group_id, code in codes.items()
+            DeletableGroupResult(group_id=group_id, error_code=codes[group_id])
+            for group_id in dict.fromkeys(request.groups_names)
         )
     )
 

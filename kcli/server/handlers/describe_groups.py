@@ -14,7 +14,6 @@ from kcli.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from kcli.server.context import RequestContext
-from kcli.server.group_ids import require_group_id
 from kcli.server.operations import GROUP_OPERATIONS
 
 
@@ -38,7 +37,6 @@ def error_response(
 
 def _described(context: RequestContext, group_id: str) -> DescribedGroup:
     try:
-        require_group_id(group_id)
         shard = context.broker.groups.runner(group_id).shard
     except KafkaError as error:
         return _failed(group_id, error)

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kcli.controller.image import Topics
 from kcli.coordinator.group.failure import fail_offset_commit
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from kcli.server.context import RequestContext
+from kcli.server.group_ids import existing
 
 Commit = Callable[[OffsetCommitRequest], object]
 """Has the group do it: the response, or an awaitable of it."""
@@ -38,13 +37,10 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> object:
 
 def commit_existing(context: RequestContext, request: OffsetCommitRequest, commit: Commit) -> object:
     """Commits what exists and refuses the rest."""
-    topics = context.broker.metadata.topics
-    if all(_exists(topics, topic) for topic in request.topics):
+    known = existing(context.broker.metadata.topics, request.topics)
+    if known is request.topics:
         return commit(request)
-    known, refused = _split(topics, request)
-    if not known.topics:
-        return refused
-    return _merged(request, known, refused, commit)
+    return _merged(request, replace(request, topics=known), commit)
 
 
 def error_response(
@@ -54,21 +50,19 @@ def error_response(
 
 
 async def _merged(
-    request: OffsetCommitRequest,
-    known: OffsetCommitRequest,
-    refused: OffsetCommitResponse,
-    commit: Commit,
+    request: OffsetCommitRequest, known: OffsetCommitRequest, commit: Commit
 ) -> OffsetCommitResponse:
     """The group's answer with the refused partitions put in, in the order of the request."""
-    try:
-        answer = commit(known)
-        accepted = answer if isinstance(answer, OffsetCommitResponse) else await answer  # type: ignore[misc]
-    except KafkaError as error:
-        accepted = fail_offset_commit(known, error.code)
+    accepted = OffsetCommitResponse()
+    if known.topics:
+        try:
+            answer = commit(known)
+            accepted = answer if isinstance(answer, OffsetCommitResponse) else await answer  # type: ignore[misc]
+        except KafkaError as error:
+            accepted = fail_offset_commit(known, error.code)
     codes = {
         (topic.name, partition.partition_index): partition.error_code
-        for response in (accepted, refused)
-        for topic in response.topics
+        for topic in accepted.topics
         for partition in topic.partitions
     }
     return OffsetCommitResponse(
@@ -77,37 +71,14 @@ async def _merged(
                 name=topic.name,
                 partitions=tuple(
                     OffsetCommitResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=codes[topic.name, partition.partition_index],
+                        partition_index=each.partition_index,
+                        error_code=codes.get(
+                            (topic.name, each.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        ),
                     )
-                    for partition in topic.partitions
+                    for each in topic.partitions
                 ),
             )
             for topic in request.topics
         )
     )
-
-
-def _exists(topics: Topics, topic: OffsetCommitRequestTopic) -> bool:
-    image = topics.topic(topic.name)
-    return image is not None and all(
-        partition.partition_index in image.partitions for partition in topic.partitions
-    )
-
-
-def _split(topics: Topics, request: OffsetCommitRequest) -> tuple[OffsetCommitRequest, OffsetCommitResponse]:
-    """The part of the request whose partitions exist, and the refusal of the rest."""
-    known, unknown = [], []
-    for topic in request.topics:
-        image = topics.topic(topic.name)
-        partitions = () if image is None else image.partitions
-        there = tuple(each for each in topic.partitions if each.partition_index in partitions)
-        missing = tuple(each for each in topic.partitions if each.partition_index not in partitions)
-        if there:
-            known.append(replace(topic, partitions=there))
-        if missing:
-            unknown.append(replace(topic, partitions=missing))
-    refused = fail_offset_commit(
-        replace(request, topics=tuple(unknown)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    )
-    return replace(request, topics=tuple(known)), refused

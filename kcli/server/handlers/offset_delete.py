@@ -1,4 +1,7 @@
-"""OffsetDelete (key 47, version 0): a group forgets offsets of topics it no longer subscribes. KIP-496."""
+"""OffsetDelete (key 47, version 0): a group forgets offsets of topics it no longer subscribes. KIP-496.
+
+Partitions that do not exist are refused one by one with UNKNOWN_TOPIC_OR_PARTITION, unless the group refuses all.
+"""
 
 from __future__ import annotations
 
@@ -8,45 +11,49 @@ from dataclasses import replace
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
-    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
 from kcli.server.context import RequestContext
-from kcli.server.group_ids import require_group_id
+from kcli.server.group_ids import existing, require_group_id
 
 
 def handle(context: RequestContext, request: OffsetDeleteRequest) -> object:
     require_group_id(request.group_id)
-    topics = context.broker.metadata.topics
-    known = tuple(topic for topic in request.topics if topic.name in topics)
+    known = existing(context.broker.metadata.topics, request.topics)
     answer = context.broker.groups.call(
         request.group_id,
         lambda shard, token, now_ms: shard.delete_offsets(replace(request, topics=known), token, now_ms),
     )
-    unknown = tuple(_refused(topic) for topic in request.topics if topic.name not in topics)
-    if not unknown:
-        return answer
-    return _with_unknown(answer, unknown)
+    return answer if known is request.topics else _merged(request, answer)
 
 
-async def _with_unknown(
-    answer: object, unknown: tuple[OffsetDeleteResponseTopic, ...]
-) -> OffsetDeleteResponse:
+async def _merged(request: OffsetDeleteRequest, answer: object) -> OffsetDeleteResponse:
+    """The group's answer with the refused partitions put in, in the order of the request."""
     response = await answer if isinstance(answer, Awaitable) else answer
     assert isinstance(response, OffsetDeleteResponse)
     if response.error_code is not ErrorCode.NONE:
         return response
-    return replace(response, topics=unknown + response.topics)
-
-
-def _refused(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return OffsetDeleteResponseTopic(
-        name=topic.name,
-        partitions=tuple(
-            OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=code)
-            for each in topic.partitions
-        ),
+    codes = {
+        (topic.name, partition.partition_index): partition.error_code
+        for topic in response.topics
+        for partition in topic.partitions
+    }
+    return OffsetDeleteResponse(
+        topics=tuple(
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetDeleteResponsePartition(
+                        partition_index=each.partition_index,
+                        error_code=codes.get(
+                            (topic.name, each.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        ),
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
     )
