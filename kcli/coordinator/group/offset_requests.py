@@ -56,33 +56,26 @@ class OffsetProtocol:
         step: GroupStep,
     ) -> None:
         code = _commit_error(group, request, api_version)
-        self._commit_unless(code, group, request, token, step)
+        if code is ErrorCode.NONE and isinstance(group, ClassicGroup):
+            member = group.members.get(request.member_id)
+            if (
+                member is not None
+            ):  # who commits is alive; a producer that does it for a member tells nothing of it
+                self._rebalance.restart_session(group, member, step.now_ms)
+        self._commit_unless(code, request, token, step)
 
     def commit_in_transaction(
         self, group: Group | None, request: OffsetCommitRequest, token: Token, step: GroupStep
     ) -> None:
         """TxnOffsetCommit, as the OffsetCommit that it is but for who may; pending until the transaction ends."""
-        self._commit_unless(_transactional_commit_error(group, request), group, request, token, step)
+        self._commit_unless(_transactional_commit_error(group, request), request, token, step)
 
     def _commit_unless(
-        self,
-        code: ErrorCode,
-        group: Group | None,
-        request: OffsetCommitRequest,
-        token: Token,
-        step: GroupStep,
+        self, code: ErrorCode, request: OffsetCommitRequest, token: Token, step: GroupStep
     ) -> None:
         if code is not ErrorCode.NONE:
             step.reply(token, fail_offset_commit(request, code))
             return
-        if isinstance(group, ClassicGroup) and group.state in (
-            GroupState.STABLE,
-            GroupState.PREPARING_REBALANCE,
-        ):
-            # A member that commits is alive.
-            member = group.members.get(request.member_id)
-            if member is not None:
-                self._rebalance.restart_session(group, member, step.now_ms)
         topics = tuple(self._commit_topic(request, topic, step) for topic in request.topics)
         step.reply(token, OffsetCommitResponse(topics=topics))
         self._expect(step)
