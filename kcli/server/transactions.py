@@ -10,13 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
 from kcli.controller.delta import MetadataDelta
 from kcli.controller.image import MetadataImage
-from kcli.coordinator.runtime import Ready
 from kcli.coordinator.transaction.config import TransactionConfig
 from kcli.coordinator.transaction.records import (
     FLEXIBLE_VERSION,
@@ -31,6 +29,7 @@ from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.end_txn import EndTxnRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.runtime.clock import Clock
+from kcli.server.answers import then
 from kcli.server.coordinator_shards import CoordinatorShards, ShardKind
 from kcli.server.internal_topics import TRANSACTION_TOPIC
 from kcli.server.producer_ids import ProducerIds
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("kcli.server.TransactionCoordinator")
 
 TransactionRunner = ShardRunner[TransactionRecord, TransactionShard]
-TransactionStep = Callable[[TransactionShard, asyncio.Future[object], int], Ready[TransactionRecord]]
 
 MARKER_RETRY_SECONDS = 0.1
 """Kafka's request.retry backoff between brokers: leaders are elected in about that time."""
@@ -75,8 +73,8 @@ class TransactionCoordinator:
         kind: ShardKind[TransactionRecord, TransactionShard] = ShardKind(
             topic=TRANSACTION_TOPIC.name,
             load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size"),
-            create=lambda: TransactionShard(settings),
-            encode=lambda record: encode(record, self._value_version),
+            create=lambda: TransactionShard(settings, self._version),
+            encode=lambda record: encode(record, FLEXIBLE_VERSION if self._version() >= 1 else OLD_VERSION),
             decode=decode,
             settings=self._settings,
             logger=_log,
@@ -88,10 +86,8 @@ class TransactionCoordinator:
         self.leadership_changed = self.shards.leadership_changed
         self.load = self.shards.load
 
-    @property
-    def _value_version(self) -> int:
-        finalized = self._metadata().features.get(TRANSACTION_VERSION, 0)
-        return FLEXIBLE_VERSION if finalized >= 1 else OLD_VERSION
+    def _version(self) -> int:
+        return self._metadata().features.get(TRANSACTION_VERSION, 0)
 
     def _settings(self, leader: LeaderPartition) -> RunnerSettings:
         return RunnerSettings(
@@ -116,27 +112,31 @@ class TransactionCoordinator:
 
     # What clients ask
 
-    async def init_producer_id(self, request: InitProducerIdRequest) -> object:
-        assert request.transactional_id is not None
-        shard = self.shards.runner(request.transactional_id).shard
-        fresh = await self._producer_ids.next_id() if shard.wants_producer_id_to_init(request) else None
-        return await self._call(
-            request.transactional_id,
-            lambda shard, token, now_ms: shard.init_producer_id(request, fresh, token, now_ms),
+    def init_producer_id(self, request: InitProducerIdRequest) -> object:
+        """The response, or an awaitable of it."""
+        transactional_id = request.transactional_id
+        assert transactional_id is not None
+        wants = self.shards.runner(transactional_id).shard.wants_producer_id_to_init(request)
+        return then(
+            self._producer_ids.next_id() if wants else None,
+            lambda fresh: self.shards.call(
+                transactional_id,
+                lambda shard, token, now_ms: shard.init_producer_id(request, fresh, token, now_ms),
+            ),
         )
 
-    async def end(self, request: EndTxnRequest, client_version: int) -> object:
-        shard = self.shards.runner(request.transactional_id).shard
+    def end(self, request: EndTxnRequest, client_version: int) -> object:
+        """The response, or an awaitable of it."""
+        transactional_id = request.transactional_id
+        shard = self.shards.runner(transactional_id).shard
         wants = shard.wants_producer_id_to_end(request, client_version)
-        fresh = await self._producer_ids.next_id() if wants else None
-        return await self._call(
-            request.transactional_id,
-            lambda shard, token, now_ms: shard.end(request, client_version, fresh, token, now_ms),
+        return then(
+            self._producer_ids.next_id() if wants else None,
+            lambda fresh: self.shards.call(
+                transactional_id,
+                lambda shard, token, now_ms: shard.end(request, client_version, fresh, token, now_ms),
+            ),
         )
-
-    async def _call(self, transactional_id: str, step: TransactionStep) -> object:
-        answer = self.shards.call(transactional_id, step)
-        return await answer if isawaitable(answer) else answer
 
     def add_partitions(
         self,
@@ -181,9 +181,7 @@ class TransactionCoordinator:
             answer = self.add_partitions(transactional_id, producer_id, producer_epoch, asked, TV2)
         except KafkaError as error:
             return dict.fromkeys(asked, error.code)
-        if isinstance(answer, ErrorCode):
-            return dict.fromkeys(asked, answer)
-        return _for_all(answer, asked)
+        return dict.fromkeys(asked, answer) if isinstance(answer, ErrorCode) else _for_all(answer, asked)
 
     # Markers
 

@@ -8,6 +8,7 @@ A producer id that the shard asks for counts up from 1. Commands beside those of
     end TOKEN id=x producer= epoch= commit=yes|no [tv=2]
     marked id=x epoch= topic-partition …     these markers are in their logs
     spend id=x epoch=n                       the id's epoch as if it had been bumped so often, in the log
+    level n                                  transaction.version is finalized at n from now on; 2 before that
     late | arrive                            the oldest write held back times out; it is committed after all
     describe x | list [state=] [producer=] [longer=] [pattern=]
 """
@@ -40,11 +41,12 @@ class TransactionWorld(World):
 
     def __init__(self) -> None:
         self._fresh = 0
+        self._level = 2
         self._late: list[Ready[TransactionRecord]] = []
         super().__init__(TransactionConfig())
 
     def load(self) -> TransactionShard:
-        return TransactionShard(self.config)
+        return TransactionShard(self.config, lambda: self._level)
 
     # Commands
 
@@ -108,6 +110,9 @@ class TransactionWorld(World):
         assert record.transaction is not None
         spent = dataclasses.replace(record.transaction, producer_epoch=int(given["epoch"]))
         self.take(Ready((TransactionRecord(given["id"], spent),)))
+
+    def _do_level(self, words: list[str]) -> None:
+        self._level = int(words[0])
 
     def _do_late(self, _words: list[str]) -> None:
         """Whoever waits for the oldest write hears that it timed out; it is committed nevertheless."""

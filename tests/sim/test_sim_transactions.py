@@ -126,7 +126,7 @@ class Coordinator:
         self.epoch += 1
         self.in_flight = deque()
         self.late = []
-        self.shard = TransactionShard(self.config)
+        self.shard = TransactionShard(self.config, lambda: self.sim.level)
         for key, value in self.log:
             self.shard.replay(decode(key, value))
         self.settle(self.shard.start(self.sim.now))
@@ -428,6 +428,7 @@ class Simulation:
         self.events = []
         self.sequence = 0
         self.numbers = 0
+        self.level = self.random.choice((0, 2))
         self.began, self.told_committed, self.told_aborted = {}, set(), set()
         self.partitions = {key: Partition(key) for key in PARTITIONS}
         self.coordinator = Coordinator(self)

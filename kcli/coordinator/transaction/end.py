@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcli.coordinator.transaction.state import EXHAUSTED_EPOCH, IDLE, PREPARED, TV2, State, Transaction
+from kcli.coordinator.transaction.state import (
+    EXHAUSTED_EPOCH,
+    IDLE,
+    MAX_EPOCH,
+    PREPARED,
+    TV2,
+    State,
+    Transaction,
+)
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.end_txn import EndTxnRequest
 
@@ -53,6 +61,8 @@ def _judge_tv2(known: Transaction, request: EndTxnRequest) -> Verdict:
         if not repeats:
             return _FENCED
         return _AGAIN if known.commits == request.committed else _REFUSED
+    if repeats and known.producer_epoch == MAX_EPOCH:
+        return _FENCED  # a fence took the last epoch, which no client may have (KAFKA-20090)
     is_current = known.producer_id == request.producer_id and known.producer_epoch == request.producer_epoch
     if known.state in (State.ONGOING, State.EMPTY):
         if not is_current:

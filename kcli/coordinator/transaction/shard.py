@@ -76,8 +76,10 @@ class Pattern(Protocol):
 
 
 class TransactionShard:
-    def __init__(self, config: TransactionConfig) -> None:
+    def __init__(self, config: TransactionConfig, version: Callable[[], int]) -> None:
+        """`version`: the finalized level of transaction.version, now."""
         self._config = config
+        self._version = version
         self._transactions: dict[str, Transaction] = {}
         self._pending: dict[str, State] = {}
         self._overdue: set[str] = (
@@ -378,7 +380,10 @@ class TransactionShard:
     def _fence(self, transactional_id: str, known: Transaction, step: TransactionStep) -> None:
         """Aborts in the place of a client that must not go on."""
         self._write(
-            transactional_id, fenced(known, step.now_ms), step, lambda _: self._send(transactional_id)
+            transactional_id,
+            fenced(known, self._version(), step.now_ms),
+            step,
+            lambda _: self._send(transactional_id),
         )
         wrote = step.on_written
         assert wrote is not None

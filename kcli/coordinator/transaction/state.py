@@ -171,10 +171,19 @@ def prepared(
     return _bumped(after) if client_version >= TV2 else after
 
 
-def fenced(before: Transaction, now_ms: int) -> Transaction:
-    """The coordinator aborts in the client's place, whose epoch is not good any more."""
-    after = replace(_bumped(before), state=State.PREPARE_ABORT, update_ms=now_ms)
-    return after if before.client_version >= TV2 else replace(after, last_producer_epoch=NO_PRODUCER_EPOCH)
+def fenced(before: Transaction, version: int, now_ms: int) -> Transaction:
+    """The coordinator aborts in the client's place, whose epoch is not good any more.
+
+    `version` is the protocol of the cluster, whatever the client speaks. In TV2 a client that names the epoch before
+    gets the new one (KIP-588: a transaction that took too long does not end its producer), in TV1 it is fenced.
+    """
+    after = replace(
+        _bumped(before),
+        state=State.PREPARE_ABORT,
+        update_ms=now_ms,
+        client_version=TV2 if version >= TV2 else TV0,
+    )
+    return after if version >= TV2 else replace(after, last_producer_epoch=NO_PRODUCER_EPOCH)
 
 
 def _bumped(before: Transaction) -> Transaction:

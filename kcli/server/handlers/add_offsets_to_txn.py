@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kcli.server.answers import then
 from kcli.server.context import RequestContext
 from kcli.server.fenced import fenced_code
 from kcli.server.group_ids import require_group_id
@@ -14,11 +17,16 @@ from kcli.server.internal_topics import GROUP_TOPIC
 _PRODUCER_FENCED_FROM = 2
 
 
-async def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
     require_group_id(request.group_id)
     partition = (GROUP_TOPIC.name, context.broker.groups.partition_of(request.group_id))
     answer = context.broker.transactions.add_partitions(
         request.transactional_id, request.producer_id, request.producer_epoch, (partition,), TV0
     )
-    code = answer if isinstance(answer, ErrorCode) else await answer
-    return AddOffsetsToTxnResponse(error_code=fenced_code(context.api_version, _PRODUCER_FENCED_FROM, code))
+
+    def answered(code: ErrorCode) -> AddOffsetsToTxnResponse:
+        return AddOffsetsToTxnResponse(
+            error_code=fenced_code(context.api_version, _PRODUCER_FENCED_FROM, code)
+        )
+
+    return then(answer, answered)

@@ -7,8 +7,9 @@ transactions at once, to add (TV2) or only to verify: TRANSACTION_ABORTABLE is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from inspect import isawaitable
+from typing import Any
 
 from kcli.controller.topic_names import is_internal
 from kcli.coordinator.transaction.state import TV0, TopicPartition
@@ -22,6 +23,7 @@ from kcli.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from kcli.server.answers import then
 from kcli.server.context import RequestContext
 from kcli.server.fenced import fenced_code
 
@@ -29,21 +31,19 @@ _BATCHED_FROM = 4
 _PRODUCER_FENCED_FROM = 2
 
 
-async def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
     if context.api_version >= _BATCHED_FROM:
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=tuple(
-                [await _of_broker(context, transaction) for transaction in request.transactions]
-            )
-        )
-    refused = _refused(context, request.v3_and_below_topics, is_client=True)
-    codes: Mapping[TopicPartition, ErrorCode] = refused
-    if not any(code is not ErrorCode.NONE for code in refused.values()):
-        code = await _add(context, request, tuple(refused))
-        codes = dict.fromkeys(refused, fenced_code(context.api_version, _PRODUCER_FENCED_FROM, code))
-    return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=_results(request.v3_and_below_topics, codes)
-    )
+        return _of_brokers(context, request)
+    topics = request.v3_and_below_topics
+    codes = _refused(context, topics, is_client=True)
+    if any(code is not ErrorCode.NONE for code in codes.values()):
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(topics, codes))
+
+    def answered(code: ErrorCode) -> AddPartitionsToTxnResponse:
+        same = dict.fromkeys(codes, fenced_code(context.api_version, _PRODUCER_FENCED_FROM, code))
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(topics, same))
+
+    return then(_add(context, request, codes), answered)
 
 
 def error_response(
@@ -57,17 +57,24 @@ def error_response(
     )
 
 
-async def _add(
-    context: RequestContext, request: AddPartitionsToTxnRequest, partitions: tuple[TopicPartition, ...]
-) -> ErrorCode:
-    answer = context.broker.transactions.add_partitions(
+def _add(
+    context: RequestContext, request: AddPartitionsToTxnRequest, partitions: Iterable[TopicPartition]
+) -> ErrorCode | Awaitable[ErrorCode]:
+    return context.broker.transactions.add_partitions(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
         partitions,
         TV0,
     )
-    return answer if isinstance(answer, ErrorCode) else await answer
+
+
+async def _of_brokers(
+    context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=tuple([await _of_broker(context, each) for each in request.transactions])
+    )
 
 
 async def _of_broker(

@@ -4,10 +4,12 @@ and the answer says which one comes next (TV2, KIP-890)."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from kcli.coordinator.transaction.state import TV0, TV2
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kcli.server.answers import then
 from kcli.server.context import RequestContext
 from kcli.server.fenced import fenced_code
 
@@ -15,13 +17,16 @@ _PRODUCER_FENCED_FROM = 2
 _TV2_FROM = 5
 
 
-async def handle(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+def handle(context: RequestContext, request: EndTxnRequest) -> Any:
     version = context.api_version
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
-    answer = await context.broker.transactions.end(request, TV2 if version >= _TV2_FROM else TV0)
-    assert isinstance(answer, EndTxnResponse)
-    return replace(answer, error_code=fenced_code(version, _PRODUCER_FENCED_FROM, answer.error_code))
+
+    def answered(answer: EndTxnResponse) -> EndTxnResponse:
+        code = fenced_code(version, _PRODUCER_FENCED_FROM, answer.error_code)
+        return answer if code is answer.error_code else replace(answer, error_code=code)
+
+    return then(context.broker.transactions.end(request, TV2 if version >= _TV2_FROM else TV0), answered)
 
 
 def error_response(_context: RequestContext, _request: EndTxnRequest, error: KafkaError) -> EndTxnResponse:

@@ -7,9 +7,11 @@ aborted first, and CONCURRENT_TRANSACTIONS makes the client ask again.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kcli.server.answers import then
 from kcli.server.context import RequestContext
 from kcli.server.fenced import fenced_code
 
@@ -18,18 +20,22 @@ NO_EPOCH = -1
 _PRODUCER_FENCED_FROM = 4
 
 
-async def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+def handle(context: RequestContext, request: InitProducerIdRequest) -> Any:
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
         return _failed(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        producer_id = await context.broker.producer_ids.next_id()
-        return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        return then(
+            context.broker.producer_ids.next_id(),
+            lambda fresh: InitProducerIdResponse(producer_id=fresh, producer_epoch=0),
+        )
     if not request.transactional_id:
         return _failed(ErrorCode.INVALID_REQUEST)
-    answer = await context.broker.transactions.init_producer_id(request)
-    assert isinstance(answer, InitProducerIdResponse)
-    code = fenced_code(context.api_version, _PRODUCER_FENCED_FROM, answer.error_code)
-    return replace(answer, error_code=code)
+
+    def answered(answer: InitProducerIdResponse) -> InitProducerIdResponse:
+        code = fenced_code(context.api_version, _PRODUCER_FENCED_FROM, answer.error_code)
+        return replace(answer, error_code=code)
+
+    return then(context.broker.transactions.init_producer_id(request), answered)
 
 
 def error_response(

@@ -44,6 +44,7 @@ from kcli.protocol.messages.produce import (
 )
 from kcli.protocol.produce_codec import TOPIC_ID_FROM
 from kcli.replica.parked import ParkedProduce
+from kcli.server.answers import then
 from kcli.server.context import RequestContext
 from kcli.server.replicas import ACKS_ALL, LeaderPartition
 from kcli.server.transaction_verification import Asker, Verdicts, verify
@@ -91,7 +92,8 @@ def handle(context: RequestContext, request: ProduceRequest) -> Any:
         return error_response(context, request, TransactionalIdAuthorizationException())
     verdicts = _verify(context, request, transactional)
     if isawaitable(verdicts):
-        return _produce_verified(context, _kept(request), verdicts)
+        kept = _kept(request)
+        return then(verdicts, lambda found: _produce(context, kept, found))
     return _produce(context, request, verdicts)
 
 
@@ -110,13 +112,6 @@ def _kept(request: ProduceRequest) -> ProduceRequest:
             for topic in request.topic_data
         ),
     )
-
-
-async def _produce_verified(
-    context: RequestContext, request: ProduceRequest, verdicts: Awaitable[Verdicts]
-) -> Any:
-    answer = _produce(context, request, await verdicts)
-    return await answer if isawaitable(answer) else answer
 
 
 def _produce(context: RequestContext, request: ProduceRequest, verdicts: Verdicts) -> Any:

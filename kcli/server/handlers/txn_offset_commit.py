@@ -6,8 +6,7 @@ The offsets are written into `__consumer_offsets` in the producer's name and cou
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from inspect import isawaitable
+from typing import Any
 
 from kcli.coordinator.runtime import Producer
 from kcli.errors import ErrorCode, KafkaError
@@ -23,10 +22,11 @@ from kcli.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from kcli.server.answers import then
 from kcli.server.context import RequestContext
 from kcli.server.group_ids import require_group_id
 from kcli.server.handlers.offset_commit import commit_existing
-from kcli.server.transaction_verification import Asker, Verdict, verify
+from kcli.server.transaction_verification import Asker, Verdicts, verify
 
 _LOADING_FROM = 2
 _ABORTABLE_FROM = 4
@@ -35,7 +35,7 @@ _FIRST_SEQUENCE = 0
 """Kafka writes every batch of transactional offsets with it: a coordinator's batches are not checked for sequence."""
 
 
-async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
     require_group_id(request.group_id)
     runner = context.broker.groups.runner(request.group_id)
     verdicts = verify(
@@ -50,16 +50,13 @@ async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Tx
         ),
         [(runner.partition, _FIRST_SEQUENCE)],
     )
-    (verdict,) = (await verdicts if isawaitable(verdicts) else verdicts).values()
+    return then(verdicts, lambda found: then(_commit(context, request, found), _lowered))
+
+
+def _commit(context: RequestContext, request: TxnOffsetCommitRequest, verdicts: Verdicts) -> object:
+    (verdict,) = verdicts.values()
     if isinstance(verdict, KafkaError):
         raise verdict
-    answer = _commit(context, request, verdict)
-    response = await answer if isinstance(answer, Awaitable) else answer
-    assert isinstance(response, OffsetCommitResponse)
-    return _lowered(response)
-
-
-def _commit(context: RequestContext, request: TxnOffsetCommitRequest, verdict: Verdict) -> object:
     producer = Producer(request.producer_id, request.producer_epoch, verdict)
     return commit_existing(
         context,

@@ -27,7 +27,7 @@ def written(shard: TransactionShard, now_ms: int) -> list[str]:
 
 
 def test_many_expired_ids_go_in_slices() -> None:
-    shard = TransactionShard(CONFIG)
+    shard = TransactionShard(CONFIG, lambda: 2)
     count = 2 * EXPIRED_AT_ONCE + 7
     idle = new_transactional_id(1, 60_000, 0)
     for number in range(count):
@@ -50,7 +50,7 @@ def test_many_expired_ids_go_in_slices() -> None:
 
 
 def test_a_slice_that_could_not_be_written_is_tried_again() -> None:
-    shard = TransactionShard(CONFIG)
+    shard = TransactionShard(CONFIG, lambda: 2)
     shard.replay(TransactionRecord("x", new_transactional_id(1, 60_000, 0)))
     shard.start(0)
     (failed,) = shard.tick(5000)
