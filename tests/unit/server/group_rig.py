@@ -7,6 +7,7 @@ import contextlib
 import functools
 
 from server_rig import Client
+from until import until
 
 from kcli.config.broker import BrokerConfig
 from kcli.errors import ErrorCode
@@ -74,11 +75,6 @@ async def running(directory, **overrides):
     finally:
         client.close()
         await broker.stop()
-
-
-async def until(condition):
-    while not condition():  # noqa: ASYNC110  the code under test has no event for this
-        await asyncio.sleep(0.001)
 
 
 class Speaker:

@@ -8,6 +8,7 @@ import uuid
 from types import SimpleNamespace
 
 from quorum_rig import broker_config
+from until import PATIENCE_S
 
 from kcli.config.topic import LogConfig
 from kcli.controller.image import (
@@ -160,8 +161,10 @@ class Client:
         return self.correlation_id
 
     async def receive(self, key, version):
-        (size,) = struct.unpack(">i", await asyncio.wait_for(self.reader.readexactly(4), 10))
-        return codec.decode_response(key, version, await asyncio.wait_for(self.reader.readexactly(size), 10))
+        (size,) = struct.unpack(">i", await asyncio.wait_for(self.reader.readexactly(4), PATIENCE_S))
+        return codec.decode_response(
+            key, version, await asyncio.wait_for(self.reader.readexactly(size), PATIENCE_S)
+        )
 
     async def call(self, message, key, version, client_id="test"):
         sent = self.post(message, key, version, client_id)
@@ -170,7 +173,7 @@ class Client:
         return response
 
     async def at_end(self):
-        return await asyncio.wait_for(self.reader.read(), 5) == b""
+        return await asyncio.wait_for(self.reader.read(), PATIENCE_S) == b""
 
     def close(self):
         self.writer.close()

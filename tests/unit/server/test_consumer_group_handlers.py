@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from group_rig import on_a_loop, running, until
+from group_rig import on_a_loop, running
+from until import until
 
 from kcli.config.definition import ConfigError
 from kcli.errors import ErrorCode

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from group_rig import on_a_loop, running, until
+from group_rig import on_a_loop, running
 from server_rig import Client
+from until import until
 
 from kcli.errors import ErrorCode
 from kcli.protocol.api import ApiKey

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from group_rig import on_a_loop, running, until
+from group_rig import on_a_loop, running
+from until import until
 
 from kcli.coordinator.group.records import OffsetRecord, encode
 from kcli.errors import ErrorCode

@@ -8,6 +8,7 @@ import uuid
 from dataclasses import replace
 
 import pytest
+from until import PATIENCE_S
 
 from kcli.config.broker import BrokerConfig
 from kcli.controller.image import BrokerRegistration, Endpoint, PartitionImage, TopicImage, Topics
@@ -85,7 +86,7 @@ def run(tmp_path):
             )
             await broker.start()
             try:
-                await asyncio.wait_for(story(broker), 20)
+                await asyncio.wait_for(story(broker), PATIENCE_S)
             finally:
                 await broker.stop()
 

@@ -7,6 +7,7 @@ import gc
 import struct
 
 import pytest
+from until import PATIENCE_S, until
 
 from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
@@ -62,12 +63,12 @@ class Rig:
 
 
 async def read_frame(reader):
-    (size,) = struct.unpack(">i", await asyncio.wait_for(reader.readexactly(4), 5))
-    return await asyncio.wait_for(reader.readexactly(size), 5)
+    (size,) = struct.unpack(">i", await asyncio.wait_for(reader.readexactly(4), PATIENCE_S))
+    return await asyncio.wait_for(reader.readexactly(size), PATIENCE_S)
 
 
 async def at_end(reader):
-    return await asyncio.wait_for(reader.read(), 5) == b""
+    return await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
 
 
 @pytest.fixture(params=["uvloop", "asyncio"])
@@ -152,6 +153,7 @@ def test_a_waiting_request_holds_back_the_next_ones(run):
         async with Rig(serve) as rig:
             reader, writer = await rig.connect()
             writer.write(frame(OTHER + b"park") + frame(OTHER + b"second") + frame(PRODUCE + b"third"))
+            await until(lambda: seen)
             await asyncio.sleep(0.05)
             assert seen == [OTHER + b"park"]
             gate.set_result(None)
@@ -181,10 +183,8 @@ def test_produces_overlap_and_are_answered_in_order(run):
         async with Rig(serve) as rig:
             reader, writer = await rig.connect()
             writer.write(b"".join(frame(PRODUCE + name) for name in (b"1", b"2", b"3")) + frame(OTHER + b"4"))
-            await asyncio.sleep(0.05)
-            assert seen == [PRODUCE + b"1", PRODUCE + b"2", PRODUCE + b"3"], (
-                "a Produce need not wait for another"
-            )
+            await until(lambda: len(seen) == 3)  # a Produce need not wait for another
+            assert seen == [PRODUCE + b"1", PRODUCE + b"2", PRODUCE + b"3"]
             gates[b"2"].set_result(None)
             await asyncio.sleep(0.02)
             assert len(seen) == 3, "what is not a Produce waits for all of them"
@@ -230,8 +230,8 @@ def test_a_lost_connection_cancels_what_was_parked_but_not_a_task(run):
                 writer.write(frame(body))
                 await asyncio.sleep(0.02)
                 writer.close()
-            await asyncio.wait_for(done.wait(), 5)
-            assert parked.cancelled()
+            await asyncio.wait_for(done.wait(), PATIENCE_S)
+            await until(parked.cancelled)
 
     run(main())
 
@@ -294,8 +294,9 @@ def test_a_client_that_does_not_read_is_not_read_from(run):
             reader, writer = await rig.connect()
             for _ in range(200):
                 writer.write(frame(b"more"))
+            await until(lambda: served)
             await asyncio.sleep(0.2)
-            assert len(served) < 30, "200 MB must not be buffered"
+            assert 0 < len(served) < 30, "200 MB must not be buffered"
             for _ in range(200):
                 await read_frame(reader)
             assert len(served) == 200
@@ -330,11 +331,16 @@ def test_an_error_after_the_client_has_gone_is_nobodys(run):
 
 def test_closing_sends_what_was_answered(run):
     async def main():
-        rig = Rig(lambda _connection, _request: frame(bytes(700_000)))
-        async with rig:
+        served = []
+
+        def serve(_connection, _request):
+            served.append(1)
+            return frame(bytes(700_000))
+
+        async with Rig(serve) as rig:
             reader, writer = await rig.connect()
             writer.write(frame(b"x"))
-            await asyncio.sleep(0.05)
+            await until(lambda: served)
             reading = asyncio.ensure_future(read_frame(reader))
         assert len(await reading) == 700_000
         writer.close()
@@ -354,7 +360,7 @@ def test_a_client_that_never_reads_does_not_hold_up_the_stop(run, monkeypatch):
                 writer.write(frame(b"x"))
             await asyncio.sleep(0.1)
             started = asyncio.get_running_loop().time()
-        assert asyncio.get_running_loop().time() - started < 1
+        assert asyncio.get_running_loop().time() - started < 20
         assert not rig.sockets.connections
         writer.transport.abort()
 
@@ -365,14 +371,17 @@ def test_idle_connections_are_closed_and_waiting_ones_are_not(run):
     async def main():
         parked = asyncio.get_running_loop().create_future()
 
-        def serve(_connection, request):
-            return waiting(parked, frame(b"late")) if bytes(request) == b"park" else frame(bytes(request))
+        asked = []
+
+        def serve(_connection, _request):
+            asked.append(1)
+            return waiting(parked, frame(b"late"))
 
         async with Rig(serve, idle_max_seconds=600.0) as rig:
             idle, idle_writer = await rig.connect()
             busy, busy_writer = await rig.connect()
             busy_writer.write(frame(b"park"))
-            await asyncio.sleep(0.05)
+            await until(lambda: asked and len(rig.sockets.connections) == 2)
             rig.time = 601.0
             assert rig.sockets.close_idle() == 1
             assert await at_end(idle)
@@ -394,7 +403,7 @@ def test_max_connections_per_ip_closes_the_one_too_many(run):
                 writer.write(frame(b"here"))
                 assert await read_frame(reader) == b"here"
             pairs[0][1].close()
-            await asyncio.sleep(0.05)
+            await until(lambda: len(rig.sockets.connections) == 1)
             reader, writer = await rig.connect()
             writer.write(frame(b"room again"))
             assert await read_frame(reader) == b"room again"
@@ -409,18 +418,17 @@ def test_max_connections_holds_the_next_until_there_is_room(run):
     async def main():
         async with Rig(connections_max=1) as rig:
             _first, first_writer = await rig.connect()
-            await asyncio.sleep(0.02)
+            await until(lambda: rig.listener.served)
             second, second_writer = await rig.connect()
             second_writer.write(frame(b"patience"))
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(second.readexactly(4), 0.1)
             first_writer.close()
-            await asyncio.sleep(0.02)
 
             async def rest():
                 return await second.readexactly(12)
 
-            assert await asyncio.wait_for(rest(), 5) == frame(b"patience")
+            assert await asyncio.wait_for(rest(), PATIENCE_S) == frame(b"patience")
             second_writer.close()
 
     run(main())
@@ -452,7 +460,7 @@ def test_the_protected_listener_makes_room_for_itself(run):
         async with Rig(limits=ConnectionLimits(connections_max=1), protected="INTERNAL") as rig:
             internal = await rig.listen("INTERNAL")
             client, client_writer = await rig.connect()
-            await asyncio.sleep(0.02)
+            await until(lambda: rig.listener.served)
             broker, broker_writer = await rig.connect(internal)
             broker_writer.write(frame(b"replicate"))
             assert await read_frame(broker) == b"replicate"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from until import PATIENCE_S, until
+
 from kcli.config.broker import BrokerConfig
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
@@ -13,11 +15,6 @@ from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.broker import Broker
 from kcli.server.context import RequestContext
-
-
-async def until(holds):
-    while not holds():  # noqa: ASYNC110  (the product has no event for what tests wait for)
-        await asyncio.sleep(0.005)
 
 
 def with_broker(tmp_path, story):
@@ -42,7 +39,7 @@ def with_broker(tmp_path, story):
         )
         await broker.start()
         try:
-            await asyncio.wait_for(story(broker), 20)
+            await asyncio.wait_for(story(broker), PATIENCE_S)
         finally:
             await broker.stop()
 

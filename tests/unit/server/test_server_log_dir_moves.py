@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from server_rig import Client, batch
-from test_server_directories import create, real, told, until, with_broker
+from test_server_directories import create, real, told, with_broker
+from until import until
 
 from kcli.errors import ErrorCode
 from kcli.protocol.api import ApiKey

@@ -7,6 +7,7 @@ import uuid
 
 import pytest
 from server_rig import NODE, BrokerRig
+from until import until
 
 from kcli.controller.delta import MetadataDelta
 from kcli.errors import NotLeaderOrFollowerException, UnknownTopicOrPartitionException
@@ -42,12 +43,6 @@ def commit(rig, *records):
         delta.replay(record)
     rig.metadata = delta.apply(rig.metadata.offset + 1, 1, 0)
     rig.replicas.apply(delta, rig.metadata)
-
-
-async def until(condition):
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  (nothing tells of it)
-            await asyncio.sleep(0.001)
 
 
 def run(directory, scenario):

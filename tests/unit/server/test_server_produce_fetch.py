@@ -8,13 +8,15 @@ import uuid
 
 import pytest
 from server_rig import BrokerRig, batch, topic_image
+from until import PATIENCE_S, until
 
 from kcli.config.topic import LogConfig
 from kcli.errors import ErrorCode
 from kcli.protocol.api import API, ApiKey
 from kcli.protocol.batch import iter_batches, read_records
 from kcli.protocol.compression import Codec
-from kcli.protocol.messages import api_versions, fetch, produce
+from kcli.protocol.messages import api_versions, fetch, list_offsets, produce
+from kcli.testing.logs import START_MS
 
 PRODUCE = API[ApiKey.PRODUCE]
 FETCH = API[ApiKey.FETCH]
@@ -110,10 +112,10 @@ def test_the_default_answer_of_a_fetch_of_nothing_waits_and_is_empty(tmp_path):
 def test_a_parked_fetch_is_woken_by_an_append(tmp_path):
     async def scenario(rig, client):
         other = await rig.connect()
-        waiting = asyncio.ensure_future(read(other, fetch_request(max_wait_ms=30_000, partitions=(1, 0))))
-        await asyncio.sleep(0.05)
+        waiting = asyncio.ensure_future(read(other, fetch_request(max_wait_ms=600_000, partitions=(1, 0))))
+        await until(lambda: rig.replicas.get("t", 0).parked_fetches)
         await send(client, produce_request(batch(b"wake"), partition=1))
-        row = await asyncio.wait_for(waiting, 2)
+        row = await asyncio.wait_for(waiting, PATIENCE_S)
         assert values(row.records) == [b"wake"]
         assert not rig.replicas.get("t", 0).parked_fetches
         assert not rig.replicas.get("t", 1).parked_fetches
@@ -125,14 +127,14 @@ def test_min_bytes_counts_over_partitions_and_appends(tmp_path):
     async def scenario(rig, client):
         other = await rig.connect()
         waiting = asyncio.ensure_future(
-            other.call(fetch_request(max_wait_ms=30_000, min_bytes=250, partitions=(0, 1)), ApiKey.FETCH, 12)
+            other.call(fetch_request(max_wait_ms=600_000, min_bytes=250, partitions=(0, 1)), ApiKey.FETCH, 12)
         )
         await asyncio.sleep(0.02)
         for partition in (0, 1, 0):
             await asyncio.sleep(0.02)
             assert not waiting.done()
             await send(client, produce_request(batch(bytes(20)), partition=partition))
-        response = await asyncio.wait_for(waiting, 2)
+        response = await asyncio.wait_for(waiting, PATIENCE_S)
         sizes = [len(row.records) for row in response.responses[0].partitions]
         assert sum(sizes) >= 250
         assert all(sizes)
@@ -143,26 +145,24 @@ def test_min_bytes_counts_over_partitions_and_appends(tmp_path):
 def test_a_parked_fetch_of_a_lost_client_is_forgotten(tmp_path):
     async def scenario(rig, client):
         client.post(fetch_request(max_wait_ms=600_000), ApiKey.FETCH, 12)
-        await asyncio.sleep(0.05)
-        assert len(rig.replicas.get("t", 0).parked_fetches) == 1
+        await until(lambda: len(rig.replicas.get("t", 0).parked_fetches) == 1)
         client.close()
-        await asyncio.sleep(0.05)
-        assert not rig.replicas.get("t", 0).parked_fetches
+        await until(lambda: not rig.replicas.get("t", 0).parked_fetches)
 
     run(tmp_path, scenario)
 
 
 def test_deleting_the_topic_wakes_its_readers(tmp_path):
     async def scenario(rig, client):
-        waiting = asyncio.ensure_future(read(client, fetch_request(max_wait_ms=30_000)))
-        await asyncio.sleep(0.05)
+        waiting = asyncio.ensure_future(read(client, fetch_request(max_wait_ms=600_000)))
+        await until(lambda: rig.replicas.get("t", 0).parked_fetches)
         from server_rig import image_of
 
         gone = rig.replicas.get("t", 0)
         rig.metadata = image_of()
         rig.replicas._image = rig.metadata
         rig.replicas._stop_leading("t", 0)
-        row = await asyncio.wait_for(waiting, 2)
+        row = await asyncio.wait_for(waiting, PATIENCE_S)
         assert row.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert not gone.is_leader
 
@@ -336,7 +336,7 @@ def test_acks_all_waits_for_the_follower_and_times_out_without_it(tmp_path):
         row = await read(client_reader := await rig.connect(), fetch_request(0, topic=pair))
         assert row.records == b"", "a consumer does not"
         await read(follower, fetch_request(2, topic=pair, replica_id=2, max_wait_ms=0))
-        assert (await asyncio.wait_for(waiting, 2)).error_code is ErrorCode.NONE
+        assert (await asyncio.wait_for(waiting, PATIENCE_S)).error_code is ErrorCode.NONE
         row = await read(client_reader, fetch_request(0, topic=pair))
         assert values(row.records) == [b"a", b"b"]
         row = await read(follower, fetch_request(0, topic=pair, replica_id=3))
@@ -447,10 +447,10 @@ def test_pages_not_in_the_cache_are_read_in_a_thread(tmp_path, monkeypatch):
         row = await read(client, fetch_request())
         assert values(row.records) == [b"cold"]
         other = await rig.connect()
-        waiting = asyncio.ensure_future(read(other, fetch_request(1, max_wait_ms=10_000)))
+        waiting = asyncio.ensure_future(read(other, fetch_request(1, max_wait_ms=600_000)))
         await asyncio.sleep(0.02)
         await send(client, produce_request(batch(b"colder")))
-        assert values((await asyncio.wait_for(waiting, 2)).records) == [b"colder"]
+        assert values((await asyncio.wait_for(waiting, PATIENCE_S)).records) == [b"colder"]
 
     run(tmp_path, scenario)
 
@@ -463,6 +463,30 @@ def test_a_broken_disk_answers_storage_error(tmp_path):
         assert row.error_code is ErrorCode.KAFKA_STORAGE_ERROR
         assert (await read(client, fetch_request())).error_code is ErrorCode.KAFKA_STORAGE_ERROR
         assert (await read(client, fetch_request(), 5)).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(tmp_path, scenario)
+
+
+def test_a_damaged_batch_is_told_of(tmp_path):
+    """Not KAFKA_STORAGE_ERROR, on which consumers only ask again."""
+
+    async def scenario(rig, client):
+        for value in (b"a", b"b", b"c"):
+            await send(client, produce_request(batch(value, timestamp_ms=0 if value == b"a" else START_MS)))
+        log = rig.logs.get("t", 0)
+        (segment,) = log.segments
+        position, _size = segment.locate(1)
+        with open(segment.log.path, "r+b") as file:
+            file.seek(position + 8)
+            file.write(b"\x01")  # its length is 16 MiB now
+        segment.forget()
+        assert (await read(client, fetch_request(0, partition_max_bytes=10))).error_code is ErrorCode.NONE
+        assert (await read(client, fetch_request(1))).error_code is ErrorCode.CORRUPT_MESSAGE
+        asked = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=START_MS)
+        topics = (list_offsets.ListOffsetsTopic(name="t", partitions=(asked,)),)
+        request = list_offsets.ListOffsetsRequest(replica_id=-1, topics=topics)
+        answer = await client.call(request, ApiKey.LIST_OFFSETS, 7)
+        assert answer.topics[0].partitions[0].error_code is ErrorCode.CORRUPT_MESSAGE
 
     run(tmp_path, scenario)
 

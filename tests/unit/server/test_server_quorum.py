@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from quorum_rig import DATA, LOG_DIR, ManualClock, QuorumRig, broker_config
+from until import PATIENCE_S, until
 
 from kcli.controller.bootstrap import encode_records
 from kcli.controller.image import CLUSTER_DEFAULT, LeaderRecoveryState
@@ -34,13 +35,8 @@ LOG = f"{LOG_DIR}/{0:020d}.log"
 RECOVERY_POINTS = f"{DATA}/recovery-point-offset-checkpoint"
 
 
-async def until(holds):
-    while not holds():  # noqa: ASYNC110  (the product has no event for what tests wait for)
-        await asyncio.sleep(0.005)
-
-
 def run(story):
-    return asyncio.run(asyncio.wait_for(story(), 20))
+    return asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
 
 
 def batches(disk):

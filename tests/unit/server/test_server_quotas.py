@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 from quorum_rig import broker_config
+from until import PATIENCE_S
 
 from kcli.controller.delta import MetadataDelta
 from kcli.controller.image import MetadataImage
@@ -335,11 +336,11 @@ def test_a_connection_too_many_is_held_and_then_closed() -> None:
                 writer.write(b"\0\0\0\1%d" % number)
                 ends.append((reader, writer, loop.time()))
                 if number < 2:
-                    assert await asyncio.wait_for(reader.readexactly(5), 5) == b"\0\0\0\1!"
+                    assert await asyncio.wait_for(reader.readexactly(5), PATIENCE_S) == b"\0\0\0\1!"
             reader, _, began = ends[2]
             # A reset, as it was not read what the client had sent.
             with contextlib.suppress(ConnectionResetError):
-                assert await asyncio.wait_for(reader.read(), 5) == b""
+                assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
             assert loop.time() - began >= 0.09
             assert served == [b"0", b"1"]
             assert len(sockets.connections) == 2
@@ -378,14 +379,14 @@ def test_a_muted_connection_takes_up_nothing_until_its_time_is_over() -> None:
         try:
             writer.write(b"\0\0\0\x011" + b"\0\0\0\x012")
             # The answer itself does not wait.
-            assert await asyncio.wait_for(reader.readexactly(5), 5) == b"\0\0\0\x011"
+            assert await asyncio.wait_for(reader.readexactly(5), PATIENCE_S) == b"\0\0\0\x011"
             assert [frame for _, frame in times] == [b"1"]
             writer.write(b"\0\0\0\x013")
-            assert await asyncio.wait_for(reader.readexactly(10), 5) == b"\0\0\0\x012\0\0\0\x013"
+            assert await asyncio.wait_for(reader.readexactly(10), PATIENCE_S) == b"\0\0\0\x012\0\0\0\x013"
             assert [frame for _, frame in times] == [b"1", b"2", b"3"]
             assert times[1][0] - times[0][0] >= 0.14
             writer.write(b"\0\0\0\x011")
-            await asyncio.wait_for(reader.readexactly(5), 5)
+            await asyncio.wait_for(reader.readexactly(5), PATIENCE_S)
         finally:
             # A client that goes while it is muted leaves no timer behind.
             writer.close()
@@ -417,12 +418,12 @@ def test_a_muted_client_that_is_silent_for_too_long_is_gone() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         try:
             writer.write(b"\0\0\0\x011" + b"\0\0\0\x012")
-            assert await asyncio.wait_for(reader.readexactly(5), 5) == b"\0\0\0\x011"
+            assert await asyncio.wait_for(reader.readexactly(5), PATIENCE_S) == b"\0\0\0\x011"
             now = 599.0
             assert sockets.close_idle() == 0
             now = 601.0
             assert sockets.close_idle() == 1
-            assert await asyncio.wait_for(reader.read(), 5) == b""
+            assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
         finally:
             writer.close()
             await sockets.close()

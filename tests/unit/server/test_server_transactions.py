@@ -7,6 +7,7 @@ import functools
 import time
 
 from test_server_broker import connect, create, read, running, values
+from until import until
 
 from kcli.errors import ErrorCode
 from kcli.protocol.api import ApiKey
@@ -88,7 +89,7 @@ class Session:
         request = produce.ProduceRequest(
             transactional_id=ID,
             acks=-1,
-            timeout_ms=1000,
+            timeout_ms=60_000,
             topic_data=(produce.TopicProduceData(name="t", partition_data=(data,)),),
         )
         response = await self.client.call(request, ApiKey.PRODUCE, version)
@@ -105,6 +106,20 @@ class Session:
         if response.error_code is ErrorCode.NONE and version >= 5:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
         return response.error_code
+
+    async def settle(self):
+        """Until the markers of the last end are written and the coordinator knows it: EndTxn does not wait for that."""
+        request = describe_transactions.DescribeTransactionsRequest(transactional_ids=(ID,))
+
+        async def is_complete():
+            response = await self.client.call(request, ApiKey.DESCRIBE_TRANSACTIONS, 0)
+            return not response.transaction_states[0].transaction_state.startswith("Prepare")
+
+        await until(is_complete)
+
+    async def is_stable(self):
+        row = await self.committed()
+        return row.last_stable_offset == row.high_watermark
 
     async def committed(self):
         wants = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
@@ -170,7 +185,7 @@ async def test_the_second_protocol_adds_partitions_and_moves_the_epoch(session):
     assert (await session.committed()).last_stable_offset == 0
     assert await session.end(True) is ErrorCode.NONE
     assert session.epoch == 1
-    await asyncio.sleep(0.01)
+    await session.settle()
     row = await session.committed()
     assert (row.last_stable_offset, row.high_watermark) == (3, 3)
     (_, data), (_, marker) = iter_batches(row.records)
@@ -179,7 +194,7 @@ async def test_the_second_protocol_adds_partitions_and_moves_the_epoch(session):
     assert await session.send("c", sequence=5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert await session.send("c") is ErrorCode.NONE
     assert await session.end(False) is ErrorCode.NONE
-    await asyncio.sleep(0.01)
+    await session.settle()
     row = await session.committed()
     assert [(each.producer_id, each.first_offset) for each in row.aborted_transactions] == [
         (session.producer_id, 3)
@@ -201,7 +216,7 @@ async def test_a_partition_that_was_not_added_is_refused(session):
     assert await session.add(0) == [ErrorCode.NONE]
     assert await session.send("x", version=9) is ErrorCode.NONE
     assert await session.end(True, version=3) is ErrorCode.NONE
-    await asyncio.sleep(0.01)
+    await session.settle()
     assert values(await read(session.client, "t"))[0] == b"x"
     assert (await session.committed()).last_stable_offset == 2
 
@@ -226,7 +241,7 @@ async def test_offsets_are_unstable_until_the_end(session):
     assert await session.offset() is ErrorCode.UNSTABLE_OFFSET_COMMIT
     assert await session.offset(require_stable=False) == -1
     assert await session.end(True) is ErrorCode.NONE
-    await asyncio.sleep(0.01)
+    await session.settle()
     assert await session.offset() == 5
     request = add_offsets_to_txn.AddOffsetsToTxnRequest(
         transactional_id=ID, producer_id=session.producer_id, producer_epoch=session.epoch, group_id="g"
@@ -235,7 +250,7 @@ async def test_offsets_are_unstable_until_the_end(session):
     assert response.error_code is ErrorCode.NONE
     assert await session.commit_offset(6, version=3) is ErrorCode.NONE
     assert await session.end(False) is ErrorCode.NONE
-    await asyncio.sleep(0.01)
+    await session.settle()
     assert await session.offset() == 5
 
 
@@ -303,11 +318,8 @@ def test_an_open_transaction_is_aborted_after_a_restart(tmp_path):
         async with running(tmp_path, **settings) as broker:
             again = Session(broker, await connect(broker))
             again.producer_id, again.epoch = session.producer_id, session.epoch
-            for _ in range(200):
-                row = await again.committed()
-                if row.last_stable_offset == 2:
-                    break
-                await asyncio.sleep(0.02)
+            await until(again.is_stable)
+            row = await again.committed()
             assert (row.last_stable_offset, len(row.aborted_transactions)) == (2, 1)
             assert await again.send("zombie", sequence=1) is ErrorCode.INVALID_PRODUCER_EPOCH
 

@@ -8,6 +8,7 @@ import time
 import pytest
 from test_server_broker import connect, create, offset_at, read, running, send, values
 from test_server_transactions import ID, SETTINGS, Session, last_state, with_a_broker
+from until import until
 
 from kcli.errors import ErrorCode
 from kcli.protocol.api import ApiKey
@@ -130,7 +131,7 @@ def test_duplicates_are_known_after_a_restart(tmp_path, clean):
 async def test_a_forgotten_producer_begins_anywhere(session):
     client = session.client
     assert (await sent(client, 0))[0] is NONE
-    await asyncio.sleep(0.1)
+    await until(lambda: not session.broker.replicas.get("t", 0).log.producers.producers)
     assert (await sent(client, 40))[:2] == (NONE, 2)
     # An open transaction keeps its producer, however old it is.
     await session.init()
@@ -169,11 +170,11 @@ def test_how_long_producers_are_remembered_may_change(tmp_path, topic):
             if topic != "t":
                 await create(client, topic)
             await send(client, topic, idempotent(0))
-            await asyncio.sleep(0.1)
+            await until(lambda: not broker.replicas.get(topic, 0).log.producers.producers)
             assert (await send(client, topic, idempotent(40))).error_code is NONE
         async with running(tmp_path, **settings) as broker:
             client = await connect(broker)
-            await asyncio.sleep(0.1)
+            await until(lambda: not broker.replicas.get(topic, 0).log.producers.producers)
             assert (await send(client, topic, idempotent(80))).error_code is NONE
 
     asyncio.run(main())
@@ -225,16 +226,16 @@ async def test_both_protocols_take_turns_on_one_id(session):
     assert await session.add(0) == [NONE]
     assert await session.send("old", version=11) is NONE
     assert await session.end(True, version=4) is NONE
-    await asyncio.sleep(0.01)
+    await session.settle()
     assert session.epoch == 0 and last_state(session.broker).client_transaction_version == 0
     assert await session.send("new", sequence=1) is NONE  # Produce 12 adds
     assert await session.end(True) is NONE
-    await asyncio.sleep(0.01)
+    await session.settle()
     assert session.epoch == 1 and last_state(session.broker).client_transaction_version == 2
     # Begun by the second, ended by the first: the epoch stays, and the retry is the first's.
     assert await session.send("mixed") is NONE
     assert await session.end(False, version=4) is NONE
-    await asyncio.sleep(0.01)
+    await session.settle()
     assert await session.end(False, version=4) is NONE
     assert await session.end(True, version=4) is ErrorCode.INVALID_TXN_STATE
     state = last_state(session.broker)
@@ -244,7 +245,7 @@ async def test_both_protocols_take_turns_on_one_id(session):
     assert await session.send("again", sequence=1, version=11) is NONE
     before = session.epoch
     assert await session.end(True) is NONE
-    await asyncio.sleep(0.01)
+    await session.settle()
     session.epoch, after = before, session.epoch
     assert after == before + 1
     assert await session.end(True) is NONE  # the retry of a lost answer
@@ -264,7 +265,7 @@ async def test_a_deleted_topic_does_not_keep_a_transaction_open(session):
     request = delete_topics.DeleteTopicsRequest(topics=(state,), timeout_ms=5000)
     await session.client.call(request, ApiKey.DELETE_TOPICS, 6)
     assert await session.end(True) is NONE
-    await asyncio.sleep(0.3)
+    await session.settle()
     assert last_state(session.broker).transaction_status == 4
     assert (await session.committed()).last_stable_offset == 2
 
@@ -290,7 +291,7 @@ async def test_a_committed_reader_stands_at_the_stable_offset(session):
     assert (await offset_at(client, "t", -1)).offset == 6
     assert (await offset_at(client, "t", NOW_MS, isolation=1)).offset == 0
     assert await session.end(False) is NONE
-    await asyncio.sleep(0.01)
+    await session.settle()
     assert (await offset_at(client, "t", -1, isolation=1)).offset == 7
     # The log start moves into what was an open transaction: nothing is unstable there.
     assert await session.send("c", "d") is NONE
@@ -302,7 +303,7 @@ async def test_a_committed_reader_stands_at_the_stable_offset(session):
     assert (await session.committed()).error_code is ErrorCode.OFFSET_OUT_OF_RANGE
     assert (await offset_at(client, "t", -1, isolation=1)).offset == 8
     assert await session.end(True) is NONE
-    await asyncio.sleep(0.01)
+    await session.settle()
     assert (await offset_at(client, "t", -1, isolation=1)).offset == 10
 
 
@@ -365,9 +366,12 @@ async def test_an_idle_id_is_forgotten_and_begins_anew(session):
     await session.send("a")
     await session.end(True)
     first = session.producer_id
-    await asyncio.sleep(0.4)
     request = list_transactions.ListTransactionsRequest()
-    assert (await session.client.call(request, ApiKey.LIST_TRANSACTIONS, 2)).transaction_states == ()
+
+    async def is_forgotten():
+        return not (await session.client.call(request, ApiKey.LIST_TRANSACTIONS, 2)).transaction_states
+
+    await until(is_forgotten)
     assert await session.send("b") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert await session.end(True) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert (await init(session.client, producer_id=first, producer_epoch=1))[::2] == (NONE, 0)
@@ -410,12 +414,12 @@ async def test_a_cluster_that_falls_back_to_the_first_generation(session):
         response = await session.client.call(request, ApiKey.UPDATE_FEATURES, 1)
         assert response.error_code is NONE, response
         assert await session.end(level == 1) is NONE
-        await asyncio.sleep(0.01)
+        await session.settle()
         await session.send("b")
     assert session.epoch == 2
     assert last_state(session.broker).client_transaction_version == 0  # the old record has no room for it
     assert await session.end(True, version=4) is NONE
-    await asyncio.sleep(0.01)
+    await session.settle()
     row = await session.committed()
     assert row.last_stable_offset == row.high_watermark
     assert [each.first_offset for each in row.aborted_transactions] == [2]
@@ -447,7 +451,7 @@ async def test_a_pipeline_waits_for_the_markers_of_the_transaction_before(sessio
         request = produce.ProduceRequest(
             transactional_id=ID,
             acks=-1,
-            timeout_ms=1000,
+            timeout_ms=60_000,
             topic_data=(produce.TopicProduceData(name="t", partition_data=(data,)),),
         )
         session.client.post(request, ApiKey.PRODUCE, 12)
@@ -483,7 +487,7 @@ async def test_what_a_partition_says_of_its_producers(session):
 
     assert await described() == {77: (0, 1, -1, -1), session.producer_id: (0, 1, -1, 2)}
     await session.end(True)
-    await asyncio.sleep(0.01)
+    await session.settle()
     assert (await described())[session.producer_id] == (1, -1, 0, -1)
 
 
@@ -505,10 +509,7 @@ def test_every_decided_transaction_is_carried_out_after_a_crash(tmp_path):
             assert (await init(session.client))[0] is ErrorCode.CONCURRENT_TRANSACTIONS
         async with running(tmp_path, **SETTINGS) as broker:
             again = Session(broker, await connect(broker))
-            for _ in range(100):
-                if (await again.committed()).last_stable_offset == 2:
-                    break
-                await asyncio.sleep(0.02)
+            await until(again.is_stable)
             assert values(await read(again.client, "t"))[0] == b"a"
             assert last_state(broker).transaction_status == 4
 
@@ -556,7 +557,7 @@ async def test_who_may_commit_offsets_in_a_transaction(session):
     member = {"member_id": "me", "generation_id": 3}
     assert await committed(**member) == [ErrorCode.UNKNOWN_MEMBER_ID, unknown]
     assert await session.end(False) is NONE
-    await asyncio.sleep(0.01)
+    await session.settle()
     assert await session.offset() == -1
     assert await committed() == [ErrorCode.TRANSACTION_ABORTABLE] * 2
     session.epoch -= 1
@@ -576,7 +577,7 @@ async def test_aborted_ranges_reach_over_segments(session):
             assert await session.send(f"{first} {nth} {large}", sequence=nth) is NONE
             expected[first + nth] = committed
         assert await session.end(committed) is NONE
-        await asyncio.sleep(0.01)
+        await session.settle()
         expected[first + 4] = False  # the marker
     log = session.broker.replicas.get("t", 0).log
     assert len(log.segments) > 3
