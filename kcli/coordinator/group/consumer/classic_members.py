@@ -17,7 +17,7 @@ from kcli.coordinator.group.consumer.departure import Departures
 from kcli.coordinator.group.consumer.downgrade import Downgrades
 from kcli.coordinator.group.consumer.embedded import assignment_bytes, by_id
 from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.heartbeat import ConsumerHeartbeats, Place, check_instance
+from kcli.coordinator.group.consumer.heartbeat import ConsumerHeartbeats, Place, identified, place_of
 from kcli.coordinator.group.consumer.log import ConsumerLog
 from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState, sorted_names
 from kcli.coordinator.group.consumer.reconciliation import check_state
@@ -85,7 +85,10 @@ class ClassicMembers:
             step.reply(join.token, response)
             return
         subscription = _subscription(join, member_id)
-        place = self._place(group, request.group_instance_id, member_id, is_new=is_new)
+        if is_new or request.group_instance_id is None:
+            place = place_of(group, member_id, request.group_instance_id)
+        else:
+            place = Place(identified(group, member_id, request.group_instance_id))
         before = place.member
         after = _updated(before, join, subscription)
         owned = by_id(subscription.owned_partitions, self._topics())
@@ -103,16 +106,6 @@ class ClassicMembers:
             self._sessions.restart(group, after, step.now_ms)
             self._sessions.joined(group, after, step.now_ms)
         step.reply(join.token, _joined(after))
-
-    def _place(self, group: ConsumerGroup, instance_id: str | None, member_id: str, *, is_new: bool) -> Place:
-        if instance_id is None:
-            return Place(group.members.get(member_id) or ConsumerMember(member_id=member_id))
-        holder = group.static_member(instance_id)
-        if not is_new:
-            return Place(check_instance(holder, instance_id, member_id))
-        if holder is None:
-            return Place(ConsumerMember(member_id=member_id))
-        return Place(replace(holder, member_id=member_id, epoch=0, previous_epoch=0), holder)
 
     # SyncGroup
 
@@ -163,7 +156,7 @@ class ClassicMembers:
     def _member(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int
     ) -> ConsumerMember:
-        member = _identified(group, member_id, instance_id)
+        member = identified(group, member_id, instance_id)
         if not member.is_classic:
             raise UnknownMemberIdException(f"Member {member.member_id} does not use the classic protocol.")
         if generation_id != member.epoch:
@@ -207,19 +200,10 @@ class ClassicMembers:
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
     if identity.member_id or identity.group_instance_id is None:
-        return _identified(group, identity.member_id, identity.group_instance_id)
+        return identified(group, identity.member_id, identity.group_instance_id)
     member = group.static_member(identity.group_instance_id)
     if member is None:
         raise UnknownMemberIdException(f"Instance id {identity.group_instance_id} is unknown.")
-    return member
-
-
-def _identified(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    if instance_id is not None:
-        return check_instance(group.static_member(instance_id), instance_id, member_id)
-    member = group.members.get(member_id)
-    if member is None:
-        raise UnknownMemberIdException(f"Member {member_id} is not a member of group {group.group_id}.")
     return member
 
 

@@ -142,35 +142,18 @@ class ConsumerHeartbeats:
         member_id: str,
         owned: Assignment | None,
     ) -> Place:
-        joins = request.member_epoch == 0
-        if request.instance_id is None:
-            known = group.members.get(member_id)
-            if known is None and not joins:
-                raise UnknownMemberIdException(
-                    f"Member {member_id} is not a member of group {group.group_id}."
-                )
-            member = known or ConsumerMember(member_id=member_id)
-            if known is not None:
-                check_epoch(member, request.member_epoch, owned)
+        if request.member_epoch != 0:
+            member = identified(group, member_id, request.instance_id)
+            check_epoch(member, request.member_epoch, owned)
             return Place(member)
-        holder = group.static_member(request.instance_id)
-        if joins:
-            return self._static_place(group, holder, request.instance_id, member_id)
-        held = check_instance(holder, request.instance_id, member_id)
-        check_epoch(held, request.member_epoch, owned)
-        return Place(held)
-
-    def _static_place(
-        self, group: ConsumerGroup, holder: ConsumerMember | None, instance_id: str, member_id: str
-    ) -> Place:
-        if holder is None:
-            return Place(group.members.get(member_id) or ConsumerMember(member_id=member_id))
-        if not holder.is_classic and holder.epoch != STATIC_LEAVE_EPOCH:
+        place = place_of(group, member_id, request.instance_id)
+        before = place.replaces
+        if before is not None and not before.is_classic and before.epoch != STATIC_LEAVE_EPOCH:
             raise UnreleasedInstanceIdException(
-                f"Static member {member_id} with instance id {instance_id} cannot join the group because "
-                f"the instance id is owned by {holder.member_id} member."
+                f"Static member {member_id} with instance id {request.instance_id} cannot join the group because "
+                f"the instance id is owned by {before.member_id} member."
             )
-        return Place(replace(holder, member_id=member_id, epoch=0, previous_epoch=0), holder)
+        return place
 
     def replace(self, writer: Writer, old: ConsumerMember, new: ConsumerMember) -> None:
         """A static member is back under another id: it takes over what was assigned to it."""
@@ -205,14 +188,7 @@ class ConsumerHeartbeats:
     def _leave(self, request: ConsumerGroupHeartbeatRequest, token: Token, step: GroupStep) -> None:
         group = self._upgrades.existing(request.group_id)
         member_id = request.member_id
-        if request.instance_id is None:
-            member = group.members.get(member_id)
-            if member is None:
-                raise UnknownMemberIdException(
-                    f"Member {member_id} is not a member of group {group.group_id}."
-                )
-        else:
-            member = check_instance(group.static_member(request.instance_id), request.instance_id, member_id)
+        member = identified(group, member_id, request.instance_id)
         if request.member_epoch == STATIC_LEAVE_EPOCH:
             _log.info("[GroupId %s] Static member %s left for a while.", group.group_id, member_id)
             away = replace(member, epoch=STATIC_LEAVE_EPOCH, pending_revocation={})
@@ -224,8 +200,14 @@ class ConsumerHeartbeats:
         step.reply(token, response)
 
 
-def check_instance(holder: ConsumerMember | None, instance_id: str, member_id: str) -> ConsumerMember:
-    """The static member of this instance id, if it is this member."""
+def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """The member that has this id and, where it is static, holds this instance's place."""
+    if instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            raise UnknownMemberIdException(f"Member {member_id} is not a member of group {group.group_id}.")
+        return member
+    holder = group.static_member(instance_id)
     if holder is None:
         raise UnknownMemberIdException(f"Instance id {instance_id} is unknown.")
     if holder.member_id != member_id:
@@ -234,6 +216,14 @@ def check_instance(holder: ConsumerMember | None, instance_id: str, member_id: s
             f"{holder.member_id}."
         )
     return holder
+
+
+def place_of(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Place:
+    """Where somebody who joins stands: in the place of the instance's former self, in its own, or in a new one."""
+    holder = group.static_member(instance_id)
+    if holder is None:
+        return Place(group.members.get(member_id) or ConsumerMember(member_id=member_id))
+    return Place(replace(holder, member_id=member_id, epoch=0, previous_epoch=0), holder)
 
 
 def _updated(
