@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 RECOVERY_CHUNK_BYTES = 1 << 20
 
+READS_OF_DAMAGE = 2
+"""What looks damaged is read once more before it is cut: the bit may have flipped on the way from the device."""
+
 
 class OffsetOverflow(Exception):
     """A segment has offsets that no index entry can hold, as a Kafka before 1.0 could write it: it must be split."""
@@ -87,12 +90,12 @@ class Recovery:
         file = segment.log.file()
         file_size = file.size()
         valid, next_offset = 0, segment.base_offset
-        while valid < file_size:
+        tries = READS_OF_DAMAGE
+        while valid < file_size and tries:
             chunk = file.read_at(valid, self._chunk_size(segment, valid, file_size))
             taken, next_offset = self._recover_chunk(segment, chunk, valid, next_offset)
-            if not taken:
-                break
             valid += taken
+            tries = READS_OF_DAMAGE if taken else tries - 1
         cut = file_size - valid
         if cut:
             self._check_may_cut(segment, valid, next_offset)

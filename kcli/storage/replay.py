@@ -35,7 +35,7 @@ def replay(
 
 def _replay_segment(segment: Segment, producers: ProducerState) -> None:
     start_offset = producers.end_offset
-    for position, header in segment.headers(segment.offset_index.lookup(start_offset).position):
+    for position, header in segment.headers_near(start_offset):
         if header.last_offset < start_offset or header.producer_id < 0:
             continue
         if not header.is_control:

@@ -8,12 +8,15 @@ of thousands of segments opens as fast as their names are read.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+from kcli.errors import CorruptRecordError
 from kcli.protocol.batch import (
     HEADER_SIZE,
     PREFIX_SIZE,
@@ -43,6 +46,8 @@ from kcli.storage.index import (
     TimestampOffset,
 )
 from kcli.storage.transaction_index import TransactionIndex
+
+logger = logging.getLogger(__name__)
 
 FIRST_SCAN_BYTES = 4096
 SCAN_BYTES = 32_768
@@ -263,7 +268,7 @@ class Segment:
     def _find_max_timestamp(self) -> TimestampOffset:
         """The last time entry, or what is newer in the batches after it (a sealed segment has none)."""
         newest = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
-        for _position, header in self.headers(self.offset_index.lookup(newest.offset).position):
+        for _position, header in self.headers_near(newest.offset):
             if header.max_timestamp_ms > newest.timestamp_ms:
                 newest = TimestampOffset(header.max_timestamp_ms, header.last_offset)
         return newest
@@ -303,10 +308,9 @@ class Segment:
 
     # --- reading
 
-    def headers(self, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of each whole batch in [position, end); CorruptRecordError where they are nonsense."""
-        end = self.size_bytes if end is None else end
-        file = self.log.file()
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each batch from `position` on; CorruptRecordError where they are nonsense."""
+        end, file = self.size_bytes, self.log.file()
         chunk, start, scan_bytes = b"", position, FIRST_SCAN_BYTES
         while end - position > PREFIX_SIZE:
             at = position - start
@@ -318,9 +322,40 @@ class Segment:
                     return  # truncated while we read
             header = read_header(chunk, at)
             if position + header.size_bytes > end:
-                return
+                # Kafka would take this for the end of the segment, and its readers would never miss the rest.
+                raise CorruptRecordError(
+                    f"{self.log.path} at byte {position}: the batch at offset {header.base_offset} states "
+                    f"{header.size_bytes} bytes, but the segment ends {end - position} bytes after it begins"
+                )
             yield position, header
             position += header.size_bytes
+
+    def headers_near(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """As `headers`, from the last indexed batch that ends at or below `offset`.
+
+        An index has no checksum: one that a wrong bit makes point past `offset` would skip records, and nobody would
+        miss them. So the batch must begin at or below the offset of its entry (it need not end there: Kafka 3 told of
+        several batches in one entry); else the segment is read from its start.
+        """
+        entry = self.offset_index.lookup(offset)
+        if not entry.position:
+            return self.headers()
+        following = self.headers(entry.position)
+        try:
+            indexed = next(following, None)
+        except CorruptRecordError:
+            indexed = None
+        # An old wrapper tells of its last offset only.
+        if indexed is not None and (indexed[1].base_offset <= entry.offset or indexed[1].magic < 2):
+            return chain((indexed,), following)
+        logger.error(
+            "%s is damaged: it tells of offset %d at byte %d of the log, which is not there. Remove it while the "
+            "broker is stopped, and it is made anew",
+            self.offset_index.entries.handle.path,
+            entry.offset,
+            entry.position,
+        )
+        return self.headers()
 
     def locate(self, offset: int) -> tuple[int, int] | None:
         """(position, size) of the first batch that ends at or past `offset`; None when all end before it."""
@@ -333,8 +368,7 @@ class Segment:
             following = nth + 1
             end = self._recent_positions[following] if following < len(last_offsets) else self.size_bytes
             return position, end - position
-        start = self.offset_index.lookup(offset).position
-        for position, header in self.headers(start):
+        for position, header in self.headers_near(offset):
             if header.last_offset >= offset:
                 return position, header.size_bytes
         return None
@@ -344,11 +378,18 @@ class Segment:
         positions = self._recent_positions
         if positions and limit >= positions[0]:
             return max(start, positions[bisect_right(positions, limit) - 1])
-        boundary = max(start, self.offset_index.position_at_or_below(limit))
-        for position, header in self.headers(boundary):
-            if position + header.size_bytes > limit:
-                return position
-            boundary = position + header.size_bytes
+        # A damaged index may point into the middle of a batch, where nothing can be read.
+        indexed = max(start, self.offset_index.position_at_or_below(limit))
+        return self._boundary_after(indexed, limit) or self._boundary_after(start, limit) or start
+
+    def _boundary_after(self, start: int, limit: int) -> int | None:
+        """The greatest end of a batch in [start, limit], before what is damaged; None when that is all."""
+        boundary = None
+        with contextlib.suppress(CorruptRecordError):  # its reader is told of it when he comes to it
+            for position, header in self.headers(start):
+                if position + header.size_bytes > limit:
+                    return position
+                boundary = position + header.size_bytes
         return boundary
 
     def tail(self) -> tuple[int, int]:
@@ -363,7 +404,7 @@ class Segment:
         """The first record at or past both `timestamp_ms` and `start_offset`."""
         start = max(self.time_index.lookup(timestamp_ms).offset, start_offset)
         file = self.log.file()
-        for position, header in self.headers(self.offset_index.lookup(start).position):
+        for position, header in self.headers_near(start):
             if header.max_timestamp_ms < timestamp_ms or header.last_offset < start_offset:
                 continue
             for record in read_records(file.read_at(position, header.size_bytes)):

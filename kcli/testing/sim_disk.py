@@ -124,6 +124,23 @@ class SimDisk:
         clone._durable = dict(clone._names)
         return clone
 
+    def full_clone(self) -> SimDisk:
+        """The disk as it is now, all of it on the device: for trying something out. This one goes on, untouched."""
+        clone = SimDisk(self._now_ms, self._stall)
+        clone._names = {
+            path: inode
+            and Inode(bytearray(inode.content), bytes(inode.content), [], inode.modified_ms, inode.read_only)
+            for path, inode in self._names.items()
+        }
+        clone._durable = dict(clone._names)
+        return clone
+
+    def flip(self, path: str, position: int, bit: int) -> None:
+        """Turns one bit of a file round, for good."""
+        inode = self._require(path)
+        assert inode is not None, "a directory has no bits"
+        inode.content[position] ^= 1 << bit
+
     def kill_clone(self) -> SimDisk:
         """The disk after a kill -9 of the process: nothing is lost but its locks. This one takes no call any more.
 

@@ -2,19 +2,24 @@
 
 The model is what was written, by offset. A restart may lose what was not flushed, and nothing else; what is read is
 always what was written there; a key's latest value outlives compaction. After every restart dump-log has no complaint.
+Where a wrong bit got in between, every record is read as it was written, or whoever misses it is told.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kcli.config.topic import LogConfig
-from kcli.errors import KcliError, StorageError
+from kcli.errors import KcliError, OffsetOutOfRangeException, StorageError
 from kcli.protocol.batch import Record, crc_is_valid, encode_batch, iter_batches, read_records
+from kcli.runtime.disk import read_file
 from kcli.runtime.rng import SystemRng
 from kcli.storage.cleaner import LogCleaner
 from kcli.storage.log import AppendOrigin, PartitionLog
@@ -28,6 +33,63 @@ Pair = tuple[bytes, bytes]
 PAIRS = st.lists(
     st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.binary(max_size=10)), min_size=1, max_size=4
 )
+
+
+class Place(NamedTuple):
+    """Of a record: its batch, and its offset."""
+
+    path: str
+    position: int
+    size_bytes: int
+    offset: int
+
+
+UNREADABLE = (b"unreadable", b"")
+
+
+@contextlib.contextmanager
+def told() -> Iterator[list[str]]:
+    """What is logged meanwhile that somebody should look at."""
+    words: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            words.append(record.getMessage())
+
+    logger, listener = logging.getLogger("kcli"), Listener(logging.WARNING)
+    logger.addHandler(listener)
+    try:
+        yield words
+    finally:
+        logger.removeHandler(listener)
+
+
+def is_checked(content: bytes, position: int, suffix: str) -> bool:
+    """Whether a checksum covers the byte, or what it says can be told from what else is there. Nothing does of a
+    batch's offset and leader epoch, nor of a time index, in Kafka's formats."""
+    if suffix != ".log":
+        return True
+    return any(
+        begin + 8 <= position < begin + 12 or begin + 16 <= position < begin + header.size_bytes
+        for begin, header in iter_batches(content)
+    )
+
+
+def record_at(log: PartitionLog, offset: int) -> Pair | None:
+    """What a consumer finds there: None for nothing, UNREADABLE where it is told that something is wrong."""
+    try:
+        piece = log.read(offset, 300, end_offset=log.log_end_offset).read()
+        for position, header in iter_batches(piece):
+            if not crc_is_valid(piece, position, header):
+                return UNREADABLE
+            for record in read_records(piece, position):
+                if record.offset >= offset:
+                    return (record.key or b"", record.value or b"") if record.offset == offset else None
+    except OffsetOutOfRangeException:
+        return None
+    except KcliError:
+        return UNREADABLE
+    return None
 
 
 class CrashMachine(RuleBasedStateMachine):
@@ -57,9 +119,9 @@ class CrashMachine(RuleBasedStateMachine):
         self.log = self.store.create("t", 0, None)
         self.store.flush_all()  # the log's own name, too
 
-    def _open(self) -> LogStore:
+    def _open(self, disk: SimDisk | None = None) -> LogStore:
         return LogStore.open(
-            self.disk,
+            disk or self.disk,
             ManualClock(),
             ["/data"],
             node_id=1,
@@ -203,6 +265,88 @@ class CrashMachine(RuleBasedStateMachine):
         self.disk.heal()
         self.disk = self.disk.crash_clone(seed)
         self._start_again()
+
+    # --- wrong bits, on copies of the disk
+
+    @rule(clean=st.booleans(), nth=st.integers(1, 40), part=st.sampled_from(["", "/t-0/"]))
+    def wrong_bit_on_the_way(self, clean: bool, nth: int, part: str) -> None:
+        """One read of a start comes out wrong. The device is right, and so is the next start."""
+        places = self._stop(clean)
+        disk = self.disk.full_clone()
+        disk.fail("read", part, nth=nth, kind=FaultKind.FLIP)
+        with told() as words:
+            self._start_damaged(disk, places, words)
+        assert words or self._start_damaged(disk, places, words)
+        self._start_again()
+
+    @rule(
+        clean=st.booleans(),
+        suffix=st.sampled_from([".log", ".log", ".index", ".timeindex", ".snapshot"]),
+        file=st.integers(0, 5),
+        at=st.floats(0, 1, exclude_max=True),
+        bit=st.integers(0, 7),
+    )
+    def wrong_bit_on_the_device(self, clean: bool, suffix: str, file: int, at: float, bit: int) -> None:
+        places = self._stop(clean)
+        disk = self.disk.full_clone()
+        names = [name for name in disk.list_names("/data/t-0") if name.endswith(suffix)]
+        path = f"/data/t-0/{names[file % len(names)]}" if names else ""
+        size = disk.size(path) if names else 0
+        position = int(at * size)
+        if size and is_checked(read_file(disk, path), position, suffix):
+            disk.flip(path, position, bit)
+            with told() as words:
+                is_whole = self._start_damaged(disk, places, words, (path, position))
+            assert is_whole or suffix == ".log", f"{path} was damaged, and records are lost"
+        self._start_again()
+
+    def _stop(self, clean: bool) -> dict[Place, Pair]:
+        """Where each record lies now, by its file and the position of its batch."""
+        self.disk.heal()
+        if clean:
+            self.log.flush()
+            self.safe = self.log.log_end_offset
+        self.store.close(clean=clean)
+        self.disk = self.disk.kill_clone()
+        places: dict[Place, Pair] = {}
+        for segment in self.log.segments:
+            content = read_file(self.disk, segment.log.path)
+            for position, header in iter_batches(content):
+                places |= {
+                    Place(segment.log.path, position, header.size_bytes, record.offset): (
+                        record.key or b"",
+                        record.value or b"",
+                    )
+                    for record in read_records(content, position)
+                    if record.offset >= self.log.log_start_offset
+                }
+        return places
+
+    def _start_damaged(
+        self,
+        disk: SimDisk,
+        places: dict[Place, Pair],
+        words: list[str],
+        damage: tuple[str, int] | None = None,
+    ) -> bool:
+        """Whether all records are there. None may be another one, gone in silence, or gone from before the damage."""
+        try:
+            store = self._open(disk)
+        except KcliError:
+            return False
+        finally:
+            disk.heal()
+        log = store.get("t", 0)
+        found = {place: None if log is None else record_at(log, place.offset) for place in places}
+        store.close(clean=False)
+        disk.unlock("/data/.lock")
+        for place, pair in places.items():
+            if found[place] is UNREADABLE or (found[place] is None and words):
+                before = (place.path, place.position + place.size_bytes)
+                assert damage is None or before > damage, f"{place} lies before the damage and is not read"
+            else:
+                assert found[place] == pair, f"{place} is read as {found[place]}"
+        return all(found[place] == pair for place, pair in places.items())
 
     # --- what must hold
 

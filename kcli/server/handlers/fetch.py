@@ -9,10 +9,13 @@ what it does not hold is read in a thread.
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import Any, cast
 
 from kcli.errors import (
+    CorruptRecordError,
+    CorruptRecordException,
     ErrorCode,
     KafkaError,
     KafkaStorageException,
@@ -39,6 +42,8 @@ from kcli.server.fetch_sessions import FetchScope, Target
 from kcli.server.handlers.produce import leader_endpoints
 from kcli.server.replicas import LeaderPartition
 from kcli.storage.log import LogSlice
+
+logger = logging.getLogger(__name__)
 
 READ_COMMITTED = 1
 _LEADER_HINT_FROM = 16
@@ -143,6 +148,12 @@ def _read(
         return Read(target, leader, part, log.high_watermark, last_stable_offset, aborted)
     except KafkaError as error:
         return Read(target, None, answer=_failed(context, topic, wants.partition, error))
+    except CorruptRecordError as error:
+        # Not KAFKA_STORAGE_ERROR: on that a consumer only asks again, and nobody would hear of the damage.
+        logger.error("Fetch of %s-%d from offset %d: %s", topic, wants.partition, wants.fetch_offset, error)
+        return Read(
+            target, None, answer=_failed(context, topic, wants.partition, CorruptRecordException(str(error)))
+        )
     except StorageError as error:
         return Read(
             target, None, answer=_failed(context, topic, wants.partition, KafkaStorageException(str(error)))

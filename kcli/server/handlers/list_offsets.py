@@ -11,6 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from kcli.errors import (
+    CorruptRecordError,
+    CorruptRecordException,
     InvalidRequestException,
     KafkaError,
     KafkaStorageException,
@@ -97,8 +99,9 @@ def _answer(
         found = _find(context, leader, part.timestamp, request)
     except KafkaError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
-    except StorageError:
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=KafkaStorageException.code)
+    except StorageError as error:
+        wrong = CorruptRecordException if isinstance(error, CorruptRecordError) else KafkaStorageException
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=wrong.code)
     return ListOffsetsPartitionResponse(
         partition_index=index,
         offset=found.offset,

@@ -16,7 +16,6 @@ from kcli.protocol.api import API, ApiKey
 from kcli.protocol.batch import iter_batches, read_records
 from kcli.protocol.compression import Codec
 from kcli.protocol.messages import api_versions, fetch, list_offsets, produce
-from kcli.testing.logs import START_MS
 
 PRODUCE = API[ApiKey.PRODUCE]
 FETCH = API[ApiKey.FETCH]
@@ -472,17 +471,15 @@ def test_a_damaged_batch_is_told_of(tmp_path):
 
     async def scenario(rig, client):
         for value in (b"a", b"b", b"c"):
-            await send(client, produce_request(batch(value, timestamp_ms=0 if value == b"a" else START_MS)))
+            await send(client, produce_request(batch(value, timestamp_ms=1 if value == b"a" else 1000)))
         log = rig.logs.get("t", 0)
         (segment,) = log.segments
         position, _size = segment.locate(1)
-        with open(segment.log.path, "r+b") as file:
-            file.seek(position + 8)
-            file.write(b"\x01")  # its length is 16 MiB now
+        segment.log.file().write_at(position + 8, b"\x01")  # its length is 16 MiB now
         segment.forget()
         assert (await read(client, fetch_request(0, partition_max_bytes=10))).error_code is ErrorCode.NONE
         assert (await read(client, fetch_request(1))).error_code is ErrorCode.CORRUPT_MESSAGE
-        asked = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=START_MS)
+        asked = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=1000)
         topics = (list_offsets.ListOffsetsTopic(name="t", partitions=(asked,)),)
         request = list_offsets.ListOffsetsRequest(replica_id=-1, topics=topics)
         answer = await client.call(request, ApiKey.LIST_OFFSETS, 7)

@@ -1,0 +1,82 @@
+"""Wrong bits in a log's files: what is spoilt is told of, and nothing else is missed."""
+
+from __future__ import annotations
+
+import logging
+import struct
+
+import pytest
+
+from kcli.config.topic import LogConfig
+from kcli.errors import CorruptRecordError
+from kcli.storage.log import AppendOrigin, PartitionLog
+from kcli.testing.logs import START_MS, LogRig, batch_of, contents
+from kcli.testing.sim_disk import FaultKind, SimDisk
+
+LOG = "/data/t-0/00000000000000000000.log"
+INDEX = "/data/t-0/00000000000000000000.index"
+CONFIG = LogConfig(internal_segment_bytes=1200, index_interval_bytes=100)
+
+
+def filled(disk: SimDisk, count: int = 30) -> tuple[LogRig, PartitionLog]:
+    rig = LogRig(disk, config=CONFIG)
+    log = rig.create()
+    for number in range(count):
+        log.append(
+            batch_of([b"%d" % number]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS + number
+        )
+    return rig, log
+
+
+def values(count: int = 30) -> list[tuple[int, bytes]]:
+    return [(number, b"%d" % number) for number in range(count)]
+
+
+@pytest.mark.parametrize("bit", [0, 2, 7])
+@pytest.mark.parametrize("at", range(8, 16))
+def test_an_index_that_lies_costs_no_record(at: int, bit: int) -> None:
+    disk = SimDisk(lambda: START_MS)
+    rig, log = filled(disk)
+    log.close(clean=True)
+    disk.flip(INDEX, at, bit)
+    log = rig.load(clean=True)
+    assert contents(log, max_bytes=300) == values()
+    found = log.offset_for_timestamp(START_MS)
+    assert found is not None and found.offset == 0
+
+
+def test_an_index_that_lies_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimDisk(lambda: START_MS)
+    rig, log = filled(disk)
+    log.close(clean=True)
+    assert struct.unpack_from(">ii", disk.open(INDEX).read_at(0, 8)) == (2, 140)
+    disk.flip(INDEX, 7, 0)  # the last byte of the position
+    log = rig.load(clean=True)
+    caplog.clear()
+    assert log.read(2, 10, end_offset=30).base_position == 140
+    assert f"{INDEX} is damaged: it tells of offset 2 at byte 141" in caplog.text
+
+
+def test_a_batch_that_states_too_much_does_not_hide_what_follows() -> None:
+    disk = SimDisk(lambda: START_MS)
+    rig, log = filled(disk)
+    log.close(clean=True)
+    assert len(log.segments) > 1
+    index = disk.open(INDEX)
+    second_entry = struct.unpack_from(">ii", index.read_at(8, 8))
+    disk.flip(LOG, second_entry[1] + 8, 5)  # its length
+    log = rig.load(clean=True)
+    for offset in range(second_entry[0]):
+        assert log.read(offset, 1 << 20, end_offset=30).size_bytes
+    with pytest.raises(CorruptRecordError, match=r"states \d+ bytes, but the segment ends"):
+        log.read(second_entry[0] + 1, 1 << 20, end_offset=30)
+
+
+def test_a_batch_is_read_twice_before_it_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimDisk(lambda: START_MS)
+    rig, log = filled(disk, 1)
+    log.close(clean=False)
+    disk.fail("read", ".log", nth=2, kind=FaultKind.FLIP)  # the first is of the header alone
+    caplog.set_level(logging.WARNING)
+    assert contents(rig.load(clean=False, recovery_point=0)) == values(1)
+    assert not disk.has_faults
