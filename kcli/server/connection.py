@@ -329,10 +329,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _settled(self, future: asyncio.Future[object]) -> None:
         """Sends every answer that is ready and has no unready one before it."""
+        if not future.cancelled():
+            # Taken note of, since nobody may be left to be told: its client goes, or has gone.
+            future.exception()
         if self._closed:
-            # Nobody is left to be told, of an error neither.
-            if not future.cancelled():
-                future.exception()
             return
         while self._pending and not self._closed:
             entry = self._pending[0]

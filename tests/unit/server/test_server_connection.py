@@ -305,24 +305,39 @@ def test_a_client_that_does_not_read_is_not_read_from(run):
     run(main())
 
 
-def test_an_error_after_the_client_has_gone_is_nobodys(run):
-    async def main():
-        complaints = []
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
+@pytest.mark.parametrize("behind_another", [False, True])
+def test_an_error_of_a_client_that_has_gone_is_nobodys(run, behind_another):
+    """It comes when the client has gone, or came before and waited for an answer that was due before it."""
 
-        async def fail():
-            await asyncio.sleep(0.05)
+    async def main():
+        loop = asyncio.get_running_loop()
+        complaints = []
+        loop.set_exception_handler(lambda _loop, context: complaints.append(context))
+        gates = {b"1": loop.create_future(), b"2": loop.create_future()}
+        tasks = []
+
+        async def fail(gate):
+            await gate
             raise ZeroDivisionError
 
-        def serve(_connection, _request):
-            return waiting(asyncio.ensure_future(fail()), b"")
+        def serve(_connection, request):
+            tasks.append(asyncio.ensure_future(fail(gates[bytes(request)[2:]])))
+            return waiting(tasks[-1], b"")
 
         async with Rig(serve) as rig:
             _reader, writer = await rig.connect()
-            writer.write(frame(b"x"))
-            await asyncio.sleep(0.02)
+            writer.write(frame(PRODUCE + b"1") + frame(PRODUCE + b"2"))
+            await until(lambda: len(tasks) == 2)
+            if behind_another:
+                gates[b"2"].set_result(None)
+                await until(tasks[1].done)
             writer.close()
-            await asyncio.sleep(0.1)
+            await until(lambda: not rig.sockets.connections)
+            for gate in gates.values():
+                if not gate.done():
+                    gate.set_result(None)
+            await until(lambda: all(task.done() for task in tasks))
+        tasks.clear()
         gc.collect()
         assert complaints == []
 
