@@ -157,6 +157,8 @@ class SystemFile:
         return buffer if got == size else buffer[:got]
 
     def write_at(self, position: int, *buffers: Buffer) -> None:
+        if len(buffers) > MAX_BUFFERS:
+            buffers = (b"".join(buffers),)
         if len(buffers) == 1:
             written = os.pwrite(self._fd, buffers[0], position)
         else:
@@ -288,6 +290,9 @@ class SystemDisk:
 
 
 # Linux only; elsewhere a cached read is a plain read.
+MAX_BUFFERS = os.sysconf("SC_IOV_MAX")
+"""One call writes no more of them: Linux says EINVAL, as if the disk had failed."""
+
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 

@@ -29,6 +29,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
 
 
 class TestBothDisks:
+    def test_more_buffers_than_one_call_takes(self, place: tuple[Disk, str]) -> None:
+        disk, path = place
+        file = disk.open(f"{path}/a", create=True)
+        file.write_at(2, *(b"%04d" % number for number in range(3000)))
+        assert file.read_at(2, 12_000) == b"".join(b"%04d" % number for number in range(3000))
+        file.close()
+
     def test_files(self, place: tuple[Disk, str]) -> None:
         disk, path = place
         with pytest.raises(FileNotFoundError):
