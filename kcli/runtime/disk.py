@@ -289,10 +289,10 @@ class SystemDisk:
         return SystemFileLock(path)
 
 
-# Linux only; elsewhere a cached read is a plain read.
 MAX_BUFFERS = os.sysconf("SC_IOV_MAX")
 """One call writes no more of them: Linux says EINVAL, as if the disk had failed."""
 
+# Linux only; elsewhere a cached read is a plain read.
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 
