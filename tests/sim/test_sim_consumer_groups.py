@@ -1,6 +1,6 @@
 """Groups under stress whose members speak either protocol, and change it: they crash, stall, leave and return; writes
-lag or fail, coordinators move, topics grow, expressions are matched late. Clients follow the protocols as real ones
-do; everything is drawn from one seed.
+lag or fail, coordinators move, a topic grows or is made anew, expressions are matched late. Clients follow the
+protocols as real ones do; everything is drawn from one seed.
 
 Held at every moment: a partition has one owner whose commits would be taken, and a committed offset never goes back. In
 the end, once the trouble stops: the group is stable, everybody alive is in it, every partition has an owner, nobody
@@ -49,24 +49,24 @@ from kcli.protocol.records.consumer_protocol import (
 from kcli.runtime.rng import SystemRng
 
 GROUP, TOPIC = "g", "t"
-TOPIC_ID = uuid.UUID(int=7 << 70)
 SESSION_MS, REBALANCE_MS = 6_000, 4_000
 TROUBLE_MS, CALM_MS = 60_000, 60_000
 SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "40"))
 
 
 class OneTopic:
-    """The topic, at one of its sizes."""
+    """The topic as one image has it; it may be made anew, with an id of its own."""
 
-    def __init__(self, partitions):
-        self.version = partitions
-        self._topic = Topic(TOPIC, TOPIC_ID, [()] * partitions)
+    def __init__(self, version, life, partitions):
+        self.version, self.life, self.partitions = version, life, partitions
+        self.topic_id = uuid.UUID(int=(7 + life) << 70)
+        self._topic = Topic(TOPIC, self.topic_id, [()] * partitions)
 
     def topic(self, name):
         return self._topic if name == TOPIC else None
 
     def topic_by_id(self, topic_id):
-        return self._topic if topic_id == TOPIC_ID else None
+        return self._topic if topic_id == self.topic_id else None
 
     def names(self):
         return (TOPIC,)
@@ -199,7 +199,7 @@ class Coordinator:
 
 class Member:
     """One consumer of either protocol. `life` tells its present run from events of a former one; `owned` is what it
-    reads from now, `epoch` its member epoch or generation."""
+    reads from now, as (topic id, partition); `epoch` its member epoch or generation."""
 
     def __init__(self, sim, name, instance):
         self.sim, self.name, self.instance = sim, name, instance
@@ -246,7 +246,7 @@ class Member:
             return
         for partition in partitions:
             if partition in self.owned and partition not in self.positions:
-                self.positions[partition] = self.sim.offset(partition)
+                self.positions[partition] = self.sim.offset(partition[1])
 
     def commit_later(self, life):
         self.sim.after(self.sim.random.randrange(200, 900), lambda: self.commit(life))
@@ -255,7 +255,10 @@ class Member:
         if self.life != life or self.sim.quiet:
             return
         self.commit_later(life)
-        known = [each for each in self.owned if self.positions.get(each) is not None]
+        there = (
+            self.sim.topics.topic_id
+        )  # what has been deleted is known by a name that is another topic's now
+        known = [each for each in self.owned if each[0] == there and self.positions.get(each) is not None]
         if not known or self.sim.now < self.stalled_until:
             return
         for partition in known:
@@ -270,7 +273,7 @@ class Member:
                     name=TOPIC,
                     partitions=tuple(
                         OffsetCommitRequestPartition(
-                            partition_index=each, committed_offset=self.positions[each]
+                            partition_index=each[1], committed_offset=self.positions[each]
                         )
                         for each in known
                     ),
@@ -317,7 +320,9 @@ class ConsumerMember(Member):
             self.soon(self.stalled_until - self.sim.now, self.beat)
             return
         joins, full = self.epoch == 0, self.epoch == 0 or self.reports_all
-        owned = (RequestTopicPartitions(topic_id=TOPIC_ID, partitions=self.owned),) if self.owned else ()
+        owned = tuple(
+            RequestTopicPartitions(topic_id=topic_id, partitions=(number,)) for topic_id, number in self.owned
+        )
         request = ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
             member_id=self.member_id,
@@ -342,7 +347,11 @@ class ConsumerMember(Member):
         if response.assignment is None:
             self.soon(500, self.beat)
             return
-        wanted = tuple(p for topic in response.assignment.topic_partitions for p in topic.partitions)
+        wanted = tuple(
+            (topic.topic_id, number)
+            for topic in response.assignment.topic_partitions
+            for number in topic.partitions
+        )
         loses = any(each not in wanted for each in self.owned)
         slow = self.sim.random.choice((0, 100, 1_000)) if loses else 0
         if loses and self.sim.trouble and self.sim.random.random() < 0.05:
@@ -371,7 +380,7 @@ class ConsumerMember(Member):
 class ClassicMember(Member):
     """Speaks the classic protocol and gives up everything before it joins."""
 
-    partitions_known = 0
+    topics_known = None
 
     def begin(self):
         self.join()
@@ -421,7 +430,7 @@ class ClassicMember(Member):
 
     def sync(self, joined):
         ids = sorted(member.member_id for member in joined.members)
-        self.partitions_known = self.sim.partitions
+        self.topics_known = self.sim.topics
         assignments = ()
         if joined.leader == self.member_id and not joined.skip_assignment:
             assignments = tuple(
@@ -432,7 +441,7 @@ class ClassicMember(Member):
                             assigned_partitions=(
                                 TopicPartitions(
                                     topic=TOPIC,
-                                    partitions=tuple(range(index, self.sim.partitions, len(ids))),
+                                    partitions=tuple(range(index, self.sim.topics.partitions, len(ids))),
                                 ),
                             )
                         )
@@ -458,9 +467,8 @@ class ClassicMember(Member):
             return
         assigned = decode_assignment(response.assignment)[0] if response.assignment else None
         self.has_synced = True
-        self.own(
-            tuple(p for each in assigned.assigned_partitions for p in each.partitions) if assigned else ()
-        )
+        listed = () if assigned is None else assigned.assigned_partitions
+        self.own(tuple((self.topics_known.topic_id, number) for each in listed for number in each.partitions))
 
     def beat_later(self, life):
         self.sim.after(1_000, lambda: self.beat(life))
@@ -475,9 +483,9 @@ class ClassicMember(Member):
             GROUP, self.member_id, self.instance, self.epoch, self.sim.now
         )
         self.sim.coordinator.wake()
-        if code is ErrorCode.NONE and self.partitions_known and self.partitions_known != self.sim.partitions:
-            self.partitions_known = self.sim.partitions
-            code = ErrorCode.REBALANCE_IN_PROGRESS  # it has seen for itself that the topic grew
+        if code is ErrorCode.NONE and self.topics_known not in (None, self.sim.topics):
+            self.topics_known = self.sim.topics
+            code = ErrorCode.REBALANCE_IN_PROGRESS  # it has seen for itself that the topic is not what it was
         if code is not ErrorCode.NONE and self.has_synced:
             self.has_synced = False
             self.again(code)
@@ -493,8 +501,7 @@ class Simulation:
         self.quiet = False
         """Nobody commits any more, so that whatever is still unanswered will stay so."""
         self.high = {}
-        self.partitions = self.random.randrange(2, 6)
-        self.topics = OneTopic(self.partitions)
+        self.topics = OneTopic(0, 0, self.random.randrange(2, 6))
         self.mix = self.random.choice((1.0, 1.0, 0.5))
         """How many speak the new protocol."""
         self.coordinator = Coordinator(self)
@@ -535,18 +542,20 @@ class Simulation:
                 member.stalled_until = self.now + self.random.randrange(1_000, 12_000)
             case 3 if self.random.random() < 0.3:
                 self.coordinator.fail_over()
-            case 4 if self.random.random() < 0.2:
-                self.grow()
+            case 4 if self.random.random() < 0.3:
+                self.change_topic()
             case _ if not member.alive:
                 lives = member.life
                 self.members[nth] = self.new_member(nth)  # maybe of the other protocol
                 self.members[nth].life = lives
                 self.members[nth].start()
 
-    def grow(self):
-        self.partitions += 1
-        self.topics = OneTopic(self.partitions)
-        self.coordinator.shard.topics_changed(self.topics, (TOPIC,), has_new=False)
+    def change_topic(self):
+        """It grows, or is deleted and made anew. Its offsets stay, so that they can be followed."""
+        before, anew = self.topics, self.random.random() < 0.5
+        partitions = self.random.randrange(1, 6) if anew else before.partitions + 1
+        self.topics = OneTopic(before.version + 1, before.life + anew, partitions)
+        self.coordinator.shard.topics_changed(self.topics, (TOPIC,), has_new=anew)
 
     # What must hold
 
@@ -555,7 +564,7 @@ class Simulation:
         return max(topic.partitions[0].committed_offset, 0)
 
     def check_offsets(self):
-        for partition in range(self.partitions):
+        for partition in range(self.topics.partitions):
             offset = self.offset(partition)
             assert offset >= self.high.get(partition, 0), f"offset of {partition} went back to {offset}"
             self.high[partition] = offset
@@ -598,7 +607,7 @@ class Simulation:
             members = self.coordinator.shard.describe_consumer_group(GROUP).members
         assert sorted(each.member_id for each in members) == sorted(each.member_id for each in alive)
         owned = sorted(partition for member in alive for partition in member.owned)
-        assert owned == list(range(self.partitions))
+        assert owned == [(self.topics.topic_id, number) for number in range(self.topics.partitions)]
         assert not self.coordinator.waiting
         for log in (self.coordinator.log, self.coordinator.compacted()):
             assert facts(self.coordinator.new_shard(log)) == facts(self.coordinator.shard)
