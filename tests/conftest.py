@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from kcli.testing.broker_process import BrokerProcess
+
+# How long an example takes says how busy the machine is, nothing about the code.
+settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-machine")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
