@@ -439,6 +439,10 @@ class PartitionLog:
         return lookup.aborted_transactions(self.segments, from_offset, upper_offset)
 
     @on_disk
+    def has_aborted_transactions(self, from_offset: int) -> bool:
+        return lookup.has_aborted_transactions(self.segments, from_offset)
+
+    @on_disk
     def upper_bound_offset(self, offset: int, size_bytes: int) -> int:
         return lookup.upper_bound_offset(self.segments, offset, size_bytes, self.log_end_offset)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from kcli.storage.index import TimestampOffset
@@ -65,12 +65,25 @@ def aborted_transactions(
     """Those with data in [from_offset, upper_offset), for read_committed consumers to drop."""
     aborted = []
     for segment in segments_from(segments, from_offset):
-        for entry in segment.txn_index.entries():
-            if entry.last_offset >= from_offset and entry.first_offset < upper_offset:
+        entries = segment.txn_index.entries()
+        for at in range(_first_ending_at(entries, from_offset), len(entries)):
+            entry = entries[at]
+            if entry.first_offset < upper_offset:
                 aborted.append(entry)
             if entry.last_stable_offset >= upper_offset:
                 return aborted
     return aborted
+
+
+def has_aborted_transactions(segments: Sequence[Segment], from_offset: int) -> bool:
+    """Whether one ends at or past the offset, so that it may have data there."""
+    found = (segment.txn_index.entries() for segment in segments_from(segments, from_offset))
+    return any(entries and entries[-1].last_offset >= from_offset for entries in found)
+
+
+def _first_ending_at(entries: Sequence[AbortedTransaction], offset: int) -> int:
+    """The place of the first whose marker is at or past the offset; markers are in offset order."""
+    return bisect_left(entries, offset, key=lambda entry: entry.last_offset)
 
 
 def upper_bound_offset(segments: Sequence[Segment], offset: int, size_bytes: int, log_end_offset: int) -> int:

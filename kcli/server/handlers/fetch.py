@@ -144,7 +144,7 @@ def _read(
             )
         aborted = None
         if request.isolation_level == READ_COMMITTED and replica_id < 0:
-            aborted = _aborted(leader, wants.fetch_offset, part, limit)
+            aborted = _aborted(leader, wants.fetch_offset, part)
         return Read(target, leader, part, log.high_watermark, last_stable_offset, aborted)
     except KafkaError as error:
         return Read(target, None, answer=_failed(context, topic, wants.partition, error))
@@ -183,13 +183,11 @@ def _divergence(leader: LeaderPartition, target: Target) -> PartitionData | None
     )
 
 
-def _aborted(
-    leader: LeaderPartition, offset: int, part: LogSlice, limit: int
-) -> tuple[AbortedTransaction, ...]:
+def _aborted(leader: LeaderPartition, offset: int, part: LogSlice) -> tuple[AbortedTransaction, ...]:
     """Transactions in the slice that a read_committed consumer has to drop."""
     log = leader.log
     # Where the slice ends costs a look at the index; most logs have no aborted transaction at all.
-    if not part.size_bytes or not log.aborted_transactions(offset, limit):
+    if not part.size_bytes or not log.has_aborted_transactions(offset):
         return ()
     upper = log.upper_bound_offset(offset, part.size_bytes)
     return tuple(

@@ -166,6 +166,7 @@ class TestTransactions:
         assert log.aborted_transactions(4, 7) == [second]
         assert log.aborted_transactions(0, 2) == [first]
         assert log.aborted_transactions(5, 7) == []
+        assert log.has_aborted_transactions(4) and not log.has_aborted_transactions(5)
         assert [offset for offset, _ in contents(log)] == [0, 1, 2, 5]
 
     def test_aborts_in_a_later_segment_are_found(self, log: PartitionLog) -> None:
@@ -175,6 +176,7 @@ class TestTransactions:
         log.roll()
         end_transaction(log, commit=False)
         assert log.aborted_transactions(0, 2) == [AbortedTransaction(1, 0, 2, 3)]
+        assert log.has_aborted_transactions(0)
         assert not log.segments[0].txn_index.exists()
         assert log.segments[2].txn_index.exists()
 
