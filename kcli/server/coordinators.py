@@ -107,10 +107,13 @@ class GroupCoordinator:
             self._times.clear()
         self.shards.load(image)
         now_ms = self.now_ms()
-        for topic in delta.topics_deleted:
+        deleted = delta.topics_deleted
+        for topic in deleted:
             self._topics.forget(topic.topic_id)
+        if deleted:
+            gone = tuple(topic.name for topic in deleted)
             for runner in self.shards.loaded():
-                runner.take(runner.shard.delete_topic(topic.name, now_ms))
+                runner.take(runner.shard.delete_topics(gone, now_ms))
         changed = dict.fromkeys(diff.topic for diff in delta.partitions_changed())
         has_new = bool(delta.topics_created)
         for runner in self.shards.loaded():

@@ -215,7 +215,7 @@ class GroupShardMachine(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from("tu"))
     def drop(self, topic: str) -> None:
-        self.take(self.shard.delete_topic(topic, self.now_ms))
+        self.take(self.shard.delete_topics((topic,), self.now_ms))
 
     @rule(milliseconds=st.sampled_from([0, 0, 1, 500, 500, 1_000, 3_000, 6_000, 300_000]))
     def time_passes(self, milliseconds: int) -> None:

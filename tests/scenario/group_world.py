@@ -339,7 +339,7 @@ class GroupWorld(World):
     def _do_drop(self, words: list[str]) -> None:
         self.topics.drop(words[0])
         self.shard.topics_changed(self.topics, (words[0],), has_new=False)
-        self.take(self.shard.delete_topic(words[0], self.now_ms))
+        self.take(self.shard.delete_topics(words[:1], self.now_ms))
 
     def _do_resolved(self, words: list[str]) -> None:
         given = pairs(words)

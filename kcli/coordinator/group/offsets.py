@@ -8,7 +8,7 @@ the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from kcli.coordinator.group.records import NO_TIMESTAMP, OffsetRecord
 from kcli.protocol.records.consumer_offsets import OffsetCommitValue
@@ -18,13 +18,15 @@ NO_PRODUCER_ID = -1
 _Entry = tuple[OffsetCommitValue, int]
 """An offset and where in the log it was written."""
 _Topics = dict[str, dict[int, _Entry]]
+_Key = tuple[str, str, int]
+"""Group, topic, partition."""
 
 
 class OffsetTable:
     def __init__(self) -> None:
         self._groups: dict[str, _Topics] = {}
-        self._pending: dict[int, dict[tuple[str, str, int], _Entry]] = {}
-        self._expected: dict[tuple[str, str, int], int] = {}
+        self._pending: dict[int, dict[_Key, _Entry]] = {}
+        self._expected: dict[_Key, int] = {}
         """How many offsets for this partition are on their way through the log."""
 
     # What is on its way
@@ -103,8 +105,7 @@ class OffsetTable:
 
     def groups_with_pending(self) -> frozenset[str]:
         """The groups that an open transaction, or a write on its way, will bring an offset."""
-        pending = (key[0] for offsets in self._pending.values() for key in offsets)
-        return frozenset((*pending, *(key[0] for key in self._expected)))
+        return frozenset(key[0] for key in self._uncommitted())
 
     def size_of(self, group_id: str) -> int:
         """How many offsets a group has."""
@@ -115,28 +116,30 @@ class OffsetTable:
     def tombstones_of_group(self, group_id: str) -> Iterator[OffsetRecord]:
         """One for every offset of a group, with those that are pending or on their way."""
         keys = dict.fromkeys(
-            (topic, partition)
+            (group_id, topic, partition)
             for topic, partitions in self._groups.get(group_id, {}).items()
             for partition in partitions
         )
-        for pending in self._pending.values():
-            keys.update(dict.fromkeys(key[1:] for key in pending if key[0] == group_id))
-        keys.update(dict.fromkeys(key[1:] for key in self._expected if key[0] == group_id))
-        for topic, partition in keys:
-            yield OffsetRecord(group_id, topic, partition, None)
+        keys.update(dict.fromkeys(key for key in self._uncommitted() if key[0] == group_id))
+        return (OffsetRecord(*key, None) for key in keys)
 
-    def tombstones_of_topic(self, topic: str) -> Iterator[OffsetRecord]:
-        """One for every offset of a deleted topic, in any group, with those that are pending or on their way."""
+    def tombstones_of_topics(self, topics: Collection[str]) -> Iterator[OffsetRecord]:
+        """One for every offset of deleted topics, in any group, with those that are pending or on their way."""
+        gone = frozenset(topics)
         keys = dict.fromkeys(
-            (group_id, partition)
-            for group_id, topics in self._groups.items()
-            for partition in topics.get(topic, ())
+            (group_id, topic, partition)
+            for group_id, committed in self._groups.items()
+            for topic, partitions in committed.items()
+            if topic in gone
+            for partition in partitions
         )
+        keys.update(dict.fromkeys(key for key in self._uncommitted() if key[1] in gone))
+        return (OffsetRecord(*key, None) for key in keys)
+
+    def _uncommitted(self) -> Iterator[_Key]:
         for pending in self._pending.values():
-            keys.update(dict.fromkeys((key[0], key[2]) for key in pending if key[1] == topic))
-        keys.update(dict.fromkeys((key[0], key[2]) for key in self._expected if key[1] == topic))
-        for group_id, partition in keys:
-            yield OffsetRecord(group_id, topic, partition, None)
+            yield from pending
+        yield from self._expected
 
 
 def is_expired(committed: OffsetCommitValue, now_ms: int, since_ms: int, retention_ms: int) -> bool:

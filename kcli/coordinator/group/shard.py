@@ -12,7 +12,7 @@ A call of the consumer protocol may raise a KafkaError, which is its answer; not
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from kcli.coordinator.group.classic import ClassicGroup, GroupState
@@ -242,10 +242,10 @@ class GroupShard:
         self._offsets.delete(self._groups.get(request.group_id), request, token, step)
         return step.ready()
 
-    def delete_topic(self, topic: str, now_ms: int) -> GroupReady:
-        """A topic is gone, and with it every offset committed for it."""
+    def delete_topics(self, topics: Collection[str], now_ms: int) -> GroupReady:
+        """Topics are gone, and with them every offset committed for them."""
         step: GroupStep = Step(now_ms)
-        for record in self._table.tombstones_of_topic(topic):
+        for record in self._table.tombstones_of_topics(topics):
             step.append(record)
         return step.ready()
 
