@@ -119,11 +119,17 @@ def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str]
     """The cluster id of this node's directories; formats them first where all of them are new and empty.
 
     Only a node that is its whole cluster is formatted unasked: one that joins others must be told which cluster.
-    Raises StorageError where the directories disagree or are not formatted and must not be.
+    Raises StorageError where the directories disagree or are not formatted and must not be. One that is empty beside
+    others must not: it may be the place where a disk should be mounted.
     """
     survey = survey_directories(config.all_dirs, machine.disk)
     if survey.formatted:
         survey.check_identity(cluster_id=None, node_id=config.node_id)
+        for path in survey.empty:
+            raise StorageError(
+                f"No `meta.properties` found in {path} (have you run `kcli storage format --ignore-formatted` to "
+                "format the directory?)"
+            )
         return survey.cluster_id or ""
     # The error of the first directory that cannot be read says more than that nothing was found.
     for path in sorted(survey.unreadable):

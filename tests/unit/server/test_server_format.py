@@ -205,6 +205,20 @@ def test_a_start_gives_no_new_identity_to_a_directory_that_lost_its_own(
     assert file.read_bytes() == content
 
 
+def test_a_start_does_not_take_an_empty_directory_beside_others(tmp_path: Path) -> None:
+    """A disk that is not mounted looks like that: as in Kafka somebody has to say that it is new."""
+    format_directories(node(tmp_path), standalone(node(tmp_path)), MACHINE, lambda _: None)
+    both = node(tmp_path, "d1", "d2")
+    for make in (lambda: None, (tmp_path / "d2").mkdir):
+        make()
+        with pytest.raises(
+            StorageError, match=rf"^No `meta\.properties` found in {tmp_path}/d2 \(have you run"
+        ):
+            ensure_formatted(both, MACHINE, lambda _: None)
+    format_directories(both, standalone(both, ignore_formatted=True), MACHINE, lambda _: None)
+    assert ensure_formatted(both, MACHINE, lambda _: None) == CLUSTER_ID
+
+
 def test_a_first_start_formats_an_empty_node(tmp_path: Path) -> None:
     config, said = node(tmp_path, "d1", "d2"), list[str]()
     cluster_id = ensure_formatted(config, MACHINE, said.append)
