@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from kcli.coordinator.runtime import Ready, Step, Timers, Token
 from kcli.coordinator.transaction.config import TransactionConfig
 from kcli.coordinator.transaction.end import Verdict, judge_end
-from kcli.coordinator.transaction.records import TransactionRecord, by_topic
+from kcli.coordinator.transaction.init import expected_epoch, init_refused, is_own, renewed, rotates
+from kcli.coordinator.transaction.questions import Pattern, describe, list_transactions
+from kcli.coordinator.transaction.records import TransactionRecord
 from kcli.coordinator.transaction.state import (
-    EXHAUSTED_EPOCH,
     IDLE,
     LEGAL_BEFORE,
-    MAX_EPOCH,
     NO_PRODUCER_ID,
     PREPARED,
     TV2,
@@ -30,14 +29,11 @@ from kcli.coordinator.transaction.state import (
     Transaction,
     completed,
     fenced,
-    new_transactional_id,
     prepared,
-    with_new_producer_id,
-    with_next_epoch,
     with_partitions,
 )
 from kcli.errors import ErrorCode
-from kcli.protocol.messages.describe_transactions import TopicData, TransactionState
+from kcli.protocol.messages.describe_transactions import TransactionState
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kcli.protocol.messages.list_transactions import ListTransactionsRequest
@@ -71,10 +67,6 @@ class SendMarkers:
     transaction_version: int
 
 
-class Pattern(Protocol):
-    def fullmatch(self, text: str, /) -> object | None: ...
-
-
 class TransactionShard:
     def __init__(self, config: TransactionConfig, version: Callable[[], int]) -> None:
         """`version`: the finalized level of transaction.version, now."""
@@ -82,9 +74,7 @@ class TransactionShard:
         self._version = version
         self._transactions: dict[str, Transaction] = {}
         self._pending: dict[str, State] = {}
-        self._overdue: set[str] = (
-            set()
-        )  # pending for so long that whoever asked was told; it may be committed yet
+        self._overdue = set[str]()  # pending for so long that whoever asked was told; it may be committed yet
         self._unmarked: dict[str, set[TopicPartition]] = {}
         self._failed_fences: dict[str, int] = {}  # the epoch that is not good any more
         self._timers = Timers()
@@ -97,7 +87,7 @@ class TransactionShard:
         if self._refuse_init(request) is not ErrorCode.NONE:
             return False
         known = self._transactions.get(request.transactional_id)
-        return known is None or (known.state in IDLE and _rotates(known, _expected_epoch(request)))
+        return known is None or (known.state in IDLE and rotates(known, expected_epoch(request)))
 
     def init_producer_id(
         self, request: InitProducerIdRequest, fresh_producer_id: int | None, token: Token, now_ms: int
@@ -113,7 +103,7 @@ class TransactionShard:
             self._fence(transactional_id, before, step)
             step.reply(token, init_refused(ErrorCode.CONCURRENT_TRANSACTIONS))
             return step.ready()
-        after = _renewed(before, request, fresh_producer_id, now_ms)
+        after = renewed(before, request, fresh_producer_id, now_ms)
         if isinstance(after, ErrorCode):
             return _answer(token, init_refused(after))
         self._write(transactional_id, after, step)
@@ -134,7 +124,7 @@ class TransactionShard:
         known = self._transactions.get(transactional_id)
         if known is None:
             return ErrorCode.NONE
-        if not _is_own(known, request):
+        if not is_own(known, request):
             return ErrorCode.PRODUCER_FENCED
         return ErrorCode.CONCURRENT_TRANSACTIONS if known.state in PREPARED else ErrorCode.NONE
 
@@ -225,7 +215,7 @@ class TransactionShard:
             next_producer_id = fresh_producer_id
         after = prepared(known, verdict.next_state, client_version, now_ms, next_producer_id)
         step: TransactionStep = Step(now_ms)
-        self._write(request.transactional_id, after, step, lambda _: self._send(request.transactional_id))
+        self._write(request.transactional_id, after, step, self._sends_markers(request.transactional_id))
         step.reply(token, _end_response(ErrorCode.NONE, after, client_version))
         return step.ready()
 
@@ -263,19 +253,19 @@ class TransactionShard:
 
     def _complete(self, transactional_id: str, known: Transaction, now_ms: int) -> TransactionReady:
         step: TransactionStep = Step(now_ms)
-        self._write(transactional_id, completed(known, now_ms), step)
-        wrote = step.on_written
-        assert wrote is not None
 
         def written(code: ErrorCode, later_ms: int) -> TransactionReady:
             if code is ErrorCode.NONE:
                 self._unmarked.pop(transactional_id, None)
             else:
                 self._timers.schedule((_COMPLETE, transactional_id), later_ms + COMPLETE_RETRY_MS)
-            return wrote(code, later_ms)
+            return Ready()
 
-        step.on_written = written
+        self._write(transactional_id, completed(known, now_ms), step, written)
         return step.ready()
+
+    def _sends_markers(self, transactional_id: str) -> Callable[[ErrorCode, int], TransactionReady]:
+        return lambda code, _: self._send(transactional_id) if code is ErrorCode.NONE else Ready()
 
     def _send(self, transactional_id: str) -> TransactionReady:
         known = self._transactions[transactional_id]
@@ -296,44 +286,12 @@ class TransactionShard:
     # Questions
 
     def describe(self, transactional_id: str) -> TransactionState:
-        known = self._transactions.get(transactional_id)
-        if not transactional_id or known is None:
-            missing = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
-            return TransactionState(transactional_id=transactional_id, error_code=missing)
-        return TransactionState(
-            transactional_id=transactional_id,
-            transaction_state=known.state.label,
-            transaction_timeout_ms=known.timeout_ms,
-            transaction_start_time_ms=known.start_ms,
-            producer_id=known.producer_id,
-            producer_epoch=known.producer_epoch,
-            topics=tuple(
-                TopicData(topic=topic.topic, partitions=topic.partition_ids)
-                for topic in by_topic(known.partitions)
-            ),
-        )
+        return describe(transactional_id, self._transactions.get(transactional_id))
 
     def list_transactions(
         self, request: ListTransactionsRequest, pattern: Pattern | None, now_ms: int
     ) -> tuple[ListedTransaction, ...]:
-        def is_wanted(transactional_id: str, known: Transaction) -> bool:
-            if request.producer_id_filters and known.producer_id not in request.producer_id_filters:
-                return False
-            if request.state_filters and known.state.label not in request.state_filters:
-                return False
-            if request.duration_filter >= 0 and now_ms - known.start_ms <= request.duration_filter:
-                return False
-            return pattern is None or pattern.fullmatch(transactional_id) is not None
-
-        return tuple(
-            ListedTransaction(
-                transactional_id=transactional_id,
-                producer_id=known.producer_id,
-                transaction_state=known.state.label,
-            )
-            for transactional_id, known in self._transactions.items()
-            if is_wanted(transactional_id, known)
-        )
+        return list_transactions(self._transactions.items(), request, pattern, now_ms)
 
     # Time
 
@@ -379,22 +337,15 @@ class TransactionShard:
 
     def _fence(self, transactional_id: str, known: Transaction, step: TransactionStep) -> None:
         """Aborts in the place of a client that must not go on."""
-        self._write(
-            transactional_id,
-            fenced(known, self._version(), step.now_ms),
-            step,
-            lambda _: self._send(transactional_id),
-        )
-        wrote = step.on_written
-        assert wrote is not None
+        send = self._sends_markers(transactional_id)
 
         def written(code: ErrorCode, now_ms: int) -> TransactionReady:
             # A fence that was not written fences all the same; the next attempt is to write the same epoch.
             if code is not ErrorCode.NONE:
                 self._failed_fences[transactional_id] = known.producer_epoch
-            return wrote(code, now_ms)
+            return send(code, now_ms)
 
-        step.on_written = written
+        self._write(transactional_id, fenced(known, self._version(), step.now_ms), step, written)
 
     def _remove_expired(self, now_ms: int) -> Iterable[TransactionReady]:
         expired = [
@@ -419,9 +370,12 @@ class TransactionShard:
         transactional_id: str,
         after: Transaction | None,
         step: TransactionStep,
-        then: Callable[[int], TransactionReady] | None = None,
+        then: Callable[[ErrorCode, int], TransactionReady] | None = None,
     ) -> None:
-        """Appends the id's next state; nobody else may change it until that is committed or has failed."""
+        """Appends the id's next state; nobody else may change it until that is committed or has failed.
+
+        `then` goes on with either. A write that took too long does neither: what it means shows when it is replayed.
+        """
         assert transactional_id not in self._pending, f"{transactional_id!r} has a change on its way"
         before = self._transactions.get(transactional_id)
         state = State.DEAD if after is None else after.state
@@ -434,7 +388,7 @@ class TransactionShard:
                 self._overdue.add(transactional_id)
                 return Ready()
             del self._pending[transactional_id]
-            return then(now_ms) if then is not None and code is ErrorCode.NONE else Ready()
+            return Ready() if then is None else then(code, now_ms)
 
         step.append(TransactionRecord(transactional_id, after), written)
 
@@ -472,46 +426,6 @@ class TransactionShard:
 
 def _answer(token: Token, response: object) -> TransactionReady:
     return Ready(replies=((token, response),))
-
-
-def init_refused(code: ErrorCode) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
-
-
-def _expected_epoch(request: InitProducerIdRequest) -> int | None:
-    """What the producer believes its epoch to be; None when it begins from nothing."""
-    return None if request.producer_id == NO_PRODUCER_ID else request.producer_epoch
-
-
-def _is_own(known: Transaction, request: InitProducerIdRequest) -> bool:
-    """KIP-360: whether the id a producer names is its own, or was before the epoch ran out."""
-    if request.producer_id in (NO_PRODUCER_ID, known.producer_id):
-        return True
-    return request.producer_id == known.previous_producer_id and request.producer_epoch >= EXHAUSTED_EPOCH
-
-
-def _rotates(known: Transaction, expected_epoch: int | None) -> bool:
-    """Whether the next epoch would be one that no client may have."""
-    if known.producer_epoch == MAX_EPOCH and expected_epoch == known.last_producer_epoch:
-        return True
-    return known.epoch_is_exhausted and expected_epoch in (None, known.producer_epoch)
-
-
-def _renewed(
-    before: Transaction | None, request: InitProducerIdRequest, fresh_producer_id: int | None, now_ms: int
-) -> Transaction | ErrorCode:
-    timeout_ms = request.transaction_timeout_ms
-    expected_epoch = _expected_epoch(request)
-    if before is None or _rotates(before, expected_epoch):
-        if fresh_producer_id is None:
-            return ErrorCode.CONCURRENT_TRANSACTIONS  # the id was freed meanwhile: ask again
-        if before is None:
-            return new_transactional_id(fresh_producer_id, timeout_ms, now_ms)
-        return with_new_producer_id(
-            before, fresh_producer_id, timeout_ms, now_ms, keep_last_epoch=expected_epoch is not None
-        )
-    after = with_next_epoch(before, expected_epoch, timeout_ms, now_ms)
-    return ErrorCode.PRODUCER_FENCED if after is None else after
 
 
 def _needs_next_id(known: Transaction, client_version: int) -> bool:

@@ -14,7 +14,7 @@ from kcli.protocol.messages.list_transactions import ListTransactionsRequest, Li
 from kcli.server.context import RequestContext
 
 if TYPE_CHECKING:
-    from kcli.coordinator.transaction.shard import Pattern
+    from kcli.coordinator.transaction.questions import Pattern
 
 # The last is a state of Kafka's that is never stored: known, but no id is ever found in it.
 _STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))
