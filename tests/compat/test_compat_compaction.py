@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +25,7 @@ OVERRIDES = {
     "group.initial.rebalance.delay.ms": "0",
 }
 KEYS = 20
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS = 60
 
 
 def create(broker: BrokerProcess, **config: str) -> None:
@@ -65,6 +67,10 @@ def read(broker: BrokerProcess) -> list[tuple[int, str, str | None]]:
         consumer.close()
 
 
+def read_all_but_end(broker: BrokerProcess) -> list[tuple[int, str, str | None]]:
+    return [each for each in read(broker) if each[1] != "end"]
+
+
 def wait_until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not is_so():
@@ -87,27 +93,27 @@ def test_a_compacted_topic(tmp_path: Path) -> None:
         create(broker, cleanup_policy="compact", delete_retention_ms="100")
         last = rounds(broker, 4)
         write(broker, {"k0": None})
-        time.sleep(0.25)
-        write(broker, {"end": "1"})  # seals what is before it
-        # Tombstones go with the first pass after their horizon, and a pass needs something dirty.
-        wait_until(lambda: len(read(broker)) < 2 * KEYS)
-        time.sleep(0.25)
-        write(broker, {"end": "2"})
-        wait_until(lambda: "k0" not in {key for _, key, _ in read(broker)})
-        found = read(broker)
+        ends = itertools.count()
+
+        def is_forgotten() -> bool:
+            """Tombstones go with the first pass after their horizon, and a pass needs something dirty."""
+            time.sleep(0.25)
+            write(broker, {"end": str(next(ends))})  # seals what is before it
+            return "k0" not in {key for _, key, _ in read_all_but_end(broker)}
+
+        wait_until(is_forgotten)
+        found = read_all_but_end(broker)
         values = {key: value for _, key, value in found}
-        assert {key: value for key, value in values.items() if key != "end"} == {
-            key: value for key, value in last.items() if key != "k0"
-        }
+        assert values == {key: value for key, value in last.items() if key != "k0"}
         offsets = {key: offset for offset, key, _ in found}
         assert offsets["k1"] == 3 * KEYS + 1
         broker.kill()
         broker.start()
-        assert read(broker) == found
+        assert read_all_but_end(broker) == found
         broker.restart()
         last = rounds(broker, 3, start=10)
         wait_until(lambda: len(read(broker)) < 2 * KEYS + 5)
-        assert {key: value for _, key, value in read(broker) if key != "end"} == last
+        assert {key: value for _, key, value in read_all_but_end(broker)} == last
     checkpoint = read_offsets(SystemDisk(), str(tmp_path / "data" / "cleaner-offset-checkpoint"))
     assert checkpoint[("kv", 0)] >= 4 * KEYS
 
@@ -121,7 +127,11 @@ def test_committed_offsets_are_compacted(tmp_path: Path) -> None:
         directory = tmp_path / "data" / "__consumer_offsets-0"
 
         def size() -> int:
-            return sum(path.stat().st_size for path in directory.glob("*.log"))
+            total = 0
+            for path in directory.glob("*.log"):
+                with contextlib.suppress(FileNotFoundError):  # the cleaner has just put another in its place
+                    total += path.stat().st_size
+            return total
 
         write(broker, {"a": "1"})
         biggest = 0
@@ -133,7 +143,7 @@ def test_committed_offsets_are_compacted(tmp_path: Path) -> None:
         consumer.commit(offsets=[TopicPartition("kv", 0, 1)], asynchronous=False)
         wait_until(lambda: size() < biggest / 2)
         broker.restart()
-        (committed,) = consumer.committed([TopicPartition("kv", 0)], timeout=20)
+        (committed,) = consumer.committed([TopicPartition("kv", 0)], timeout=TIMEOUT_SECONDS)
         assert committed.offset == 1
         consumer.close()
 
@@ -149,7 +159,7 @@ def test_a_broker_that_stops_while_it_cleans(tmp_path: Path) -> None:
         wait_until(lambda: children_of(broker) != [])
         began = time.monotonic()
         assert broker.stop() == 0
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
         assert not [path for path in directory.iterdir() if path.name.endswith((".cleaned", ".swap"))]
         assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
         broker.overrides = OVERRIDES

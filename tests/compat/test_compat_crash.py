@@ -20,7 +20,7 @@ pytestmark = pytest.mark.compat
 ROUNDS = 20
 PARTITIONS = 3
 MESSAGE_BYTES = 120
-FIRST_ACK_SECONDS = 15.0
+FIRST_ACK_SECONDS = 60.0
 
 
 def _traffic(bootstrap: str, round_number: int, broker: BrokerProcess) -> dict[tuple[int, int], bytes]:

@@ -56,7 +56,7 @@ class Written:
             self._producer.poll(0.01)
 
     def flush(self) -> None:
-        self._producer.flush(10)
+        self._producer.flush(60)
 
     def _delivered(self, error, message) -> None:
         if error is None:
@@ -71,7 +71,7 @@ class Written:
         consumer.assign([TopicPartition("t", number, 0) for number in range(self.partitions)])
         stored: dict[tuple[int, int], bytes] = {}
         while not self.acked.keys() <= stored.keys():
-            messages = consumer.consume(100, 5)
+            messages = consumer.consume(100, 60)
             assert messages, f"{len(self.acked)} were acknowledged, {len(stored)} came back"
             stored.update({(each.partition(), each.offset()): each.value() for each in messages})
         consumer.close()
@@ -93,7 +93,7 @@ def test_a_full_disk_halts_the_broker_and_loses_nothing(tmp_path: Path) -> None:
             broker.process.pid, resource.RLIMIT_FSIZE, (FILE_SIZE_MAX_BYTES, FILE_SIZE_MAX_BYTES)
         )
         written.produce(FILE_SIZE_MAX_BYTES // RECORD_BYTES + 10)
-        assert broker.wait(20) == 1, "the last log directory has failed"
+        assert broker.wait(60) == 1, "the last log directory has failed"
         log = broker.log_path.read_text()
         assert "File too large" in log
         assert "Shutting down: " in log
@@ -126,7 +126,7 @@ def test_the_only_disk_is_full(tmp_path: Path) -> None:
             process = broker.process
             assert process is not None
             written.produce(DISK_BYTES // RECORD_BYTES, until=lambda: process.poll() is not None)
-            assert broker.wait(20) == 1
+            assert broker.wait(60) == 1
             assert "No space left on device" in broker.log_path.read_text()
             filler.unlink()
             broker.start()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from clients import PATIENCE_S
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -45,7 +46,7 @@ class Member:
         return sorted(each.partition for each in self.consumer.assignment())
 
 
-def spin(members: list[Member], until: Callable[[], bool], seconds: float = 20) -> None:
+def spin(members: list[Member], until: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
     """Polls everybody until it is so."""
     end = time.monotonic() + seconds
     while not until():
@@ -59,7 +60,7 @@ def spin(members: list[Member], until: Callable[[], bool], seconds: float = 20) 
 def topic(broker: BrokerProcess) -> str:
     name = f"groups-{next(_NAMES)}"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(PATIENCE_S)
     return name
 
 
@@ -101,12 +102,14 @@ def test_members_come_and_go(
 def test_a_static_member_returns_without_a_rebalance(
     broker: BrokerProcess, topic: str, group: str, members: list[Member]
 ) -> None:
-    members.extend(Member(broker, group, topic, group_instance_id=name) for name in ("one", "two"))
+    # Its session outlasts the time until it is back, on a busy machine too.
+    static = {"session_timeout_ms": "30000"}
+    members.extend(Member(broker, group, topic, group_instance_id=name, **static) for name in ("one", "two"))
     spin(members, lambda: all(len(member.owned) == PARTITIONS // 2 for member in members))
     stays, leaves = members
     before = (stays.assigned, stays.revoked, leaves.owned)
     leaves.consumer.close()  # a static member does not say goodbye
-    members[1] = Member(broker, group, topic, group_instance_id="two")
+    members[1] = Member(broker, group, topic, group_instance_id="two", **static)
     spin(members, lambda: members[1].owned == before[2])
     assert (stays.assigned, stays.revoked) == before[:2]
 
@@ -119,7 +122,7 @@ def test_a_second_instance_of_a_name_fences_the_first(
     second = Member(broker, group, topic, group_instance_id="same")
     members.append(second)
     spin(members, lambda: len(second.owned) == PARTITIONS)
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE_S
     fenced = False
     while not fenced and time.monotonic() < end:
         message = first.consumer.poll(0.1)
@@ -147,23 +150,25 @@ def test_offsets_and_groups_by_the_admin_calls(
     spin([member], lambda: len(member.owned) == PARTITIONS)
     member.consumer.commit(offsets=[TopicPartition(topic, 1, 7, "note")], asynchronous=False)
 
-    described = admin.describe_consumer_groups([group])[group].result(10)
+    described = admin.describe_consumer_groups([group])[group].result(PATIENCE_S)
     assert described.state is ConsumerGroupState.STABLE
     assert described.partition_assignor == "range"
     (only,) = described.members
     assert (only.client_id, only.host) == ("me", "/127.0.0.1")
     assert len(only.assignment.topic_partitions) == PARTITIONS
-    listed = {each.group_id: each for each in admin.list_consumer_groups().result(10).valid}
+    listed = {each.group_id: each for each in admin.list_consumer_groups().result(PATIENCE_S).valid}
     assert listed[group].state is ConsumerGroupState.STABLE
     assert not listed[group].is_simple_consumer_group
     with pytest.raises(Exception, match="NON_EMPTY_GROUP"):
-        admin.delete_consumer_groups([group])[group].result(10)
+        admin.delete_consumer_groups([group])[group].result(PATIENCE_S)
 
     member.consumer.close()
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 2, 9)])
-    admin.alter_consumer_group_offsets([wanted])[group].result(10)
-    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(10)
+    admin.alter_consumer_group_offsets([wanted])[group].result(PATIENCE_S)
+    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(
+        PATIENCE_S
+    )
     found = {each.partition: (each.offset, each.metadata or "") for each in offsets.topic_partitions}
     assert found == {1: (7, "note"), 2: (9, "")}
-    admin.delete_consumer_groups([group])[group].result(10)
-    assert group not in {each.group_id for each in admin.list_consumer_groups().result(10).valid}
+    admin.delete_consumer_groups([group])[group].result(PATIENCE_S)
+    assert group not in {each.group_id for each in admin.list_consumer_groups().result(PATIENCE_S).valid}

@@ -167,7 +167,8 @@ def test_a_hundred_members_of_a_thousand_partitions_take_milliseconds(name: str,
         for number in range(100)
     }
     spec = GroupSpec(members, counts, homogeneous)
-    began = time.perf_counter()
+    began = time.process_time()
     assigned = ASSIGNORS[name](spec)
     assert sum(map(size, assigned.values())) == 1000
-    assert time.perf_counter() - began < 0.5, "tens of milliseconds, on a machine that does nothing else"
+    # Tens of milliseconds: what grows with members times partitions takes seconds.
+    assert time.process_time() - began < 1

@@ -85,9 +85,9 @@ class Odd:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(frame)
-            head = await asyncio.wait_for(reader.read(4), 20)
+            head = await asyncio.wait_for(reader.read(4), 60)
             if len(head) == 4:
-                await asyncio.wait_for(reader.readexactly(struct.unpack(">i", head)[0]), 20)
+                await asyncio.wait_for(reader.readexactly(struct.unpack(">i", head)[0]), 60)
             return bool(head)
         finally:
             writer.close()

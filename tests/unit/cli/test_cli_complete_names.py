@@ -92,7 +92,7 @@ def test_a_cluster_that_does_not_answer_costs_a_moment_and_no_word() -> None:
         text=True,
     )
     assert (done.stdout.strip(), done.stderr) == ("", "")
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30
     assert _complete("topics", ["--topic"], "o") == [], "no cluster is named"
     assert _complete("topics", ["--bootstrap-server", "nonsense", "--topic"], "o") == []
 

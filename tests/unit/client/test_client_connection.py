@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -177,19 +177,22 @@ def test_requests_overlap_and_find_their_answers() -> None:
 
 def test_a_server_that_stops_answering_is_told_apart_from_one_that_is_not_there() -> None:
     async def scenario(server: ScriptedServer) -> None:
-        config = ClientConfig(servers=(Address("127.0.0.1", server.port),), default_api_timeout_ms=100)
+        config = ClientConfig(servers=(Address("127.0.0.1", server.port),), default_api_timeout_ms=1000)
         async with Client(config) as client:
             with pytest.raises(
                 TimeoutException, match=r"callName=listNodes, tries=1\) timed out after 1 attempt"
             ):
                 await client.call("listNodes", client.nodes)
 
+    given_up = threading.Event()
+
     def late(*_: object) -> MetadataResponse:
-        time.sleep(0.3)
+        given_up.wait(60)
         return MetadataResponse()
 
     with ScriptedServer({ApiKey.METADATA: late}) as server:
         asyncio.run(scenario(server))
+        given_up.set()
 
 
 def test_a_connection_that_was_lost_is_opened_again() -> None:

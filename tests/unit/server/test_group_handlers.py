@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
-from group_rig import on_a_loop, running
+from group_rig import Speaker, on_a_loop, running
 from server_rig import Client
 from until import until
 
-from kcli.errors import ErrorCode
+from kcli.errors import ErrorCode, NotCoordinatorException
 from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -219,6 +220,29 @@ async def test_a_stable_fetch_comes_after_the_writes_before_it(tmp_path):
         await barrier
         await other.receive(ApiKey.OFFSET_COMMIT, 9)
         other.close()
+
+
+@on_a_loop
+async def test_a_fetch_that_waits_when_the_leadership_ends_is_sent_elsewhere(tmp_path):
+    async with running(tmp_path, group_coordinator_append_linger_ms="600000") as it:
+        complaints = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        await it.create("t")
+        await it.find()
+        commit = asyncio.ensure_future(it.commit({("t", 0): 7}))
+        runner = it.broker.groups.runner("g")
+        barriers = []
+        await until(lambda: barriers.append(runner.when_written()) or barriers[-1] is not None)
+        other = Speaker(it.broker, Client(*await asyncio.open_connection("127.0.0.1", it.port)), it.port)
+        fetch = asyncio.ensure_future(other.fetch(topics=["t"], require_stable=True))
+        await until(lambda: any("_answer_after" in repr(task) for task in asyncio.all_tasks()))
+        it.broker.groups.leadership_changed(runner.partition, False)
+        assert await commit == ["NOT_COORDINATOR"]
+        assert await fetch == ("NOT_COORDINATOR", {})
+        other.client.close()
+        assert isinstance(barriers.pop().exception(), NotCoordinatorException)
+        gc.collect()
+        assert complaints == []
 
 
 @on_a_loop

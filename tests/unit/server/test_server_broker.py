@@ -453,7 +453,7 @@ def test_the_last_directory_fails_and_the_broker_halts(tmp_path):
     async def main():
         async with running(tmp_path, clean=False) as broker:
             broker.logs.directories[0].failed(OSError(28, "No space left on device"))
-            reason = await asyncio.wait_for(broker.halted, 5)
+            reason = await asyncio.wait_for(broker.halted, 60)
             assert "No space left on device" in reason
 
     asyncio.run(main())
@@ -482,7 +482,7 @@ def test_clients_that_come_too_early_wait(tmp_path, monkeypatch):
         monkeypatch.setattr(BrokerLifecycle, "start", slow_start)
         async with running(tmp_path):
             client, asking = answers[0]
-            response = await asyncio.wait_for(asking, 5)
+            response = await asyncio.wait_for(asking, 60)
             assert [node.node_id for node in response.brokers] == [1]
             client.close()
 

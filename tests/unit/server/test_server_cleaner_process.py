@@ -91,7 +91,7 @@ def test_stopped_in_the_middle(process: CleanerProcess, plan: CleaningPlan) -> N
     began = time.monotonic()
     with pytest.raises(CleaningStopped):
         list(process.run_pass(plan, slow))
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     with pytest.raises(CleaningStopped):
         list(process.run_pass(plan, DEFAULT_LIMITS))
     stopper.join()
@@ -132,7 +132,7 @@ def test_it_ends_with_its_parent(plan: CleaningPlan) -> None:
         pid = int(parent.stdout.readline())
         time.sleep(1)  # it is in the middle of its pass
         parent.kill()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while is_running(pid):
             assert time.monotonic() < deadline, "it outlives its parent"
             time.sleep(0.05)

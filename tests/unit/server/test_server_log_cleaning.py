@@ -94,7 +94,7 @@ def test_it_comes_by_and_reads_its_settings_anew() -> None:
         cleaning.start()
         for number in range(2):
             fill(log, b"1", b"%d" % number)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while log.segments[0].size_bytes != 70:  # noqa: ASYNC110  # a log tells nobody when it is compacted
                     await asyncio.sleep(0.01)
             configs.append(config_of(log_cleaner_backoff_ms="1"))

@@ -10,6 +10,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from until import until
 
 from kcli.errors import (
     CoordinatorLoadInProgressException,
@@ -87,10 +88,7 @@ def test_jobs_repeat_and_survive_their_failures(caplog):
         ]
         with ThreadPoolExecutor(1) as executor:
             running = asyncio.ensure_future(Housekeeping(jobs, executor).run())
-            for _ in range(500):
-                if min(runs["loop"], runs["thread"]) >= 3:
-                    break
-                await asyncio.sleep(0.002)
+            await until(lambda: min(runs["loop"], runs["thread"]) >= 3)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 

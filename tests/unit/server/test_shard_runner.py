@@ -8,6 +8,7 @@ import functools
 
 import pytest
 from server_rig import NODE, BrokerRig, topic_image
+from until import until
 
 from kcli.config.topic import LogConfig
 from kcli.coordinator.group.config import GroupConfig
@@ -175,8 +176,7 @@ async def test_a_caller_is_told_when_the_replicas_are_too_slow(tmp_path):
         assert it.offset() == -1
         # What is in the log is in the log: committed later, it counts.
         it.replicate()
-        await asyncio.sleep(0.02)
-        assert it.offset() == 5
+        await until(lambda: it.offset() == 5)
         later = it.commit(6)
         it.replicate()
         assert codes(await later) == [ErrorCode.NONE]
@@ -242,7 +242,7 @@ async def test_the_shard_is_woken_at_its_deadlines(tmp_path):
         # It never syncs nor beats: its session ends, the group is empty, and that is written.
         while it.shard.list_groups()[0].group_state != "Empty":
             await asyncio.sleep(0.005)
-            assert it.now_ms() - began < 2000
+            assert it.now_ms() - began < 60_000
         assert it.now_ms() - began >= 40
         records = [decode(record.key, record.value) for record in all_records(it.raw())]
         assert records[-1].metadata.generation == 2

@@ -23,6 +23,7 @@ from kcli.spark.jobs.sql_source import (
     SqlReader,
     SqlSettings,
     SqlStreamReader,
+    columns,
     engine,
     read_rows,
     shown,
@@ -97,7 +98,7 @@ def test_a_job_that_is_told_to_stop_has_its_time() -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 3
 
 
@@ -134,6 +135,7 @@ def test_positions_of_a_database(tmp_path: Path) -> None:
     assert second == {"position": 6}
     assert reader.latestOffset(second, reader.getDefaultReadLimit()) == second
     assert len(SqlReader(by_number).partitions()) == 2
+    assert columns(by_number) == ["n", "at", "blob"]
     by_time = SqlStreamReader(SqlSettings(url, query='select * from "a b"', column="at", by="timestamp"))
     end = by_time.latestOffset(by_time.initialOffset(), by_time.getDefaultReadLimit())
     assert "T" in end["position"]  # as the column's own values are written
