@@ -78,7 +78,7 @@ async def _answer_after(
     request: OffsetFetchRequest,
     groups: tuple[OffsetFetchRequestGroup, ...],
 ) -> OffsetFetchResponse:
-    await asyncio.wait(barriers)
+    await asyncio.gather(*barriers, return_exceptions=True)  # the answer says what went wrong
     return _answer(context, request, groups)
 
 
