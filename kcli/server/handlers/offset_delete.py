@@ -5,7 +5,6 @@ Partitions that do not exist are refused one by one with UNKNOWN_TOPIC_OR_PARTIT
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from dataclasses import replace
 
 from kcli.errors import ErrorCode
@@ -15,6 +14,7 @@ from kcli.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from kcli.server.answers import then
 from kcli.server.context import RequestContext
 from kcli.server.group_ids import existing, require_group_id
 
@@ -26,13 +26,11 @@ def handle(context: RequestContext, request: OffsetDeleteRequest) -> object:
         request.group_id,
         lambda shard, token, now_ms: shard.delete_offsets(replace(request, topics=known), token, now_ms),
     )
-    return answer if known is request.topics else _merged(request, answer)
+    return answer if known is request.topics else then(answer, lambda response: _merged(request, response))
 
 
-async def _merged(request: OffsetDeleteRequest, answer: object) -> OffsetDeleteResponse:
+def _merged(request: OffsetDeleteRequest, response: OffsetDeleteResponse) -> OffsetDeleteResponse:
     """The group's answer with the refused partitions put in, in the order of the request."""
-    response = await answer if isinstance(answer, Awaitable) else answer
-    assert isinstance(response, OffsetDeleteResponse)
     if response.error_code is not ErrorCode.NONE:
         return response
     codes = {

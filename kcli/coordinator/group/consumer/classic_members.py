@@ -193,7 +193,8 @@ class ClassicMembers:
                     error_code=code,
                 )
             )
-        _log.info("[GroupId %s] %s left through explicit LeaveGroup.", group.group_id, ", ".join(gone))
+        if gone:
+            _log.info("[GroupId %s] %s left through explicit LeaveGroup.", group.group_id, ", ".join(gone))
         self._departures.remove(group, tuple(gone.values()), step)
         step.reply(token, leave_response(tuple(results), api_version))
 
