@@ -86,6 +86,12 @@ class Written(WriterCommitMessage):
     """When the transaction's time began to run."""
     earlier_tasks: int | None = None
     """This very batch was committed before, in part or whole, by so many tasks."""
+    earlier_rows: int | None = None
+    """So many rows were committed before as this task's, which has `rows` now."""
+
+    @property
+    def is_changed(self) -> bool:
+        return self.earlier_rows not in (None, self.rows)
 
 
 class _Writer(ABC):
@@ -121,14 +127,14 @@ class _Writer(ABC):
         mine = transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)
         own, first = self._notes(cluster, work, task)
         if is_written(work.batch, own, first):
-            for _ in iterator:
-                pass  # Spark's side waits until its rows are taken
-            earlier = first.tasks if first is not None and first.batch == work.batch else None
-            return Written(0, task, work, earlier_tasks=earlier)
+            rows = sum(each.num_rows for each in iterator)  # Spark's side waits until its rows are taken
+            tasks = first.tasks if first is not None and first.batch == work.batch else None
+            noted = own.rows if own is not None and own.batch == work.batch else None
+            return Written(rows, task, work, earlier_tasks=tasks, earlier_rows=noted)
         try:
             rows, began = self._produce(cluster, iterator, mine)
             if work.note is not None and task != 0:  # the first task's is the driver's to store
-                transaction.store(cluster, mine, work.note, self._notes_topic())
+                transaction.store(cluster, mine, replace(work.note, rows=rows), self._notes_topic())
         except BaseException:
             transaction.abandon(cluster, [mine])
             raise
@@ -174,9 +180,9 @@ class _Writer(ABC):
             open_ = {each.task: each.transaction for each in written if each.transaction is not None}
             leading = open_.pop(0, None)
             if leading is not None:
-                [work] = [each.work for each in written if each.task == 0]
-                if work is not None and work.note is not None:
-                    note = replace(work.note, tasks=len(written))
+                [first] = [each for each in written if each.task == 0]
+                if first.work is not None and first.work.note is not None:
+                    note = replace(first.work.note, rows=first.rows, tasks=len(written))
                     transaction.store(cluster, leading, note, self._notes_topic())
                 transaction.end(cluster, [leading], committed=True)
             transaction.end(cluster, list(open_.values()), committed=True)
@@ -184,19 +190,20 @@ class _Writer(ABC):
 
     def _is_committed(self, cluster: Cluster, written: list[Written]) -> bool:
         """Whether nothing is left to do. A batch committed in part, and cut into other tasks now, is refused."""
+        now = len(written)
         for each in written:
-            if each.task == 0 and each.earlier_tasks not in (None, len(written)):
+            if each.task == 0 and each.earlier_tasks not in (None, now):
                 assert each.work is not None and each.earlier_tasks is not None
                 transaction.abandon(cluster, _transactions(written))
-                if self._wrote_all(cluster, each.work, range(1, each.earlier_tasks), len(written)):
+                if self._wrote_all(cluster, each.work, range(1, each.earlier_tasks), now):
                     return True
-                raise BatchChangedError(
-                    f"this batch was committed in part by an earlier run with {each.earlier_tasks} tasks and has "
-                    f"{len(written)} now, so what is missing cannot be told. Run it with as many tasks as then (the "
-                    "same source options and number of cores), or once with kcli.transactional=false, which writes "
-                    "all of it again"
-                )
-        return not _transactions(written)
+                raise _changed(f"with {each.earlier_tasks} tasks and has {now} now")
+        left = _transactions(written)
+        for each in written:
+            if left and each.is_changed:
+                transaction.abandon(cluster, left)
+                raise _changed(f"whose task {each.task} had {each.earlier_rows} rows and has {each.rows} now")
+        return not left
 
     def _wrote_all(self, cluster: Cluster, work: Work, tasks: range, now: int) -> bool:
         """Whether each of an earlier run's `tasks` has its note; those that are no tasks `now` are fenced here."""
@@ -280,6 +287,14 @@ def is_written(batch: int | None, own: Note | None, first: Note | None) -> bool:
     if batch is None:
         return False
     return (own is not None and own.batch >= batch) or (first is not None and first.batch > batch)
+
+
+def _changed(how: str) -> BatchChangedError:
+    return BatchChangedError(
+        f"this batch was committed in part by an earlier run {how}, so what is missing cannot be told. Run it with as "
+        "many tasks as then (the same source options and number of cores), or once with kcli.transactional=false, "
+        "which writes all of it again"
+    )
 
 
 def _transactions(messages: Sequence[Written | None]) -> list[Transaction]:

@@ -266,7 +266,9 @@ def read_partition(
 
     from kcli.spark.arrow import record_batches
 
-    wanted = partition.value
+    wanted: OffsetRange | None = partition.value
+    if wanted is None:  # what Spark makes of a batch that has no tasks
+        return
     with opened(options) as topics:
         batches = fetched(topics, wanted, options)
         yield from record_batches(batches, wanted, to_arrow_schema(schema, timezone="UTC"))

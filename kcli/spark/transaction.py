@@ -67,10 +67,11 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """`batch` of `query` is written. `tasks`, in the note of the first task: how many wrote it."""
+    """`batch` of `query` is written, `rows` of it by this task. `tasks`, in the first task's: how many wrote it."""
 
     query: str
     batch: int
+    rows: int | None = None
     tasks: int | None = None
 
 
@@ -124,7 +125,7 @@ def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) ->
         producer_epoch=transaction.producer_epoch,
         group_id=group,
     )
-    written = {"query": note.query} | ({} if note.tasks is None else {"tasks": note.tasks})
+    written = {"query": note.query, "rows": note.rows, "tasks": note.tasks}
     partition = TxnOffsetCommitRequestPartition(
         partition_index=0, committed_offset=note.batch, committed_metadata=json.dumps(written)
     )
@@ -171,7 +172,10 @@ def end(
     committed: bool,
     patience_ms: int | None = None,
 ) -> None:
-    """Commit or abort them all. Ending one twice the same way is the same as once."""
+    """Commit or abort them all. Ending one twice the same way is the same as once.
+
+    What somebody else has ended is nothing to abort any more; to commit it is refused.
+    """
     left = list(transactions)
 
     def attempt() -> None:
@@ -188,7 +192,7 @@ def end(
         failures = []
         for each, node, pending in sent:
             code = cluster.connection(node).receive(pending).error_code
-            if code:
+            if code and (committed or code not in NOT_OURS):
                 failures.append(each.refused(code, "committing" if committed else "aborting"))
             else:
                 left.remove(each)
@@ -221,5 +225,5 @@ def _note(batch: int, metadata: str | None) -> Note | None:
     """None for an offset that somebody else committed there."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         written = json.loads(metadata or "")
-        return Note(str(written["query"]), batch, written.get("tasks"))
+        return Note(str(written["query"]), batch, written.get("rows"), written.get("tasks"))
     return None

@@ -104,7 +104,12 @@ def test_a_table_holds_what_pandas_makes_of_the_records(
     # Written again the table would have each row twice; nothing said that this is meant.
     with pytest.raises(export.JobError, match="exists: --save-mode append"):
         exported(spark, broker, *words)
-    assert exported(spark, broker, *words, "--save-mode", "overwrite").rows == len(records)
+    one = json.dumps({name: {"0": 29, "1": 30}})
+    run = [*words, "--starting-offsets", one, "--run-id", "tonight", "--save-mode"]
+    assert exported(spark, broker, *run, "append").rows == 1
+    assert exported(spark, broker, *run, "overwrite").details["skipped_batches"] == 1  # it is there already
+    assert len(table_of(path, kind)) == len(records) + 1
+    assert exported(spark, broker, *words, "--run-id", "b", "--save-mode", "overwrite").rows == len(records)
     assert len(table_of(path, kind)) == len(records)
     with pytest.raises(export.JobError, match="the table has the columns"):
         exported(spark, broker, *words[:6], *NAMED[kind], "--columns", "value", "--save-mode", "append")

@@ -77,6 +77,10 @@ def test_csv_rows_become_json_values(
     assert ingested(spark, *words, "--key-column", "id", "--compression-type", "lz4") == 2
     found = {each.key(): json.loads(each.value()) for each in consume(broker.bootstrap, name, 2)}
     assert found == {b"1": {"id": "1", "text": "one"}, b"2": {"id": "2", "text": "two, or more"}}
+    other = tmp_path / "other.csv"
+    other.write_text("text,id\nthree,3\n")
+    with pytest.raises(Exception, match="CSV header does not conform to the schema"):
+        ingested(spark, *(str(tmp_path) if word == str(source) else word for word in words))
 
 
 def test_lines_and_json_fields(

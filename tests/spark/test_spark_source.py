@@ -86,6 +86,7 @@ def test_positions_and_a_schema_of_ones_own(spark: SparkSession, broker: BrokerP
     with pytest.raises(Exception, match=f"{name}-0 ends at offset 100, before the wanted end 101"):
         counts(endingOffsets=beyond)
     assert counts(endingOffsets=beyond, failOnDataLoss="false") == {0: 100, 1: 50}
+    assert counts(endingOffsets=json.dumps({name: {"0": 0, "1": 0}})) == {}
     values = read(spark, broker, "value binary", subscribe=name, startingOffsets=starts, endingOffsets=ends)
     assert sorted(row.value for row in values.collect())[-1] == b"v94"
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from kcli.config.properties import load
 from kcli.errors import KcliError
 from kcli.spark.cluster import Cluster
+from kcli.spark.offsets import batch_ranges
 from kcli.spark.options import SourceOptions, sink_options, source_options
 from kcli.spark.submit import JOBS
 
@@ -93,6 +94,8 @@ class JobParser(argparse.ArgumentParser):
                 words += [action.option_strings[0], value]
             elif value.lower() == "true":
                 words.append(action.option_strings[0])
+            elif value.lower() != "false":
+                self.error(f"--config {path}: {key} is {value!r}; true or false is meant")
         return words
 
 
@@ -273,6 +276,13 @@ def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | Lo
     from kcli.spark.source import opened
 
     return closing(opened(options))
+
+
+def planned_offsets(reading: dict[str, str]) -> int:
+    """How many offsets a batch will read, as the topics are now."""
+    wanted = source_options(reading, streaming=False)
+    with opened_topics(wanted) as topics:
+        return sum(map(len, batch_ranges(topics, wanted)))
 
 
 def check_reader(options: dict[str, str], mode: str) -> None:

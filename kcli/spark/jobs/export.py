@@ -18,10 +18,12 @@ from kcli.spark.jobs.arguments import (
     names,
     opened_topics,
     pairs,
+    planned_offsets,
     reader_options,
     require,
 )
 from kcli.spark.jobs.bad_input import KAFKA_ORIGIN, add_bad_input, bad_input, sifted
+from kcli.spark.jobs.progress import BatchProgress
 from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, job_main, run_batch, run_stream
 from kcli.spark.jobs.values import ERROR, RECORD, ValueSpec, add_value_options, decoded, inferred
 from kcli.spark.offsets import batch_ranges
@@ -128,6 +130,11 @@ def _add_table_options(parser: JobParser) -> None:
         help="How old a file must be to be deleted; readers of older versions and other writers need the time "
         "(default: 168).",
     )
+    parser.add_argument(
+        "--run-id",
+        metavar="TEXT",
+        help="Tables, of a batch that may be started twice: a run that is in the table is not written again.",
+    )
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -136,9 +143,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     options = its_parser.parse(argv)
     check_mode(its_parser, options)
     try:
-        check_reader(_reading(options), options.mode)
+        check_reader(reading(options), options.mode)
         _check_columns(options)
-        _check_table_options(argv, options.format)
+        _check_table_options(argv, options)
         pairs(options.write_option, "--write-option")
         pairs(options.table_option, "--table-option")
         value_spec(options).check()
@@ -167,17 +174,20 @@ def _check_columns(options: argparse.Namespace) -> None:
         raise JobError("--write-option is for Spark's writers, and tables are not written by those")
 
 
-TABLE_OPTIONS = ("--compact-every", "--target-file-bytes", "--vacuum-hours", "--table-option")
+TABLE_OPTIONS = ("--compact-every", "--target-file-bytes", "--vacuum-hours", "--table-option", "--run-id")
 ICEBERG_OPTIONS = ("--table", "--catalog")
 
 
-def _check_table_options(argv: Sequence[str], format: str) -> None:
+def _check_table_options(argv: Sequence[str], options: argparse.Namespace) -> None:
     """An option of the command line that would do nothing is refused; a file of defaults may serve other formats."""
+    format = options.format
     idle = dict.fromkeys(() if format in TABLE_FORMATS else TABLE_OPTIONS, " or ".join(TABLE_FORMATS))
     idle |= dict.fromkeys(() if format == "iceberg" else ICEBERG_OPTIONS, "iceberg")
     for option in (word.partition("=")[0] for word in argv):
         if option in idle:
             raise JobError(f"{option} is for --format {idle[option]}; with {format} it would do nothing")
+    if options.run_id is not None and (options.mode != "batch" or options.save_mode == "error"):
+        raise JobError("--run-id is for batches with --save-mode append or overwrite")
 
 
 def value_spec(options: argparse.Namespace) -> ValueSpec:
@@ -186,7 +196,7 @@ def value_spec(options: argparse.Namespace) -> ValueSpec:
     )
 
 
-def _reading(options: argparse.Namespace) -> dict[str, str]:
+def reading(options: argparse.Namespace) -> dict[str, str]:
     headers = "headers" in columns(options) or (is_decoded(options) and bad_input(options).needs_headers)
     return reader_options(options, include_headers=headers)
 
@@ -220,7 +230,7 @@ def plan(options: argparse.Namespace) -> list[str]:
     must_not_exist = not streaming and options.save_mode == "error" and options.format in FILE_FORMATS
     if must_not_exist and os.path.exists(options.path):
         raise JobError(f"{options.path} exists: --save-mode append, overwrite or ignore, or another --path")
-    wanted = source_options(_reading(options), streaming=streaming)
+    wanted = source_options(reading(options), streaming=streaming)
     with opened_topics(wanted) as cluster:
         ranges = batch_ranges(cluster, wanted)
     total = sum(map(len, ranges))
@@ -253,14 +263,14 @@ def run(spark: SparkSession, options: argparse.Namespace) -> Done:
     writer = writer.partitionBy(*by) if by else writer
     if options.save_mode == "ignore" and os.path.exists(options.path):
         return Done(0)
-    run_batch(spark, options, "export", lambda: writer.save(options.path))
+    progress = BatchProgress(spark, planned_offsets(reading(options)))
+    run_batch(spark, options, "export", lambda: writer.save(options.path), progress)
     return Done(counts.total("rows"), bad_records=counts.total(BAD_RECORDS))
 
 
 def selected(spark: SparkSession, options: argparse.Namespace, counts: Counts) -> DataFrame:
     """The rows to write, with their columns."""
     chosen = columns(options)
-    reading = _reading(options)
     needed = [name for name in chosen if name in COLUMN_TYPES]
     if DATE in chosen and "timestamp" not in needed:
         needed.append("timestamp")
@@ -269,7 +279,7 @@ def selected(spark: SparkSession, options: argparse.Namespace, counts: Counts) -
         needed += [name for name in ("value", *KAFKA_ORIGIN, *extra) if name not in needed]
     reader = spark.read if options.mode == "batch" else spark.readStream
     schema = ", ".join(f"{name} {COLUMN_TYPES[name]}" for name in needed)
-    frame = reader.format("kcli").options(**reading).schema(schema).load()
+    frame = reader.format("kcli").options(**reading(options)).schema(schema).load()
     if not is_decoded(options):
         return counts.rows(frame).select(*_selected(options, chosen))
     from pyspark.sql.functions import col

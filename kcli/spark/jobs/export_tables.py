@@ -7,8 +7,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.jobs.arguments import JobError, names, pairs, reader_options
-from kcli.spark.jobs.export import columns, is_decoded, selected, values_as
+from kcli.spark.jobs.arguments import JobError, names, pairs, planned_offsets
+from kcli.spark.jobs.export import columns, is_decoded, reading, selected, values_as
+from kcli.spark.jobs.progress import BatchProgress
 from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, run_batch, run_stream
 from kcli.spark.jobs.table_files import (
     DATE,
@@ -43,10 +44,15 @@ def run_tables(spark: SparkSession, options: argparse.Namespace) -> Done:
     target = opened(options, _schema(options, rows))
     if target is None:
         return Done(0)
+    batch = None if options.run_id is None else Batch(options.run_id, 0)
+    if batch is not None and target.last_batch(batch.application) is not None:
+        print(f"export: run {options.run_id} is in the table already: skipped", file=sys.stderr)
+        return Done(0, details={"files": 0, "skipped_batches": 1})
     upkeep = Upkeep(target, options)
     files = _files(spark, options, target.layout, rows, counts)
-    written = [WrittenFile.of(row) for row in run_batch(spark, options, "export", files.collect)]
-    target.commit(written, None, overwrite=options.save_mode == "overwrite")
+    progress = BatchProgress(spark, planned_offsets(reading(options)), by_task=rows is None)
+    written = [WrittenFile.of(row) for row in run_batch(spark, options, "export", files.collect, progress)]
+    target.commit(written, batch, overwrite=options.save_mode == "overwrite")
     upkeep.after_batch(last=True)
     total = sum(each.rows for each in written)
     return Done(total, False, counts.total(BAD_RECORDS), {"files": len(written)} | upkeep.details())
@@ -151,8 +157,7 @@ def _files(
         return rows.mapInArrow(write, FILES)
     spark.dataSource.register(TableFilesSource)
     reader = spark.read if options.mode == "batch" else spark.readStream
-    reading = reader_options(options, include_headers="headers" in columns(options))
-    frame = reader.format(FORMAT).options(**reading, layout=layout.to_json()).load()
+    frame = reader.format(FORMAT).options(**reading(options), layout=layout.to_json()).load()
     return counts.observed(frame, rows=total("rows"))
 
 

@@ -218,8 +218,10 @@ def _of_files(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     # JSON lines are kept byte for byte, so they are read as text.
     form = "text" if options.format == "json" else options.format
     reading = {"recursiveFileLookup": "true"}
-    if form == "csv":
-        reading |= {"header": "true", "columnNameOfCorruptRecord": CORRUPT}
+    if (
+        form == "csv"
+    ):  # files whose headers differ are refused; by default Spark would take all for the first's
+        reading |= {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT}
     reading |= pairs(options.read_option, "--read-option")
     schema = spark.read.format(form).options(**reading).load(options.path).schema
     if form == "csv":
@@ -244,12 +246,14 @@ def _jdbc(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
         TIMESTAMP,
         SqlDataSource,
         SqlSettings,
+        columns,
     )
 
     if options.url.startswith("jdbc:"):
         what = {"query": options.query} if options.query else {"dbtable": options.table}
         reading = what | pairs(options.read_option, "--read-option")
         rows = spark.read.format("jdbc").option("url", options.url).options(**reading).load()
+        _check_columns(options, rows.columns)
         return rows.select(to_json(struct("*")).alias("value"))
     by = INCREMENTING if options.incrementing_column else TIMESTAMP if options.timestamp_column else None
     settings = SqlSettings(
@@ -262,9 +266,17 @@ def _jdbc(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
         tasks=options.tasks,
         max_rows=options.max_rows_per_trigger,
     )
+    _check_columns(options, columns(settings))
     spark.dataSource.register(SqlDataSource)
     reader = spark.read if options.mode == "batch" else spark.readStream
     return reader.format(FORMAT).option(SETTINGS, settings.to_json()).load()
+
+
+def _check_columns(options: argparse.Namespace, found: Sequence[str]) -> None:
+    """JobError names a column that the database does not have; it may also be a field of one that is JSON."""
+    for name in (options.key_column, options.value_column, options.partition_column):
+        if name is not None and name.partition(".")[0] not in found:
+            raise JobError(f"there is no column {name}; the rows have {', '.join(found)}")
 
 
 def _well(frame: DataFrame, options: argparse.Namespace, counts: Counts) -> DataFrame:

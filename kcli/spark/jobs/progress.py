@@ -84,17 +84,24 @@ def _offsets(text: Any) -> dict[str, dict[str, int]] | None:
 
 
 class BatchProgress:
-    """Of a batch: what the stages under way have read, how fast, and how many of their tasks are left."""
+    """Of a batch: what the stages under way have read, how fast, and what is left.
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+    `offsets` is how many it will read, where that is known: what is left of them is its lag. `by_task`: the rows never
+    come to Spark, so it is told from the tasks that are done.
+    """
+
+    def __init__(self, spark: SparkSession, offsets: int | None = None, *, by_task: bool = False) -> None:
+        self._spark, self._offsets, self._by_task = spark, offsets, by_task
         self._rows, self._at = 0, time.monotonic()
 
     def text(self) -> str:
         stages = self._spark.sparkContext._jsc.sc().statusStore().activeStages()
         each = [stages.apply(nth) for nth in range(stages.size())]
+        done, total = sum(stage.numCompleteTasks() for stage in each), sum(stage.numTasks() for stage in each)
         rows, now = sum(stage.inputRecords() for stage in each), time.monotonic()
+        if self._by_task and self._offsets is not None:
+            rows = self._offsets * done // max(total, 1)
         rate = max(0, rows - self._rows) / max(now - self._at, 0.001)  # fewer rows: another stage has begun
         self._rows, self._at = rows, now
-        done, total = sum(stage.numCompleteTasks() for stage in each), sum(stage.numTasks() for stage in each)
-        return f"{rows} rows read, {rate:.0f} rows/s, {total - done} of {total} tasks left"
+        behind = "" if self._offsets is None else f"lag {max(0, self._offsets - rows)}, "
+        return f"{rows} rows read, {rate:.0f} rows/s, {behind}{total - done} of {total} tasks left"

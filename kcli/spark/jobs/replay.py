@@ -23,10 +23,12 @@ from kcli.spark.jobs.arguments import (
     check_reader,
     check_writer,
     cluster_options,
+    planned_offsets,
     reader_options,
     sink_settings,
     writer_options,
 )
+from kcli.spark.jobs.progress import BatchProgress
 from kcli.spark.jobs.running import Counts, Done, job_main, run_batch, run_stream
 from kcli.spark.offsets import batch_ranges
 from kcli.spark.options import sink_options, source_options
@@ -139,7 +141,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> Done:
     if streaming:
         return run_stream(frame.writeStream.format("kcli").options(**writing), options, "replay")
     writer = frame.write.format("kcli").options(**writing).mode("append")
-    run_batch(spark, options, "replay", writer.save)
+    progress = BatchProgress(spark, planned_offsets(_reading(options)))
+    run_batch(spark, options, "replay", writer.save, progress)
     return Done(counts.total("rows"))
 
 

@@ -192,10 +192,16 @@ class Counts:
         return sum(int(seen.get[metric] or 0) for seen in wanted if seen._jo.future().isCompleted())
 
 
-def run_batch(spark: SparkSession, options: argparse.Namespace, name: str, action: Callable[[], T]) -> T:
+def run_batch(
+    spark: SparkSession,
+    options: argparse.Namespace,
+    name: str,
+    action: Callable[[], T],
+    progress: BatchProgress | None = None,
+) -> T:
     """Run a batch under a line of progress; asked to stop, it is cut off and raises JobError."""
     over = threading.Event()
-    line, progress = ProgressLine(name, options.progress_interval), BatchProgress(spark)
+    line, progress = ProgressLine(name, options.progress_interval), progress or BatchProgress(spark)
     with Stop().listening() as stop:
 
         def watch() -> None:

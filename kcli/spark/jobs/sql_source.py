@@ -175,6 +175,15 @@ def shown(url: str) -> str:
     return make_url(url).render_as_string(hide_password=True)
 
 
+def columns(settings: SqlSettings) -> list[str]:
+    """What the rows have."""
+    import sqlalchemy
+
+    with connected(settings) as connection:
+        statement = sqlalchemy.text(f"SELECT * FROM {_rows(connection, settings)} WHERE 1 = 0")
+        return list(connection.execute(statement).keys())
+
+
 def slices(low: Any, high: Any, tasks: int, *, least: Any = None) -> list[Slice]:
     """`low`..`high` in parts of about the same width, where the column has whole numbers."""
     first = low if low is not None else least

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -307,8 +308,34 @@ def _check_same_type(what: str, one: DataFrame, other: DataFrame, name: str) -> 
         raise ValueError(f"{what} is {types[0]} here and {types[1]} there: map one to the type of the other")
 
 
+class _Groups(ABC):
+    """Records that were brought together; what can be made of each group."""
+
+    __slots__ = ()
+
+    def count(self) -> Table:
+        """How many records it has."""
+        from pyspark.sql import functions as F
+
+        return self.reduce(lambda _: F.count(F.lit(1)))
+
+    @abstractmethod
+    def reduce(self, function: Function) -> Table:
+        """One value of all its values: `lambda r: F.max(r.value)`, or any aggregate function of Spark."""
+
+    def aggregate(self, **functions: Function) -> Table:
+        """Several, as the fields of a struct: `aggregate(total=lambda r: F.sum(r.value["amount"]), …)`."""
+        from pyspark.sql import functions as F
+
+        if not functions:
+            raise ValueError("aggregate needs at least one field: aggregate(total=lambda r: F.sum(r.value))")
+        return self.reduce(
+            lambda record: F.struct(*(each(record).alias(name) for name, each in functions.items()))
+        )
+
+
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class Grouped(_Groups):
     """A stream whose records are brought together by key. As in Kafka Streams those with a null key or value are not
     in any group."""
 
@@ -318,19 +345,7 @@ class Grouped:
         """Bring together by key and time."""
         return Windowed(self.stream, window)
 
-    def count(self) -> Table:
-        """How many records each key has."""
-        return self._aggregated(_count)
-
     def reduce(self, function: Function) -> Table:
-        """One value of all values of a key: `lambda r: F.max(r.value)`, or any aggregate function of Spark."""
-        return self._aggregated(function)
-
-    def aggregate(self, **functions: Function) -> Table:
-        """Several, as the fields of a struct: `aggregate(total=lambda r: F.sum(r.value["amount"]), …)`."""
-        return self._aggregated(_struct(functions))
-
-    def _aggregated(self, function: Function) -> Table:
         from pyspark.sql import functions as F
 
         frame = _grouped(self.stream.frame)
@@ -341,24 +356,13 @@ class Grouped:
 
 
 @dataclass(frozen=True, slots=True)
-class Windowed:
+class Windowed(_Groups):
     """A stream whose records are brought together by key and window."""
 
     stream: Stream
     window: Window
 
-    def count(self) -> Table:
-        return self._aggregated(_count)
-
     def reduce(self, function: Function) -> Table:
-        """As `Grouped.reduce`, for each window."""
-        return self._aggregated(function)
-
-    def aggregate(self, **functions: Function) -> Table:
-        """As `Grouped.aggregate`, for each window."""
-        return self._aggregated(_struct(functions))
-
-    def _aggregated(self, function: Function) -> Table:
         from pyspark.sql import functions as F
 
         frame = _grouped(self.stream._watermarked(self.window.grace, "grace"))
@@ -374,21 +378,3 @@ def _grouped(frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     return frame.where(F.col(KEY).isNotNull() & F.col(VALUE).isNotNull())
-
-
-def _count(record: Record) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.count(F.lit(1))
-
-
-def _struct(functions: dict[str, Function]) -> Function:
-    if not functions:
-        raise ValueError("aggregate needs at least one field: aggregate(total=lambda r: F.sum(r.value))")
-
-    def of(record: Record) -> Column:
-        from pyspark.sql import functions as F
-
-        return F.struct(*(function(record).alias(name) for name, function in functions.items()))
-
-    return of

@@ -280,8 +280,14 @@ def test_the_shipped_defaults_are_options_of_the_jobs(
     assert capsys.readouterr().err == ""  # no key was unknown
 
 
-def test_an_unknown_key_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_key_is_told_and_a_flag_is_true_or_false(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = tmp_path / "p.properties"
     settings.write_text("bootstrap.servers=h:1\nexport.colour=red\n")
     export.parse(["--config", str(settings), "--topic", "t", "--path", "p"])
     assert capsys.readouterr().err == f"export: {settings}: export.colour is not an option of this job\n"
+    settings.write_text("bootstrap.servers=h:1\nread.committed=yes\n")
+    with pytest.raises(SystemExit):
+        export.parse(["--config", str(settings), "--topic", "t", "--path", "p"])
+    assert "read.committed is 'yes'; true or false is meant" in capsys.readouterr().err
