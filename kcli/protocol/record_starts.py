@@ -199,11 +199,11 @@ def _loop(
                 at = _careful_step(view, at)
                 continue
             byte = view[at]
-            if byte < 0x80:
+            if not byte & 0x81:  # one byte, and an odd one is negative
                 at += (byte >> 1) + 1
                 continue
             high = view[at + 1]
-            if high < 0x80:
+            if high < 0x80 and not byte & 1:
                 at += ((byte & 0x7F | high << 7) >> 1) + 2
             else:
                 at = _careful_step(view, at)

@@ -14,6 +14,7 @@ from kcli.errors import KafkaError
 from kcli.protocol import survey as survey_module
 from kcli.protocol.batch import HEADER_SIZE, Record, encode_batch, read_header, read_records
 from kcli.protocol.survey import survey
+from kcli.protocol.varint import read_varint
 
 BASE_MS = 1_700_000_000_000
 
@@ -134,6 +135,20 @@ def test_offset_and_timestamp_deltas_of_every_width(count, span_ms):
     records = [Record(-1, BASE_MS + nth * span_ms // count, b"key", b"value") for nth in range(count)]
     batch = encode_batch(records)
     assert survey(read_header(batch), batch) == (records[-1].timestamp_ms, BASE_MS, True, False)
+
+
+@pytest.mark.parametrize("size", [10, 100])
+@pytest.mark.parametrize("broken_at", [0, 1, 2, 150, 298, 299])
+def test_a_negative_size_is_no_size(broken_at, size):
+    """An odd varint: half of it is the size of the record nonetheless, so that the rest of the batch looks sound."""
+    batch = bytearray(encode_batch(Record(-1, BASE_MS, None, bytes(size + nth % 3)) for nth in range(300)))
+    at = HEADER_SIZE
+    for _ in range(broken_at):
+        length, at = read_varint(batch, at)
+        at += length
+    batch[at] ^= 1
+    assert read(bytes(batch)) is None
+    compare(bytes(batch))
 
 
 @pytest.mark.parametrize("gap_at", [0, 1, 30, 63, 64, 100, 299])
