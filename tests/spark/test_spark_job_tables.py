@@ -146,7 +146,7 @@ def test_small_files_are_put_together_and_orphans_go(
 
 
 KILLED = """
-import os, signal, sys, threading, time
+import os, signal, sys, time
 from pyspark.sql import SparkSession
 from kcli.spark.jobs import export, export_tables, tables
 from kcli.spark.jobs.running import Counts, start_stream
@@ -164,25 +164,34 @@ def and_then_hang(commit):
 
 for kind in (tables.DeltaTarget, tables.IcebergTarget):
     kind.commit = and_then_hang(kind.commit)
-common = sys.argv[2:]
-for kind in ("delta", "iceberg", "parquet"):
-    words = ["--path", f"{sys.argv[1]}/{kind}", "--format", kind, "--checkpoint", f"{sys.argv[1]}/{kind}.checkpoint"]
-    if kind == "iceberg":
-        words += ["--table", "a.b"]
-    options = export.parse([*common, *words])
-    counts = Counts(streaming=True)
-    if kind == "parquet":
-        frame = export.selected(spark, options, counts)
-        query = start_stream(frame.writeStream.format(kind).option("path", options.path), options)
-    else:
-        writer, _, _ = export_tables.stream_writer(spark, options, counts)
-        start_stream(writer, options)
-while len(committed) < 2 or query.lastProgress is None:
+
+def its_options(kind, *words):
+    where = ["--path", f"{sys.argv[1]}/{kind}", "--format", kind, "--checkpoint", f"{sys.argv[1]}/{kind}.checkpoint"]
+    return export.parse([*sys.argv[2:], *where, *words])
+
+queries = []
+for options in (its_options("delta"), its_options("iceberg", "--table", "a.b")):
+    writer, _, _ = export_tables.stream_writer(spark, options, Counts(streaming=True))
+    queries.append(start_stream(writer, options))
+while len(committed) < 2:
     time.sleep(0.1)
-    if query.exception() is not None:
-        sys.exit(str(query.exception()))
-print("killed", flush=True)
-os.killpg(0, signal.SIGKILL)
+    if failed := [query.exception() for query in queries if query.exception() is not None]:
+        sys.exit(str(failed))
+
+options = its_options("parquet", "--max-offsets-per-trigger", "6")
+frame = export.selected(spark, options, Counts(streaming=True))
+jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+query = start_stream(frame.writeStream.format("parquet").option("path", options.path), options)
+for batch in range(10):
+    while not os.path.exists(f"{options.path}/_spark_metadata/{batch}"):
+        time.sleep(0.001)
+    os.kill(jvm, signal.SIGSTOP)
+    time.sleep(0.05)  # until all its threads stand still
+    if not os.path.exists(f"{options.checkpoint}/commits/{batch}"):
+        print("killed", batch, flush=True)
+        os.killpg(0, signal.SIGKILL)
+    os.kill(jvm, signal.SIGCONT)
+sys.exit("each of Spark's commits was there before the one of the files was seen")
 """
 
 
@@ -206,7 +215,10 @@ def test_a_driver_killed_after_the_commit_of_the_table(
         process_group=0,
         timeout=270,
     )
-    assert (done.stdout, done.returncode) == ("killed\n", -9), done.stderr
+    assert done.stdout.startswith("killed ") and done.returncode == -9, done.stderr
+    batch = done.stdout.split()[1]
+    assert (tmp_path / "parquet" / "_spark_metadata" / batch).exists()
+    assert not (tmp_path / "parquet.checkpoint" / "commits" / batch).exists()
     for kind in ("delta", "iceberg"):
         assert len(table_of(tmp_path / kind, kind)) == 40
     for kind in ("delta", "iceberg", "parquet"):
