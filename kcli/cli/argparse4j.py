@@ -252,7 +252,7 @@ def _converted(option: Option, text: str) -> Any:
         raise ParseError(
             f"argument {flags_of(option)}: could not convert '{text}' to {option.kind.value} ({error})"
         ) from None
-    if option.choices and value not in option.choices:
+    if option.choices and str(value) not in option.choices:
         choose = ",".join(option.choices)
         raise ParseError(
             f"argument {flags_of(option)}: invalid choice: '{text}' (choose from {{{choose}}})",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import math
 import struct
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kcli.cli.options import CommandError, UsageError
+from kcli.cli.options import UsageError
+from kcli.cli.rdkafka import logger
 
 Deserializer = Callable[[bytes], bytes]
 
@@ -123,40 +123,75 @@ TSV_HEADER = b"topic\tpartition\toffset\ttimestamp\tkey\tvalue\n"
 
 
 def deserializer(class_name: str | None) -> Deserializer | None:
-    """What Kafka's deserializer of that name makes of bytes, as text again; None when bytes pass unchanged."""
+    """What Kafka's deserializer of that name makes of bytes, as text again; None when bytes pass unchanged.
+
+    A class that is not there is told and done without, as in Kafka.
+    """
     if class_name is None:
         return None
     simple = class_name.removeprefix("org.apache.kafka.common.serialization.")
-    if simple in _PASS:
-        return None
     if simple in _NUMBERS:
-        return _number(simple, *_NUMBERS[simple])
-    if simple == "UUIDDeserializer":
-        return _uuid
-    known = ", ".join(sorted((*_PASS, *_NUMBERS, "UUIDDeserializer")))
-    raise CommandError(f"The deserializer {class_name} is not known; there are {known}")
+        return _number(*_NUMBERS[simple])
+    if simple not in _OTHERS:
+        known = ", ".join(sorted((*_OTHERS, *_NUMBERS)))
+        logger().error("Unable to instantiate a deserializer from %s; there are %s", class_name, known)
+    return _OTHERS.get(simple)
 
 
-_PASS = frozenset(
-    {
-        "StringDeserializer",
-        "ByteArrayDeserializer",
-        "BytesDeserializer",
-        "ByteBufferDeserializer",
-        "VoidDeserializer",
-    }
-)
-_NUMBERS: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "ShortDeserializer": (">h", str),
-    "IntegerDeserializer": (">i", str),
-    "LongDeserializer": (">q", str),
-    "FloatDeserializer": (">f", lambda value: repr(struct.unpack(">f", struct.pack(">f", value))[0])),
-    "DoubleDeserializer": (">d", repr),
-    "BooleanDeserializer": (">?", lambda value: "true" if value else "false"),
+def _string(data: bytes) -> bytes:
+    return data if data.isascii() else data.decode("utf-8", "replace").encode()
+
+
+def _bytes(data: bytes) -> bytes:
+    return b"".join([b"%c" % each if each in _SHOWN else b"\\x%02X" % each for each in data])
+
+
+_SHOWN = frozenset(range(ord(" "), ord("~") + 1)) - {ord("\\")}
+
+
+def _buffer(data: bytes) -> bytes:
+    return b"java.nio.HeapByteBuffer[pos=0 lim=%d cap=%d]" % (len(data), len(data))
+
+
+def _void(data: bytes) -> bytes:
+    raise FormatError("Data should be null for a VoidDeserializer.")
+
+
+def _boolean(data: bytes) -> bytes:
+    if len(data) != 1:
+        raise FormatError("Size of data received by BooleanDeserializer is not 1")
+    if data[0] > 1:
+        raise FormatError(f"Unexpected byte received by BooleanDeserializer: {data[0]}")
+    return b"true" if data[0] else b"false"
+
+
+def _uuid(data: bytes) -> bytes:
+    """Java's: five numbers in hexadecimal, each cut to its width."""
+    try:
+        numbers = [int(part, 16) for part in data.split(b"-", 4)]
+    except ValueError:
+        numbers = []
+    if len(numbers) != len(_UUID_DIGITS):
+        raise FormatError("Error parsing data into UUID")
+    cut = [(n % 16**width, width) for n, width in zip(numbers, _UUID_DIGITS, strict=True)]
+    return "-".join([f"{n:0{width}x}" for n, width in cut]).encode()
+
+
+_UUID_DIGITS = (8, 4, 4, 4, 12)
+
+# An array of bytes would be shown by Java as its identity: its bytes are of more use.
+_OTHERS: dict[str, Deserializer | None] = {
+    "BooleanDeserializer": _boolean,
+    "ByteArrayDeserializer": None,
+    "ByteBufferDeserializer": _buffer,
+    "BytesDeserializer": _bytes,
+    "StringDeserializer": _string,
+    "UUIDDeserializer": _uuid,
+    "VoidDeserializer": _void,
 }
 
 
-def _number(name: str, layout: str, show: Callable[[Any], str]) -> Deserializer:
+def _number(layout: str, name: str, show: Callable[[Any], str]) -> Deserializer:
     packed = struct.Struct(layout)
 
     def deserialize(data: bytes) -> bytes:
@@ -167,11 +202,28 @@ def _number(name: str, layout: str, show: Callable[[Any], str]) -> Deserializer:
     return deserialize
 
 
-def _uuid(data: bytes) -> bytes:
-    try:
-        return str(uuid.UUID(data.decode())).encode()
-    except ValueError as error:
-        raise FormatError(f"Error parsing data into UUID: {error}") from None
+def _double(value: float) -> str:
+    from kcli.config.definition import java_double
+
+    return java_double(value)
+
+
+def _shortest(value: float) -> float:
+    """The number of fewest digits that is this one in single precision."""
+    if not math.isfinite(value):
+        return value
+    texts = (f"{value:.{digits}g}" for digits in range(1, 10))
+    return next(float(text) for text in texts if struct.pack(">f", float(text)) == struct.pack(">f", value))
+
+
+# Layout, the name in the complaint, and how the value is written.
+_NUMBERS: dict[str, tuple[str, str, Callable[[Any], str]]] = {
+    "ShortDeserializer": (">h", "ShortDeserializer", str),
+    "IntegerDeserializer": (">i", "IntegerDeserializer", str),
+    "LongDeserializer": (">q", "LongDeserializer", str),
+    "FloatDeserializer": (">f", "Deserializer", lambda value: _double(_shortest(value))),
+    "DoubleDeserializer": (">d", "Deserializer", _double),
+}
 
 
 def _timestamp(message: Any) -> bytes:
@@ -190,6 +242,7 @@ def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatte
     import importlib
 
     from kcli.errors import CorruptRecordError
+    from kcli.protocol import json_text
     from kcli.protocol.records.coordinator import UnknownRecordTypeError
 
     records = importlib.import_module(f"kcli.protocol.records.{module}")
@@ -210,6 +263,6 @@ def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatte
         except CorruptRecordError as error:
             raise FormatError(f"Could not read record at offset {message.offset()} due to: {error}") from None
         shown = {"key": records.key_to_json(key), "value": value}
-        return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
+        return json_text.dumps(shown).encode()
 
     return show

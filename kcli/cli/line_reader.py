@@ -87,7 +87,7 @@ class LineParser:
             ignore_error=_is_true(properties.get("ignore.error")),
             key_separator=chosen["key.separator"].encode(),
             headers_delimiter=chosen["headers.delimiter"].encode(),
-            headers_separator=re.compile(chosen["headers.separator"].encode()),
+            headers_separator=_pattern(chosen["headers.separator"]),
             headers_key_separator=chosen["headers.key.separator"].encode(),
             null_marker=None if marker is None else marker.encode(),
         )
@@ -113,22 +113,29 @@ class LineParser:
     def _cut(
         self, text: bytes, separator: bytes, name: str, line: bytes, number: int
     ) -> tuple[bytes | None, bytes]:
-        before, found, after = text.partition(separator)
-        if found:
-            return before, after
+        at = text.find(separator)  # an empty one is found at once, as in Java
+        if at >= 0:
+            return text[:at], text[at + len(separator) :]
         if self.ignore_error:
             return None, text
         raise CommandError(_exception(f"No {name} found on line number {number}: '{_shown(line)}'"))
 
     def _headers(self, text: bytes, number: int) -> list[tuple[str, bytes | None]]:
         pairs = self.headers_separator.split(text)
+        # Java's split gives no empty string before an empty match at the beginning, and none at the end.
+        first = self.headers_separator.match(text)
+        if len(pairs) > 1 and first is not None and first.end() == 0:
+            del pairs[0]
         while len(pairs) > 1 and not pairs[-1]:
-            pairs.pop()  # Java's split drops empty strings at the end
+            pairs.pop()
         return [self._header(pair, number) for pair in pairs]
 
     def _header(self, pair: bytes, number: int) -> tuple[str, bytes | None]:
-        name, found, value = pair.partition(self.headers_key_separator)
-        if not found and not self.ignore_error:
+        name, value = pair, None
+        at = pair.find(self.headers_key_separator)
+        if at >= 0:
+            name, value = pair[:at], pair[at + len(self.headers_key_separator) :]
+        elif not self.ignore_error:
             where = f"'{_shown(pair)}' on line number {number}"
             raise CommandError(_exception(f"No header key separator found in pair {where}"))
         if self.null_marker is not None and name == self.null_marker:
@@ -138,10 +145,17 @@ class LineParser:
                     f"Header keys should not be equal to the null marker '{marker}' as they can't be null"
                 )
             )
-        return name.decode("utf-8", "replace"), self._or_null(value) if found else None
+        return name.decode("utf-8", "replace"), self._or_null(value)
 
     def _or_null(self, value: bytes | None) -> bytes | None:
         return None if value == self.null_marker else value
+
+
+def _pattern(text: str) -> re.Pattern[bytes]:
+    try:
+        return re.compile(text.encode())
+    except re.error as error:
+        raise CommandError(f"headers.separator={text} is not a regular expression: {error}") from None
 
 
 def _is_true(text: str | None) -> bool:

@@ -5,6 +5,7 @@ Ctrl-C, a reader that went away, wrong command lines and failed calls are handle
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Coroutine
@@ -37,7 +38,20 @@ def main() -> None:
     """The `kcli` program."""
     # kio registers strategies with Hypothesis wherever that is installed; a command must not wait for a test library.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
-    sys.exit(run(sys.argv[1:]))
+    _open_standard_streams()
+    # Bytes that are not of the locale's encoding become what Java makes of them, on the way in and on the way out.
+    words = [word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in sys.argv[1:]]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    sys.exit(run(words))
+
+
+def _open_standard_streams() -> None:
+    """A stream that the caller closed (`>&-`) is empty, or nobody's, and no other file or socket gets its number."""
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
+            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
 
 
 def run(argv: list[str]) -> int:

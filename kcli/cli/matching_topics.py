@@ -11,7 +11,6 @@ from typing import Any
 
 from kcli.cli import rdkafka
 from kcli.cli.options import CommandError
-from kcli.cli.output import warn
 from kcli.cli.topic_filter import INTERNAL_TOPICS
 
 METADATA_MAX_AGE_MS = 300_000
@@ -58,7 +57,8 @@ class MatchingTopics:
         try:
             there = self._consumer.list_topics(timeout=LOOKUP_TIMEOUT_S).topics
         except KafkaException as error:
-            warn(f"WARN The topics cannot be listed: {rdkafka.kafka_error(error.args[0]).message}")
+            why = rdkafka.kafka_error(error.args[0]).message
+            rdkafka.logger().warning("The topics cannot be listed: %s", why)
             self._due = time.monotonic() + RETRY_S
             return
         self._due = time.monotonic() + self._every_s

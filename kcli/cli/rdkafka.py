@@ -14,20 +14,26 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 
+from kcli.cli import java_config
 from kcli.cli.options import CommandError, Terminated, UsageError
 from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
 
 TRANSACTION_TIMEOUT_MS = 60_000
 """Kafka's default, and librdkafka's."""
 
-# Java name -> librdkafka name, where they differ.
+# Java name -> the name that librdkafka's errors use, where they differ.
 _RENAMED = {
+    "acks": "request.required.acks",
     "buffer.memory": "queue.buffering.max.kbytes",
+    "compression.type": "compression.codec",
     "delivery.timeout.ms": "message.timeout.ms",
     "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "linger.ms": "queue.buffering.max.ms",
     "max.block.ms": "topic.metadata.propagation.max.ms",
+    "max.partition.fetch.bytes": "fetch.message.max.bytes",
     "max.request.size": "message.max.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "retries": "message.send.max.retries",
     "sasl.mechanism": "sasl.mechanisms",
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "ssl.truststore.location": "ssl.ca.location",
@@ -35,6 +41,10 @@ _RENAMED = {
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
 }
+
+_JAVA_NAMES = {name: key for key, name in _RENAMED.items()}
+# message.max.bytes: librdkafka's default, and the least it takes.
+_MESSAGE_BYTES, _MESSAGE_BYTES_MIN = 1_000_000, 1_000
 
 # Java keys that change nothing a user of these tools could observe here: the JVM's own machinery.
 _WITHOUT_COUNTERPART = frozenset(
@@ -57,13 +67,9 @@ _ASSIGNORS = {
     "org.apache.kafka.clients.consumer.StickyAssignor": "cooperative-sticky",
 }
 
-# What the broker decides in one of the group protocols (KIP-848), and the client in the other.
-_NOT_IN_PROTOCOL = {
-    "consumer": ("partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms"),
-    "classic": ("group.remote.assignor",),
-}
-
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
+_UNKNOWN = re.compile(r'No such configuration property: "(.+)"')
+_OUTSIDE = re.compile(r'Configuration property "(.+)" value .*is outside allowed range (-?\d+)\.\.(-?\d+)')
 _WRONG_SIZE = re.compile(r"Invalid response size (-?\d+)")
 _HOST_PORT = re.compile(r"^(?:[a-zA-Z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:\s,]+):(\d{1,5})$")
 
@@ -96,43 +102,48 @@ def client_properties(
             properties.update(load(config_file))
         except ConfigError as error:
             raise CommandError(error.located()) from error
+        except FileNotFoundError as error:
+            raise CommandError(config_file) from error  # the message of Java's NoSuchFileException
         except OSError as error:
-            raise CommandError(f"cannot read client properties {config_file}: {error.strerror}") from error
+            raise CommandError(f"{config_file}: {error.strerror}") from error
     properties.update(key_values(assignments))
     return properties
 
 
 def key_values(words: Iterable[str]) -> dict[str, str]:
-    """`key=value` words as a dict. Raises UsageError for a word without a key (Kafka's text)."""
-    found = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not key or not equals:
-            raise CommandError(f"Invalid command line properties: {word}")
-        found[key] = value
-    return found
+    """`key=value` words as a dict; a word alone is a key with an empty value, as in Kafka."""
+    split = (word.partition("=") for word in words)
+    return {key: value for key, _, value in split}
 
 
 def translate(properties: Mapping[str, str]) -> dict[str, object]:
-    """Java client properties as a librdkafka configuration. Raises CommandError for what cannot be together."""
-    _check_group_protocol(properties)
+    """Java client properties as a librdkafka configuration. Raises CommandError for what Java would refuse."""
     config: dict[str, object] = {}
-    for key, value in properties.items():
+    for key, value in java_config.checked(properties).items():
         if key in _WITHOUT_COUNTERPART:
             continue
+        name = _RENAMED.get(key, key)
         match key:
             case "buffer.memory":
-                config["queue.buffering.max.kbytes"] = max(1, _whole_number(key, value) // 1024)
+                config[name] = max(1, int(value) // 1024)
+            case "receive.buffer.bytes" | "send.buffer.bytes" | "connections.max.idle.ms":
+                config[name] = max(0, int(value))  # Java's -1, "as the system has it" and "never", is 0 here
+            case "fetch.max.bytes":
+                config[name] = max(_MESSAGE_BYTES_MIN, int(value))
+                # librdkafka wants room for one message, which a broker sends whole whatever was asked for.
+                config["message.max.bytes"] = min(_MESSAGE_BYTES, max(_MESSAGE_BYTES_MIN, int(value)))
             case "partition.assignment.strategy":
-                config[key] = ",".join(
-                    dict.fromkeys(_ASSIGNORS.get(name.strip(), name.strip()) for name in value.split(","))
+                config[name] = ",".join(
+                    dict.fromkeys(_ASSIGNORS.get(each.strip(), each.strip()) for each in value.split(","))
                 )
+            case "auto.offset.reset":
+                config[name] = "error" if value == "none" else value
             case "sasl.jaas.config":
                 config.update(_credentials(value))
             case "ssl.endpoint.identification.algorithm":
-                config[key] = value or "none"
+                config[name] = value or "none"
             case _:
-                config[_RENAMED.get(key, key)] = value
+                config[name] = value
     return config
 
 
@@ -140,25 +151,9 @@ def within_transaction(config: dict[str, object]) -> dict[str, object]:
     """`config` as librdkafka takes it: there a delivery may not take longer than its transaction, in Java it may."""
     if "transactional.id" not in config:
         return config
-    limit_ms = _whole_number(
-        "transaction.timeout.ms", config.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
-    )
-    timeout_ms = _whole_number("delivery.timeout.ms", config.get("message.timeout.ms", limit_ms))
+    limit_ms = int(str(config.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
+    timeout_ms = int(str(config.get("message.timeout.ms", limit_ms)))
     return {**config, "message.timeout.ms": min(timeout_ms, limit_ms)}
-
-
-def _whole_number(key: str, value: object) -> int:
-    try:
-        return int(str(value))
-    except ValueError:
-        raise CommandError(f"Invalid value for configuration property {key}: not a whole number") from None
-
-
-def _check_group_protocol(properties: Mapping[str, str]) -> None:
-    protocol = properties.get("group.protocol", "classic").lower()
-    for key in _NOT_IN_PROTOCOL.get(protocol, ()):
-        if key in properties:
-            raise CommandError(f"{key} cannot be set when group.protocol={protocol.upper()}")
 
 
 def _credentials(jaas: str) -> dict[str, object]:
@@ -177,14 +172,29 @@ def _terminate(_number: int, _frame: FrameType | None) -> None:
 
 
 def start(make: Callable[[dict[str, object]], object], config: dict[str, object]) -> object:
-    """A librdkafka client; a property that it refuses is a CommandError that names the property."""
+    """A librdkafka client. What only Java knows is left out and what librdkafka has other limits for is fitted, each
+    with a warning; anything else that it refuses is a CommandError that names the property."""
     from confluent_kafka import KafkaException
 
-    try:
-        return make({**within_transaction(config), "logger": logger()})
-    except KafkaException as error:
-        # Its text names the property; the value (a password, perhaps) is not repeated.
-        raise CommandError(f"Failed to construct kafka client: {error.args[0].str()}") from None
+    config = within_transaction(config)
+    while True:
+        try:
+            return make({**config, "logger": logger()})
+        except KafkaException as error:
+            text = error.args[0].str().strip()
+            if (unknown := _UNKNOWN.search(text)) and unknown[1] in config:
+                logger().warning("The configuration %s was supplied but is not known here.", unknown[1])
+                del config[unknown[1]]
+            elif (limits := _OUTSIDE.search(text)) and limits[1] in config:
+                name, least, most = limits[1], int(limits[2]), int(limits[3])
+                fitted = min(max(int(str(config[name])), least), most)
+                assert str(fitted) != str(config[name])
+                known_as = _JAVA_NAMES.get(name, name)
+                logger().warning("%s is %s, which librdkafka limits to %s", known_as, config[name], fitted)
+                config[name] = fitted
+            else:
+                # Its text names the property; the value (a password, perhaps) is not repeated.
+                raise CommandError(f"Failed to construct kafka client: {text}") from None
 
 
 class Repeats(logging.Filter):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 from confluent_kafka import Producer
@@ -19,8 +22,13 @@ from kcli.testing.broker_process import BrokerProcess
 KCLI = [sys.executable, "-m", "kcli"]
 
 
-def kcli(*words: str, stdin: bytes = b"", timeout: float = 60) -> subprocess.CompletedProcess[bytes]:
+def kcli(*words: str, stdin: bytes = b"", timeout: float = 180) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([*KCLI, *words], input=stdin, capture_output=True, timeout=timeout)
+
+
+def unread(pipe: IO[bytes]) -> int:
+    """How many bytes of what was written its reader has not taken yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _create(broker: BrokerProcess, topic: str, partitions: int = 1) -> str:
@@ -40,7 +48,7 @@ def _produce(
 
 def _consume(broker: BrokerProcess, topic: str, count: int, *more: str) -> subprocess.CompletedProcess[bytes]:
     return kcli("console-consumer", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--from-beginning",
-                "--max-messages", str(count), "--timeout-ms", "30000", *more)  # fmt: skip
+                "--max-messages", str(count), "--timeout-ms", "90000", *more)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["Apache_2k.log", "HDFS_2k.log", "OpenSSH_2k.log", "Zookeeper_2k.log"])
@@ -100,7 +108,7 @@ def test_timeout_ends_with_0(broker: BrokerProcess) -> None:
     )
     assert (read.returncode, read.stdout) == (0, b"")
     assert read.stderr.endswith(b"Processed a total of 0 messages\n")
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 60
 
 
 def test_interrupt_ends_cleanly_and_counts(broker: BrokerProcess) -> None:
@@ -113,7 +121,7 @@ def test_interrupt_ends_cleanly_and_counts(broker: BrokerProcess) -> None:
     assert process.stdout is not None
     assert [process.stdout.readline(), process.stdout.readline()] == [b"one\n", b"two\n"]
     process.send_signal(signal.SIGINT)
-    _, words = process.communicate(timeout=30)
+    _, words = process.communicate(timeout=120)
     assert process.returncode == 130
     assert words == b"Processed a total of 2 messages\n"
 
@@ -135,7 +143,7 @@ def test_measurements_end_with_ctrl_c(broker: BrokerProcess, words: str) -> None
     assert process.stdout is not None
     assert process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=120)
     assert process.returncode == 130
     assert b"Traceback" not in said
 
@@ -158,9 +166,11 @@ def test_a_producer_that_is_ended_sends_what_it_read(
     assert producer.stdin is not None and producer.stderr is not None
     producer.stdin.write(b"one\ntwo\n")
     producer.stdin.flush()
-    time.sleep(3)  # it has read them, and lingers
+    while unread(producer.stdin):
+        time.sleep(0.01)
+    time.sleep(1)  # it has read them, and lingers
     producer.send_signal(signal_number)
-    assert producer.wait(timeout=30) == code
+    assert producer.wait(timeout=120) == code
     producer.stdin.close()
     producer.stderr.close()
     assert _consume(broker, topic, 2).stdout == b"one\ntwo\n"
@@ -170,7 +180,7 @@ def test_a_reader_that_stops_reading(broker: BrokerProcess) -> None:
     topic = _create(broker, "piped")
     _produce(broker, topic, b"".join(b"%d\n" % number for number in range(5000)))
     script = f"{' '.join(KCLI)} console-consumer --bootstrap-server {broker.bootstrap} --topic {topic} --from-beginning"
-    done = subprocess.run(["sh", "-c", f"{script} | head -n 3"], capture_output=True, timeout=60)
+    done = subprocess.run(["sh", "-c", f"{script} | head -n 3"], capture_output=True, timeout=180)
     assert done.stdout == b"0\n1\n2\n"
     assert b"Unable to write to standard out, closing consumer." in done.stderr
     assert b"Traceback" not in done.stderr
@@ -182,6 +192,75 @@ def test_the_group_goes_on_after_the_last_printed_record(broker: BrokerProcess) 
     first = _consume(broker, topic, 3, "--group", "resumers")
     second = _consume(broker, topic, 3, "--group", "resumers")
     assert (first.stdout, second.stdout) == (b"0\n1\n2\n", b"3\n4\n5\n")
+
+
+def test_a_group_that_read_nothing_misses_nothing(broker: BrokerProcess) -> None:
+    """Java's consumer commits where it stood in every partition when it leaves."""
+    topic = _create(broker, "waited", 3)
+    _produce(broker, topic, b"before\n")
+    words = [
+        "console-consumer",
+        "--bootstrap-server",
+        broker.bootstrap,
+        "--topic",
+        topic,
+        "--group",
+        "waiters",
+    ]
+    # Until it stood somewhere: a machine under load may need more than one go.
+    for _ in range(10):
+        kcli(*words, "--timeout-ms", "3000")
+        told = kcli(
+            "consumer-groups", "--bootstrap-server", broker.bootstrap, "--describe", "--group", "waiters"
+        )
+        if told.stdout.count(b"waited") == 3:
+            break
+    _produce(broker, topic, b"meanwhile\n")
+    read = kcli(*words, "--max-messages", "1", "--timeout-ms", "90000")
+    assert read.stdout == b"meanwhile\n"
+
+
+def test_a_small_topic_is_read_partition_by_partition(broker: BrokerProcess) -> None:
+    """In the order of Java's map of partitions: here from the last to the first."""
+    topic = _create(broker, "b", 3)
+    lines = b"".join(b'{"value": "%d", "partition": %d}\n' % (at, at % 3) for at in range(30))
+    assert _produce(broker, topic, lines, "--input", "json", "--keep-partition").returncode == 0
+    wanted = b"".join(b"%d\n" % at for partition in (2, 1, 0) for at in range(partition, 30, 3))
+    assert _consume(broker, topic, 30).stdout == wanted
+    part = _consume(broker, topic, 12, "--group", "some")
+    assert part.stdout == wanted[: len(part.stdout)] and part.stdout.count(b"\n") == 12
+    rest = _consume(broker, topic, 18, "--group", "some")
+    assert sorted((part.stdout + rest.stdout).split()) == sorted(wanted.split()), "each once"
+
+
+def test_properties_go_as_in_kafka(broker: BrokerProcess) -> None:
+    topic = _create(broker, "properties")
+    sent = _produce(broker, topic, b"one\n", "--producer-property", "schema.registry.url=http://nowhere")
+    assert (sent.returncode, sent.stderr.count(b"\n")) == (0, 1), sent.stderr
+    assert b"WARN The configuration schema.registry.url was supplied but is not known here" in sent.stderr
+    # A property of the formatter goes before the option; an isolation level is taken from either.
+    read = _consume(
+        broker,
+        topic,
+        1,
+        *("--value-deserializer", "org.apache.kafka.common.serialization.LongDeserializer"),
+        *("--property", "value.deserializer=org.apache.kafka.common.serialization.StringDeserializer"),
+        *("--consumer-property", "isolation.level=read_committed", "--property", "print.key"),
+    )
+    assert (read.returncode, read.stdout) == (0, b"one\n")
+    wrong = _consume(broker, topic, 1, "--isolation-level", "half")
+    assert wrong.returncode == 1
+    assert b"Invalid value half for configuration isolation.level: String must be one of" in wrong.stderr
+    none = _consume(broker, topic, 1, "--consumer-property", "auto.offset.reset=latest")
+    assert (none.returncode, none.stderr.count(b"please remove one option")) == (1, 1)
+
+
+def test_streams_that_are_closed(broker: BrokerProcess) -> None:
+    topic = _create(broker, "closed")
+    words = f"{' '.join(KCLI)} {{}} --bootstrap-server {broker.bootstrap} --topic {topic}"
+    script = f"{words.format('console-producer')} <&- && {words.format('topics')} --describe >&-"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=180)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_bad_lines_name_the_line(broker: BrokerProcess) -> None:
@@ -208,7 +287,7 @@ def test_a_broker_that_goes_away_is_told_with_a_count(tmp_path: Path) -> None:
         _consume(broker, "gone", 1)
         broker.kill()
         process.stdin.write(b"lost 1\nlost 2\n")
-        _, words = process.communicate(timeout=60)
+        _, words = process.communicate(timeout=120)
         assert process.returncode == 1
         assert b"2 of 3 lines were not delivered to topic gone." in words
 
@@ -364,7 +443,7 @@ def test_a_transaction_ends_in_time_while_nobody_types(broker: BrokerProcess) ->
         process.stdin.flush()
         time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 143
+        assert process.wait(120) == 143
     finally:
         process.kill()
         process.stdin.close()

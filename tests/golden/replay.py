@@ -23,8 +23,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from known_differences import STICKS
+
+from kcli.cli import producing
 from kcli.cli.main import run
 from kcli.cli.registry import TOOLS
 from kcli.protocol import messages
@@ -238,7 +242,7 @@ class _Stage:
         started = time.monotonic()
         limit = max(STEP_LIMIT_SECONDS, 1.5 * step["seconds"]) if step["exit"] != TIMED_OUT else 3.0
         argv = [tool.name, *map(self._filled, step["argv"])]
-        result = _Program(argv, step["stdin"], self._directory).wait(limit)
+        result = _Program(argv, step["stdin"], self._directory, STICKS.get(step["id"])).wait(limit)
         if self._background:
             # What a program in the background has done by now shows in the next steps: keep the recording's pace.
             time.sleep(max(0.0, started + step["seconds"] - time.monotonic()))
@@ -249,7 +253,7 @@ class _Stage:
         if tool is None:
             return
         argv = [tool.name, *map(self._filled, step["argv"])]
-        program = _Program(argv, step.get("stdin"), self._directory)
+        program = _Program(argv, step.get("stdin"), self._directory, STICKS.get(step["id"]))
         self._background[step["name"]] = program
         deadline = time.monotonic() + STEP_LIMIT_SECONDS
         while step.get("until") and step["until"] not in program.stdout() and time.monotonic() < deadline:
@@ -288,9 +292,14 @@ def _as_a_shell_shows(code: int | str) -> int | str:
 
 
 class _Program:
-    """`kcli ARGV...` in a fork of this process: the imports are done, so that hundreds of steps take seconds."""
+    """`kcli ARGV...` in a fork of this process: the imports are done, so that hundreds of steps take seconds.
 
-    def __init__(self, argv: list[str], stdin: str | None, directory: Path) -> None:
+    `partition`: where its records without a key go, instead of a partition chosen at random.
+    """
+
+    def __init__(
+        self, argv: list[str], stdin: str | None, directory: Path, partition: int | None = None
+    ) -> None:
         self._out = tempfile.TemporaryFile()
         self._err = tempfile.TemporaryFile()
         with tempfile.TemporaryFile() as incoming:
@@ -301,7 +310,7 @@ class _Program:
             sys.stderr.flush()
             self._pid = os.fork()
             if self._pid == 0:
-                self._become(argv, incoming.fileno(), directory)
+                self._become(argv, incoming.fileno(), directory, partition)
 
     def stdout(self) -> str:
         """What it has written so far."""
@@ -337,7 +346,7 @@ class _Program:
         self._err.close()
         return result
 
-    def _become(self, argv: list[str], stdin: int, directory: Path) -> None:
+    def _become(self, argv: list[str], stdin: int, directory: Path, partition: int | None) -> None:
         code = 70
         try:
             os.dup2(stdin, 0)
@@ -350,6 +359,8 @@ class _Program:
             sys.stdin = open(0, encoding="utf-8", newline=None, closefd=False)
             sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
             sys.stderr = open(2, "w", encoding="utf-8", closefd=False)
+            if partition is not None:
+                producing.random = SimpleNamespace(choice=lambda partitions: partition)
             code = run(argv)
             sys.stdout.flush()
             sys.stderr.flush()

@@ -23,6 +23,7 @@ STORIES = (
     "configs-topics-brokers",
     "configs-users-quotas",
     "console-roundtrip",
+    "console-formatters",
     "groups-classic",
     "groups-reset-offsets",
     "offsets-deleterecords-logdirs",

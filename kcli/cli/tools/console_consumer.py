@@ -9,13 +9,15 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from kcli.cli import envelope, formatters, rdkafka
+from kcli.cli import consuming, envelope, formatters, rdkafka
+from kcli.cli.consuming import Standing
 from kcli.cli.matching_topics import MatchingTopics, matcher, max_age_s
 from kcli.cli.moment import FORMS
 from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
-from kcli.cli.output import Output, warn
+from kcli.cli.output import Output, java_text, warn
 from kcli.cli.record_filter import Filter, record_filter
 from kcli.cli.tools.console_positions import partitions_of, start_ms, starts
 from kcli.errors import ErrorCode
@@ -27,16 +29,7 @@ BATCH_RECORDS = 2000
 # Longest wait between two looks at Ctrl-C, SIGTERM and --timeout-ms.
 POLL_S = 0.2
 GROUP_NUMBERS = 100_000
-
-JAVA_DEFAULTS: dict[str, object] = {
-    "allow.auto.create.topics": True,
-    "enable.auto.offset.store": False,
-    "enable.partition.eof": False,
-    # Java fetches again as soon as the application polls; librdkafka's back-offs of half a second after an error and a
-    # whole one after a full queue would be felt.
-    "fetch.error.backoff.ms": 100,
-    "fetch.queue.backoff.ms": 5,
-}
+NO_LIMIT = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,14 +147,16 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     if options.from_beginning:
         properties["auto.offset.reset"] = "earliest"
     properties.setdefault("auto.offset.reset", "latest")
-    properties["isolation.level"] = options.isolation_level
+    if options.has("isolation-level"):
+        properties["isolation.level"] = options.isolation_level
+    properties.setdefault("isolation.level", options.isolation_level)
     properties["bootstrap.servers"] = options.bootstrap_server or ""
     properties.setdefault("client.id", "console-consumer")
     # Java's default assignors: range, with a road to cooperative-sticky that librdkafka cannot offer in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
     ends = {"enable.partition.eof": True} if options.last is not None else {}
-    return {**JAVA_DEFAULTS, **ends, **rdkafka.translate(properties)}
+    return {**consuming.JAVA_DEFAULTS, **ends, **rdkafka.translate(properties)}
 
 
 def _choose_group(
@@ -201,11 +196,6 @@ def _check(options: ConsoleConsumerOptions) -> None:
         raise UsageError("The partition is required when offset is specified.")
     if options.from_beginning and options.offset is not None:
         raise UsageError("Options from-beginning and offset cannot be specified together.")
-    if options.isolation_level not in ("read_committed", "read_uncommitted"):
-        raise UsageError(
-            f"Invalid value {options.isolation_level} for configuration isolation.level: "
-            "String must be one of: read_committed, read_uncommitted"
-        )
     _start_offset(options)
     _check_position(options)
     rdkafka.check_bootstrap(options.bootstrap_server)
@@ -247,13 +237,12 @@ def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Fo
         return envelope.write
     if output.format == "tsv":
         return formatters.tsv_line
-    properties = rdkafka.client_properties(
-        options.formatter_config, (*options.property, *options.formatter_property)
-    )
-    if options.key_deserializer is not None:
+    properties = rdkafka.client_properties(options.formatter_config, ())
+    if options.key_deserializer:
         properties["key.deserializer"] = options.key_deserializer
-    if options.value_deserializer is not None:
+    if options.value_deserializer:
         properties["value.deserializer"] = options.value_deserializer
+    properties |= rdkafka.key_values((*options.property, *options.formatter_property))
     return formatters.formatter(options.formatter, properties)
 
 
@@ -269,6 +258,7 @@ class Printer:
         self.count = 0
         self.seen = 0
         self._matching: MatchingTopics | None = None
+        self._is_in_group = False
 
     def run(self, config: dict[str, object]) -> int:
         from confluent_kafka import Consumer
@@ -293,11 +283,14 @@ class Printer:
             consumer.assign(_positions(consumer, options))
         elif options.partition is not None:
             consumer.assign([TopicPartition(options.topic, options.partition, _start_offset(options))])
-        elif options.topic is not None:
-            consumer.subscribe([options.topic])
         else:
-            wanted = matcher(options.include or "")
-            self._matching = MatchingTopics(consumer, wanted, consumer.subscribe, every_s=max_age_s(config))
+            self._is_in_group = True
+            subscribe = partial(consumer.subscribe, on_assign=Standing(config).assigned)
+            if options.topic is not None:
+                subscribe([options.topic])
+            else:
+                wanted = matcher(options.include or "")
+                self._matching = MatchingTopics(consumer, wanted, subscribe, every_s=max_age_s(config))
 
     def _batches(self, consumer: Any) -> Iterator[list[Any]]:
         """Groups of records until --timeout-ms passed without one."""
@@ -323,23 +316,33 @@ class Printer:
                 if limit_ms is not None and time.monotonic() - last >= limit_ms / 1000:
                     return
                 continue
-            # What is already in the queue comes along without waiting.
-            more = consumer.consume(min(BATCH_RECORDS, self._wanted()) - 1, 0) if self._wanted() > 1 else []
-            yield [first, *more]
+            if self.seen == 0 and len(consumer.assignment()) > 1:
+                yield consuming.gathered(consumer, first)
+            else:
+                # What is already in the queue comes along without waiting.
+                more = (
+                    consumer.consume(min(BATCH_RECORDS, self._wanted()) - 1, 0) if self._wanted() > 1 else []
+                )
+                yield [first, *more]
             last = time.monotonic()
 
     def _wanted(self) -> int:
         limit = self.options.max_messages
-        return BATCH_RECORDS if limit is None or limit < 0 else max(0, limit - self.count)
+        return BATCH_RECORDS if limit is None or limit == NO_LIMIT else max(0, limit - self.count)
 
     def _print(self, consumer: Any, messages: list[Any]) -> bool:
         """Prints a group of records; false when nobody reads any more."""
         lines: list[bytes] = []
         done: list[Any] = []
         failure: Exception | None = None
+        is_open = True
         for message in messages:
+            if self._wanted() == 0:
+                break
             if message.error() is not None:
-                self._tell(message)
+                if self._is_last(message.error()):
+                    is_open = False
+                    break
                 continue
             self.seen += 1
             done.append(message)
@@ -355,8 +358,9 @@ class Printer:
                     break
                 warn(f"Error processing message, skipping this message: {error}")
             self.count += 1
-        is_open = self._write(b"".join(lines))
-        self._store(consumer, done)
+        is_open = self._write(b"".join(lines)) and is_open
+        if self._is_in_group:
+            consuming.store(consumer, done)
         if failure is not None:
             raise CommandError(f"java.lang.RuntimeException: {failure}") from failure
         return is_open
@@ -370,32 +374,18 @@ class Printer:
             warn_closed()
             return False
 
-    def _store(self, consumer: Any, done: list[Any]) -> None:
-        """Only what was dealt with is committed: a record fetched ahead is read again by the next member."""
-        if self.options.partition is not None or _is_positioned(self.options):
-            return
-        from confluent_kafka import KafkaException, TopicPartition
-
-        last = {(message.topic(), message.partition()): message for message in done}
-        if not last:
-            return
-        offsets = [
-            TopicPartition(topic, partition, message.offset() + 1, leader_epoch=_epoch(message))
-            for (topic, partition), message in last.items()
-        ]
-        try:
-            consumer.store_offsets(offsets=offsets)
-        except KafkaException:
-            # The partition was taken away while its records were in our queue; its new owner reads them again.
-            return
-
-    def _tell(self, message: Any) -> None:
-        error = message.error()
+    def _is_last(self, error: Any) -> bool:
+        """Tells an error. Some end the reading, quietly but for the log: Kafka's tool exits with 0 then."""
         if error.code() == error._PARTITION_EOF:
-            return
-        if rdkafka.is_fatal(error) or error.code() in _FATAL:
-            raise CommandError(f"Unknown error when running consumer: {rdkafka.kafka_error(error).message}")
-        warn(f"WARN {error.str()}")
+            return False
+        if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
+            raise CommandError(f"Authentication failed: terminating consumer process: {error.str()}")
+        if rdkafka.is_fatal(error) or error.code() in (*_FATAL, error._AUTO_OFFSET_RESET):
+            why = java_text(rdkafka.kafka_error(error))
+            rdkafka.logger().error("Error processing message, terminating consumer process: %s", why)
+            return True
+        rdkafka.logger().warning("%s", error.str())
+        return False
 
 
 # Waiting helps nobody after these.
@@ -404,7 +394,6 @@ _FATAL = frozenset(
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ErrorCode.SASL_AUTHENTICATION_FAILED,
     }
 )
 
@@ -416,12 +405,6 @@ def _positions(consumer: Any, options: ConsoleConsumerOptions) -> list[Any]:
     else:
         partitions = partitions_of(consumer, options.topic, options.include)
     return starts(consumer, partitions, from_ms=start_ms(options.from_time), last=options.last)
-
-
-def _epoch(message: Any) -> int:
-    """The leader epoch to commit with an offset; librdkafka's -1 is "unknown"."""
-    epoch: int | None = message.leader_epoch()
-    return -1 if epoch is None else epoch
 
 
 def reader_is_gone() -> bool:

@@ -10,7 +10,6 @@ from typing import Any
 from kcli.cli import moment, rdkafka
 from kcli.cli.matching_topics import matcher
 from kcli.cli.options import CommandError, UsageError
-from kcli.cli.output import warn
 
 # How long the cluster may take to tell what there is.
 LOOKUP_TIMEOUT_S = 30.0
@@ -50,7 +49,8 @@ def starts(consumer: Any, partitions: Iterable[Place], *, from_ms: int | None, l
                 # Without a record so late: from the end, as it was before the question.
                 found[topic, number] = at.offset if at.offset >= 0 else high
         except KafkaException as error:
-            warn(f"WARN {topic}-{number} is left out: {rdkafka.kafka_error(error.args[0]).message}")
+            why = rdkafka.kafka_error(error.args[0]).message
+            rdkafka.logger().warning("%s-%d is left out: %s", topic, number, why)
     if last is not None:
         found = _last(consumer, bounds, last)
     if not found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 import time
 import uuid
@@ -10,32 +9,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.cli import envelope, rdkafka
+from kcli.cli import envelope, producing, rdkafka
 from kcli.cli.line_reader import LineParser, read_lines
 from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option, require
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.producing import PARTITION_UA, StickyPartition
 from kcli.cli.transactional import DEFAULT_DURATION_MS, Transactions, check_duration, is_purged
 
-PARTITION_UA = -1  # librdkafka's "choose one"
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
-
-# The Java producer's defaults where librdkafka's differ, so that the same command behaves the same.
-JAVA_DEFAULTS: dict[str, object] = {
-    "partitioner": "murmur2_random",
-    "message.timeout.ms": 120_000,
-    "message.max.bytes": 1_048_576,
-    "queue.buffering.max.messages": 1_000_000,
-    "delivery.report.only.error": True,
-}
 
 # Lines between two calls that serve delivery reports and log lines.
 POLL_EVERY_LINES = 4096
 # How often a full queue is looked at again.
 FULL_QUEUE_WAIT_S = 0.05
-# Bytes of unkeyed records that go to one partition before the next is chosen: Java's default batch.size (KIP-794).
-STICKY_BYTES = 16_384
-# How long the partitions of a topic may take to be told before librdkafka is left to choose.
-PARTITIONS_TIMEOUT_S = 5.0
 # Only this many failures are told one by one; the count at the end covers the rest.
 MAX_FAILURES_TOLD = 10
 
@@ -215,14 +201,7 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
     elif options.transaction_duration_ms is not None:
         properties.setdefault("transactional.id", f"console-producer-{uuid.uuid4()}")
     properties["bootstrap.servers"] = options.bootstrap_server or ""
-    config = {**JAVA_DEFAULTS, **rdkafka.translate(properties)}
-    config.setdefault("enable.idempotence", _may_be_idempotent(properties))
-    return config
-
-
-def _may_be_idempotent(properties: dict[str, str]) -> bool:
-    """Java's default: idempotent unless acks or retries rule it out (KIP-679)."""
-    return properties["acks"] in ("all", "-1") and properties["retries"] != "0"
+    return producing.configuration(properties, **{"delivery.report.only.error": True})
 
 
 class Sender:
@@ -242,9 +221,7 @@ class Sender:
         self.undelivered = 0
         self._told = 0
         self._producer: Any = rdkafka.start(Producer, {**config, "on_delivery": self._delivered})
-        self._partitions: list[int] = []
-        self._partition = PARTITION_UA
-        self._stuck_bytes = 0
+        self._sticky = StickyPartition(self._producer, topic)
         self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 
     def send(self, parser: LineParser) -> int:
@@ -294,45 +271,21 @@ class Sender:
         return 0
 
     def _send_values(self, lines: Iterable[bytes]) -> None:
+        """As `_send_one` for lines that are values alone, which most are: the calls would cost as much as the work."""
         from confluent_kafka import KafkaException
 
-        produce, topic = self._producer.produce, self.topic
+        produce, topic, partition_for = self._producer.produce, self.topic, self._sticky.take
         for line in lines:
             if self._transactions is not None:
                 self._begin(self._transactions)
-            if self._stuck_bytes <= 0:
-                self._choose_partition()
-            self._stuck_bytes -= len(line) + 1
+            partition = partition_for(len(line))
             try:
-                produce(topic, line, None, self._partition)
-            except BufferError:
-                self._produce_when_there_is_room(line, None, self._partition, [])
-            except KafkaException as error:
-                self._refused(error.args[0], None, line)
+                produce(topic, line, None, partition)
+            except (BufferError, KafkaException):
+                self._produce(line, None, partition, [])
             self.sent += 1
             if self.sent % POLL_EVERY_LINES == 0:
                 self._producer.poll(0)
-
-    def _choose_partition(self) -> None:
-        """Java's sticky partitioner: a run of unkeyed records stays together, and so in order.
-
-        librdkafka's own changes by time, which scatters the few lines of a short pipe over all partitions.
-        """
-        if not self._partitions:
-            self._partitions = self._with_leader()
-        others = [each for each in self._partitions if each != self._partition] or self._partitions
-        self._partition = random.choice(others) if others else PARTITION_UA
-        self._stuck_bytes = STICKY_BYTES
-
-    def _with_leader(self) -> list[int]:
-        """The topic's partitions that can be written to; none while the topic is not there yet."""
-        from confluent_kafka import KafkaException
-
-        try:
-            topic = self._producer.list_topics(self.topic, PARTITIONS_TIMEOUT_S).topics[self.topic]
-        except KafkaException:
-            return []
-        return [each.id for each in topic.partitions.values() if each.leader >= 0]
 
     def _send_one(
         self,
@@ -342,50 +295,42 @@ class Sender:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> None:
-        from confluent_kafka import KafkaException
-
         if self._transactions is not None:
             self._begin(self._transactions)
-        if partition is None and key is None:
-            if self._stuck_bytes <= 0:
-                self._choose_partition()
-            self._stuck_bytes -= len(value or b"") + 1
-            partition = self._partition
-        where = PARTITION_UA if partition is None else partition
-        # librdkafka takes 0 for "now".
-        timestamp = timestamp_ms or 0
+        if partition is None:
+            partition = PARTITION_UA if key is not None else self._sticky.take(len(value or b""))
         failed_before = self._told
-        try:
-            self._producer.produce(
-                self.topic, value, key, where, headers=headers or None, timestamp=timestamp
-            )
-        except BufferError:
-            self._produce_when_there_is_room(value, key, where, headers, timestamp)
-        except KafkaException as error:
-            self._refused(error.args[0], key, value)
+        self._produce(value, key, partition, headers, timestamp_ms)
         self.sent += 1
         if self.is_sync:
             self._producer.flush()
             if self._told > failed_before:
                 raise CommandError()
 
-    def _produce_when_there_is_room(
+    def _produce(
         self,
         value: bytes | None,
         key: bytes | None,
         partition: int,
         headers: list[tuple[str, bytes | None]],
-        timestamp: int = 0,
+        timestamp_ms: int | None = None,
     ) -> None:
+        """Hands a record to librdkafka, when it has room for it."""
+        from confluent_kafka import KafkaException
+
+        # librdkafka takes 0 for "now".
+        timestamp = timestamp_ms or 0
         while True:
-            self._producer.poll(FULL_QUEUE_WAIT_S)
             try:
                 self._producer.produce(
                     self.topic, value, key, partition, headers=headers or None, timestamp=timestamp
                 )
                 return
             except BufferError:
-                continue
+                self._producer.poll(FULL_QUEUE_WAIT_S)
+            except KafkaException as error:
+                self._refused(error.args[0], key, value)
+                return
 
     def _read(self) -> Callable[[int], bytes]:
         source = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from kcli.cli import rdkafka
+from kcli.cli import consuming, java_dates, rdkafka
 from kcli.cli.matching_topics import MatchingTopics, matcher, max_age_s
 from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
-from kcli.cli.output import Output, warn
-from kcli.cli.tools.console_consumer import JAVA_DEFAULTS
+from kcli.cli.output import Output
 from kcli.cli.tools.producer_perf_test import MEGABYTE, print_metrics
 
 # What one poll of the Java consumer returns at most (max.poll.records).
 BATCH_RECORDS = 500
 POLL_S = 0.1
+DEFAULT_TIMEOUT_MS = 10_000
 DEFAULT_DATE_FORMAT = "yyyy-MM-dd HH:mm:ss:SSS"
 
 _HEADER = (
@@ -24,9 +25,6 @@ _HEADER = (
     "rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
 )
 _DETAILED_HEADER = _HEADER.replace("start.time, end.time", "time, threadId")
-
-# SimpleDateFormat letters -> strftime; milliseconds are put in by hand.
-_DATE_LETTERS = (("yyyy", "%Y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +63,10 @@ class ConsumerPerfOptions(ConnectingOptions):
     timeout: int = option(
         "End when no record came for this many milliseconds.",
         Kind.LONG,
-        default=10_000,
+        default=DEFAULT_TIMEOUT_MS,
         metavar="milliseconds",
+        optional_argument=True,
+        bare_value=DEFAULT_TIMEOUT_MS,
     )
     date_format: str = option(
         "How times are written, as SimpleDateFormat.", default=DEFAULT_DATE_FORMAT, metavar="date format"
@@ -85,6 +85,12 @@ def run(options: ConsumerPerfOptions, output: Output) -> int:
         name = "messages" if options.messages is not None else "num-records"
         raise CommandError(f"Cannot parse argument '{wanted_text}' of option {name}") from None
     assert isinstance(wanted, int)
+    if options.reporting_interval <= 0:
+        raise CommandError("Reporting interval must be greater than 0.")
+    try:
+        java_dates.check(options.date_format)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
     run = _Run(options, wanted, output)
     rdkafka.finish_on_sigterm()
     try:
@@ -120,17 +126,15 @@ def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
         raise CommandError(
             "bootstrap.servers is not set: give --bootstrap-server host:port, or the key in --consumer.config"
         )
-    properties["group.id"] = (
-        options.group or properties.get("group.id") or f"perf-consumer-{secrets.randbelow(100_000)}"
-    )
+    # The file's group is not looked at, as in Kafka: its consumer starts where another run ended.
+    properties["group.id"] = options.group or f"perf-consumer-{secrets.randbelow(100_000)}"
     properties["max.partition.fetch.bytes"] = str(options.fetch_size)
     properties["receive.buffer.bytes"] = str(options.socket_buffer_size)
     properties["auto.offset.reset"] = "latest" if options.from_latest else "earliest"
     properties["check.crcs"] = "false"
     properties.setdefault("client.id", "perf-consumer-client")
     return {
-        **JAVA_DEFAULTS,
-        "enable.auto.offset.store": True,
+        **consuming.JAVA_DEFAULTS,
         "queued.min.messages": 1_000_000,
         **rdkafka.translate(properties),
     }
@@ -151,6 +155,7 @@ class _Run:
         self.join_start = time.time()
         config = configuration(options)
         self.look_s = max_age_s(config)
+        self.standing = consuming.Standing(config, self._assigned)
         self.consumer: Any = rdkafka.start(Consumer, config)
 
     def read(self) -> None:
@@ -164,13 +169,14 @@ class _Run:
             wanted = matcher(options.include or "")
             matching = MatchingTopics(self.consumer, wanted, self._subscribe, every_s=self.look_s)
         reported_count = reported_bytes = 0
+        reported_joining_ms = 0.0
         while self.count < self.wanted:
             if matching is not None:
                 matching.refresh()
             messages = self.consumer.consume(BATCH_RECORDS, POLL_S)
             now = time.time()
+            self._take(messages)
             if messages:
-                self._take(messages)
                 last_record = now
             elif (now - last_record) * 1000 > options.timeout:
                 self.output.say(
@@ -179,12 +185,24 @@ class _Run:
                     "You can use the --timeout option to increase the timeout."
                 )
                 break
-            if options.show_detailed_stats and (now - reported) * 1000 >= options.reporting_interval:
-                self._line(reported, now, self.count - reported_count, self.size_bytes - reported_bytes)
+            if (
+                messages
+                and options.show_detailed_stats
+                and (now - reported) * 1000 >= options.reporting_interval
+            ):
+                self._line(
+                    reported,
+                    now,
+                    self.count - reported_count,
+                    self.size_bytes - reported_bytes,
+                    self.joining_ms - reported_joining_ms,
+                )
                 reported, reported_count, reported_bytes = now, self.count, self.size_bytes
+                reported_joining_ms = self.joining_ms
         finished = time.time()
-        if not options.show_detailed_stats:
-            self._line(started, finished, self.count, self.size_bytes)
+        # A run that was over before the first interval is told as one.
+        if not options.show_detailed_stats or reported == started:
+            self._line(started, finished, self.count, self.size_bytes, self.joining_ms)
 
     def show_metrics(self) -> None:
         client = "{client-id=perf-consumer-client}"
@@ -198,22 +216,25 @@ class _Run:
         )
 
     def _subscribe(self, topics: list[str]) -> None:
-        self.consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked)
+        self.consumer.subscribe(topics, on_assign=self.standing.assigned, on_revoke=self._revoked)
 
     def _take(self, messages: list[Any]) -> None:
+        read = []
         for message in messages:
             if message.error() is not None:
                 if rdkafka.is_fatal(message.error()):
                     raise CommandError(message.error().str())
-                warn(f"WARN {message.error().str()}")
+                rdkafka.logger().warning("%s", message.error().str())
                 continue
+            read.append(message)
             self.count += 1
             self.size_bytes += len(message) + len(message.key() or b"")
+        consuming.store(self.consumer, read)
 
-    def _line(self, start: float, end: float, count: int, size_bytes: int) -> None:
+    def _line(self, start: float, end: float, count: int, size_bytes: int, joining_ms: float) -> None:
         options = self.options
         elapsed_ms = max((end - start) * 1000, 1e-9)
-        fetch_ms = max(elapsed_ms - self.joining_ms, 0.0)
+        fetch_ms = max(elapsed_ms - joining_ms, 0.0)
         megabytes = size_bytes / MEGABYTE
         total = (
             (self.size_bytes / MEGABYTE, self.count) if options.show_detailed_stats else (megabytes, count)
@@ -228,7 +249,7 @@ class _Run:
         text = (
             f"{first}, {total[0]:.4f}, {megabytes * 1000 / elapsed_ms:.4f}, "
             f"{total[1]}, {count * 1000 / elapsed_ms:.4f}, "
-            f"{int(self.joining_ms)}, {int(fetch_ms)}, {rates[0]:.4f}, {rates[1]:.4f}"
+            f"{int(joining_ms)}, {int(fetch_ms)}, {rates[0]:.4f}, {rates[1]:.4f}"
         )
         row = {
             "megabytes": round(total[0], 4),
@@ -245,11 +266,7 @@ class _Run:
 
 
 def _shown(moment_s: float, date_format: str) -> str:
-    """A time as SimpleDateFormat writes it (the letters y M d H m s S)."""
-    shown = date_format.replace("SSS", f"{int(moment_s * 1000) % 1000:03d}")
-    for letters, code in _DATE_LETTERS:
-        shown = shown.replace(letters, code)
-    return time.strftime(shown, time.localtime(moment_s))
+    return java_dates.format_date(datetime.fromtimestamp(moment_s).astimezone(), date_format)
 
 
 command = Command(

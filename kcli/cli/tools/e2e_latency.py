@@ -8,11 +8,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.cli import rdkafka
+from kcli.cli import consuming, producing, rdkafka
 from kcli.cli.connect import load_properties
 from kcli.cli.options import CallingOptions, Command, CommandError, Kind, option
 from kcli.cli.output import Output
-from kcli.cli.tools import console_consumer, console_producer
 from kcli.client.admin import AdminClient
 from kcli.client.config import client_config
 from kcli.client.topics import NewTopic
@@ -200,16 +199,14 @@ class _Run:
         self.consumer: Any = rdkafka.start(
             Consumer,
             {
-                **console_consumer.JAVA_DEFAULTS,
+                **consuming.JAVA_DEFAULTS,
                 **rdkafka.translate(common | reading),
             },
         )
         self.producer: Any = rdkafka.start(
             Producer,
             {
-                **console_producer.JAVA_DEFAULTS,
-                **rdkafka.translate(common | sending),
-                "delivery.report.only.error": False,
+                **producing.configuration(common | sending),
                 "on_delivery": self._delivered,
             },
         )

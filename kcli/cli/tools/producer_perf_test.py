@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-import string
+import re
 import sys
 import time
 import uuid
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcli.cli import rdkafka
+from kcli.cli import producing, rdkafka
+from kcli.cli.java_random import SplittableRandom
 from kcli.cli.options import (
     Command,
     CommandError,
@@ -24,11 +25,16 @@ from kcli.cli.options import (
     flag,
     option,
 )
-from kcli.cli.output import Output, warn
-from kcli.cli.tools.console_producer import JAVA_DEFAULTS
+from kcli.cli.output import Output, java_text, warn
+from kcli.cli.producing import StickyPartition
 from kcli.cli.transactional import DEFAULT_DURATION_MS, Transactions
 
 MEGABYTE = 1024 * 1024
+# Random values are cut from so much, more than librdkafka puts into a batch.
+POOL_BYTES = 1 << 21
+LETTERS = bytes(ord("A") + number % 26 for number in range(256))
+# Latencies that are kept, as in Kafka.
+LATENCIES_MAX = 500_000
 # Records between two looks at the clock and at delivery reports.
 POLL_EVERY_RECORDS = 512
 # With a limit: so often a second the pace is kept, lest records come in bursts and a transaction outlast its duration.
@@ -85,14 +91,10 @@ def configuration(options: ProducerPerfOptions) -> dict[str, object]:
     if not properties.get("bootstrap.servers"):
         raise CommandError("No resolvable bootstrap urls given in bootstrap.servers")
     properties.setdefault("client.id", "perf-producer-client")
-    properties.setdefault("acks", "all")
     transactional_id = _transactional_id(options, properties)
     if transactional_id:
         properties["transactional.id"] = transactional_id
-    config = {**JAVA_DEFAULTS, "linger.ms": 5, **rdkafka.translate(properties)}
-    config.setdefault("enable.idempotence", properties["acks"] in ("all", "-1"))
-    config["delivery.report.only.error"] = False
-    return config
+    return producing.configuration(properties)
 
 
 def _transactional_id(options: ProducerPerfOptions, properties: dict[str, str]) -> str | None:
@@ -129,16 +131,14 @@ def _check(options: ProducerPerfOptions) -> None:
 
 def _payload(options: ProducerPerfOptions, output: Output) -> Callable[[int], bytes]:
     """The value of the n-th record."""
-    chance = random.Random(0)
     if options.payload_monotonic:
         return lambda number: b"%d" % number
     if options.record_size is not None:
-        letters = string.ascii_uppercase.encode()
-        # A new random value for each record would measure the random generator: slices of one pool do not.
-        pool = bytes(chance.choices(letters, k=options.record_size + 4096))
         size = options.record_size
-        starts = [chance.randrange(4096) for _ in range(997)]
-        return lambda number: pool[starts[number % 997] : starts[number % 997] + size]
+        # Drawing each value would measure the generator; a pool larger than a batch compresses as fresh values do.
+        span = min(options.num_records * size, POOL_BYTES)
+        pool = random.Random(0).randbytes(span + size).translate(LETTERS)
+        return lambda number: pool[(at := number * size % span) : at + size]
     assert options.payload_file is not None
     path = Path(options.payload_file)
     output.say(f"Reading payloads from: {path.absolute()}")
@@ -147,52 +147,63 @@ def _payload(options: ProducerPerfOptions, output: Output) -> Callable[[int], by
         raise CommandError(
             'Exception in thread "main" java.lang.IllegalArgumentException: File does not exist or empty file provided.'
         )
-    delimiter = options.payload_delimiter.replace("\\n", "\n").replace("\\t", "\t").encode()
-    parts = text.split(delimiter)
+    try:
+        # Two characters, a backslash and an n, are a newline as a regular expression, too.
+        parts = re.split(options.payload_delimiter.encode(), text)
+    except re.error as error:
+        raise CommandError(f"--payload-delimiter {options.payload_delimiter}: {error}") from None
     while parts and not parts[-1]:
         parts.pop()
     output.say(f"Number of messages read: {len(parts)}")
-    return lambda number: parts[chance.randrange(len(parts))]
+    if not parts:
+        raise CommandError(f"{path} holds nothing but delimiters")
+    chance = SplittableRandom(0)  # Kafka's own draws
+    return lambda number: parts[chance.next_int(len(parts))]
 
 
 class _Statistics:
-    """Counts and latencies since a start."""
+    """Counts and latencies since a start. Of many records only some latencies are kept, for the percentiles."""
 
-    def __init__(self) -> None:
+    def __init__(self, records: int = 1) -> None:
         self.start = time.monotonic()
         self.count = 0
         self.size_bytes = 0
-        self.latencies_ms: list[float] = []
+        self.total_ms = 0
+        self.most_ms = 0
+        self._every = records // min(records, LATENCIES_MAX)
+        self._latencies_ms: list[int] = []
 
-    def record(self, size_bytes: int, latency_ms: float) -> None:
+    def record(self, size_bytes: int, latency_ms: int) -> None:
+        if self.count % self._every == 0:
+            self._latencies_ms.append(latency_ms)
         self.count += 1
         self.size_bytes += size_bytes
-        self.latencies_ms.append(latency_ms)
+        self.total_ms += latency_ms
+        self.most_ms = max(self.most_ms, latency_ms)
 
     def rates(self) -> tuple[float, float]:
         """Records and megabytes a second."""
         elapsed_s = max(time.monotonic() - self.start, 1e-3)
         return self.count / elapsed_s, self.size_bytes / elapsed_s / MEGABYTE
 
+    @property
+    def mean_ms(self) -> float:
+        return self.total_ms / max(self.count, 1)
+
     def window_line(self) -> str:
         records, megabytes = self.rates()
-        mean = sum(self.latencies_ms) / max(len(self.latencies_ms), 1)
-        most = max(self.latencies_ms, default=0.0)
         return (
             f"{self.count} records sent, {records:.1f} records/sec ({megabytes:.2f} MB/sec), "
-            f"{mean:.1f} ms avg latency, {most:.1f} ms max latency."
+            f"{self.mean_ms:.1f} ms avg latency, {self.most_ms:.1f} ms max latency."
         )
 
     def total_line(self, label: str = "") -> str:
         records, megabytes = self.rates()
-        ordered = sorted(self.latencies_ms)
-        mean = sum(ordered) / max(len(ordered), 1)
-        most = ordered[-1] if ordered else 0.0
-        marks = [ordered[int(len(ordered) * share)] if ordered else 0.0 for share in (0.5, 0.95, 0.99, 0.999)]
-        p50, p95, p99, p999 = (int(mark) for mark in marks)
+        ordered = sorted(self._latencies_ms) or [0]
+        p50, p95, p99, p999 = (ordered[int(len(ordered) * share)] for share in (0.5, 0.95, 0.99, 0.999))
         return (
             f"{self.count}{label} records sent, {records:.1f} records/sec ({megabytes:.2f} MB/sec), "
-            f"{mean:.2f} ms avg latency, {most:.2f} ms max latency, "
+            f"{self.mean_ms:.2f} ms avg latency, {self.most_ms:.2f} ms max latency, "
             f"{p50} ms 50th, {p95} ms 95th, {p99} ms 99th, {p999} ms 99.9th."
         )
 
@@ -215,9 +226,11 @@ class _Run:
         self.failed = 0
         self.is_transactional = "transactional.id" in config
         self.producer: Any = rdkafka.start(Producer, {**config, "on_delivery": self._delivered})
-        self.total = _Statistics()
+        self.sticky = StickyPartition(self.producer, options.topic)
+        self.total = _Statistics(options.num_records)
         self.window = _Statistics()
         self.steady: _Statistics | None = None
+        self.is_steady_told = False
 
     def send(self) -> int:
         options = self.options
@@ -230,7 +243,7 @@ class _Run:
         if self.is_transactional:
             duration_ms = options.transaction_duration_ms or DEFAULT_DURATION_MS
             transactions = Transactions(self.producer, duration_ms)
-        self.total = _Statistics()
+        self.total = _Statistics(options.num_records)
         self.window = _Statistics()
         every = POLL_EVERY_RECORDS
         if options.throughput > 0:
@@ -238,6 +251,9 @@ class _Run:
         for number in range(options.num_records):
             if transactions is not None:
                 transactions.begin()
+            if number == options.warmup_records > 0:
+                self.steady = _Statistics(options.num_records - number)
+                self.window = _Statistics()
             self._produce(self.payload(number))
             if number % every == 0:
                 self.producer.poll(0)
@@ -250,12 +266,18 @@ class _Run:
         return 0
 
     def _produce(self, value: bytes) -> None:
+        from confluent_kafka import KafkaException
+
+        partition = self.sticky.take(len(value))
         while True:
             try:
-                self.producer.produce(self.options.topic, value)
+                self.producer.produce(self.options.topic, value, None, partition)
                 return
             except BufferError:
                 self.producer.poll(FULL_QUEUE_WAIT_S)
+            except KafkaException as error:
+                self._refused(error.args[0])
+                return
 
     def _throttle(self, sent: int) -> None:
         if self.options.throughput <= 0:
@@ -268,25 +290,27 @@ class _Run:
     def _maybe_report(self) -> None:
         if (time.monotonic() - self.window.start) * 1000 < self.options.reporting_interval:
             return
+        if self.steady is not None and not self.is_steady_told:
+            self.is_steady_told = True
+            self.output.say("In steady state.")
         self.output.say(self.window.window_line())
         sys.stdout.flush()  # somebody may be watching, and kill the run half-way
         self.window = _Statistics()
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
-            self.failed += 1
-            warn(f"{type(rdkafka.kafka_error(error)).java_name()}: {error.str()}")
+            self._refused(error)
             return
         size_bytes = len(message)
-        latency_ms = (message.latency() or 0.0) * 1000
+        latency_ms = int((message.latency() or 0.0) * 1000)
         self.total.record(size_bytes, latency_ms)
         self.window.record(size_bytes, latency_ms)
-        if self.options.warmup_records and self.total.count >= self.options.warmup_records:
-            if self.steady is None:
-                self.steady = _Statistics()
-                self.output.say("In steady state.")
-            else:
-                self.steady.record(size_bytes, latency_ms)
+        if self.steady is not None and self.total.count > self.options.warmup_records:
+            self.steady.record(size_bytes, latency_ms)
+
+    def _refused(self, error: Any) -> None:
+        self.failed += 1
+        warn(java_text(rdkafka.kafka_error(error)))
 
     def _summary(self) -> None:
         records, megabytes = self.total.rates()
@@ -305,13 +329,12 @@ class _Run:
     def _metrics(self) -> None:
         client = "{client-id=perf-producer-client}"
         records, megabytes = self.total.rates()
-        mean = sum(self.total.latencies_ms) / max(len(self.total.latencies_ms), 1)
         metrics = {
             f"producer-metrics:record-error-total:{client}": self.failed,
             f"producer-metrics:record-send-rate:{client}": records,
             f"producer-metrics:record-send-total:{client}": self.total.count,
             f"producer-metrics:outgoing-byte-rate:{client}": megabytes * MEGABYTE,
-            f"producer-metrics:request-latency-avg:{client}": mean,
+            f"producer-metrics:request-latency-avg:{client}": self.total.mean_ms,
         }
         print_metrics(self.output, metrics)
 

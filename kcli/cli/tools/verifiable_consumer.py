@@ -5,24 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.cli import rdkafka
-from kcli.cli.options import Command, CommandError, ConnectingOptions, Family, Kind, flag, option
-from kcli.cli.output import Output, warn
-from kcli.cli.tools.console_consumer import JAVA_DEFAULTS
+from kcli.cli import consuming, rdkafka
+from kcli.cli.options import (
+    Command,
+    CommandError,
+    ConnectingOptions,
+    Exclusive,
+    Family,
+    Kind,
+    UsageError,
+    flag,
+    option,
+)
+from kcli.cli.output import Output
 from kcli.cli.tools.verifiable_events import write
 
 NO_LIMIT = -1
 CLASSIC, CONSUMER = "classic", "consumer"
-# max.poll.records of Java's consumer, and how long what was fetched together may take to come out of librdkafka.
-POLL_RECORDS = 500
-GATHER_S = 0.1
 # Longest wait between two looks at Ctrl-C and SIGTERM.
 POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiableConsumerOptions(ConnectingOptions):
-    bootstrap_server: str = option("Brokers to ask first, as host:port,host:port.", required=True)
+    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.")
     topic: str = option("The topic to read.", required=True)
     group_protocol: str = option("The group protocol: classic or consumer.", default=CLASSIC)
     group_remote_assignor: str | None = option("The broker's assignor, with the consumer protocol.")
@@ -55,15 +61,17 @@ def run(options: VerifiableConsumerOptions, output: Output) -> int:
 
 def configuration(options: VerifiableConsumerOptions) -> dict[str, object]:
     """librdkafka's configuration from file and options."""
+    if options.consumer_config is not None and options.command_config is not None:
+        raise UsageError("Options --consumer.config and --command-config are mutually exclusive.")
     properties = rdkafka.client_properties(
         options.consumer_config or options.command_config, (), options.client_properties
     )
     properties |= {
-        "bootstrap.servers": options.bootstrap_server,
+        "bootstrap.servers": options.bootstrap_server or "",
         "group.protocol": options.group_protocol,
         "group.id": options.group_id,
         "enable.auto.commit": str(options.enable_autocommit).lower(),
-        "auto.offset.reset": "error" if options.reset_policy == "none" else options.reset_policy,
+        "auto.offset.reset": options.reset_policy,
     }
     if options.group_instance_id is not None:
         properties["group.instance.id"] = options.group_instance_id
@@ -73,8 +81,7 @@ def configuration(options: VerifiableConsumerOptions) -> dict[str, object]:
     else:
         properties["session.timeout.ms"] = str(options.session_timeout)
         properties["partition.assignment.strategy"] = options.assignment_strategy
-    translated = rdkafka.translate(properties)
-    return {**JAVA_DEFAULTS, **translated, "enable.auto.offset.store": True}
+    return {**consuming.JAVA_DEFAULTS, **rdkafka.translate(properties)}
 
 
 class _Run:
@@ -86,15 +93,20 @@ class _Run:
         self.options = options
         self.output = output
         self.consumed = 0
-        self.consumer: Any = rdkafka.start(Consumer, configuration(options))
+        config = configuration(options)
+        self.standing = consuming.Standing(config, self._assigned)
+        self.consumer: Any = rdkafka.start(Consumer, config)
 
     def read(self) -> None:
         write(self.output, "startup_complete")
-        self.consumer.subscribe([self.options.topic], on_assign=self._assigned, on_revoke=self._revoked)
+        self.consumer.subscribe(
+            [self.options.topic], on_assign=self.standing.assigned, on_revoke=self._revoked
+        )
         while not self._is_finished():
             messages = self._poll()
             if not messages:
                 continue
+            consuming.store(self.consumer, messages)
             ends = self._take(messages)
             if not self.options.enable_autocommit:
                 self._commit(ends)
@@ -105,14 +117,14 @@ class _Run:
         if first is None:
             return []
         found = []
-        for message in [first, *self.consumer.consume(POLL_RECORDS - 1, GATHER_S)]:
+        for message in consuming.gathered(self.consumer, first):
             error = message.error()
             if error is None:
                 found.append(message)
             elif rdkafka.is_fatal(error):
                 raise CommandError(error.str())
             else:
-                warn(f"WARN {error.str()}")
+                rdkafka.logger().warning("%s", error.str())
         return found
 
     def _is_finished(self) -> bool:
@@ -198,4 +210,5 @@ command = Command(
     bare_exit=0,
     options=VerifiableConsumerOptions,
     run=run,
+    exclusive=(Exclusive(names=("bootstrap-server",), required=True),),
 )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.cli import rdkafka
-from kcli.cli.options import Command, ConnectingOptions, Family, Kind, option
+from kcli.cli import producing, rdkafka
+from kcli.cli.options import Command, ConnectingOptions, Exclusive, Family, Kind, UsageError, option
 from kcli.cli.output import Output, java_name
-from kcli.cli.tools.console_producer import JAVA_DEFAULTS
+from kcli.cli.producing import PARTITION_UA, StickyPartition
 from kcli.cli.tools.verifiable_events import write
 
 NO_LIMIT = -1
@@ -20,10 +19,15 @@ FULL_QUEUE_WAIT_S = 0.05
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiableProducerOptions(ConnectingOptions):
     topic: str = option("The topic to send to.", required=True)
-    bootstrap_server: str = option("Brokers to ask first, as host:port,host:port.", required=True)
+    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.")
     max_messages: int = option("How many records to send; -1 for no end.", Kind.INTEGER, default=NO_LIMIT)
     throughput: int = option("Most records a second; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT)
-    acks: int = option("How many replicas must have a record: 0, 1 or -1 (all).", Kind.INTEGER, default=-1)
+    acks: int = option(
+        "How many replicas must have a record: 0, 1 or -1 (all).",
+        Kind.INTEGER,
+        default=-1,
+        choices=("0", "1", "-1"),
+    )
     producer_config: str | None = option("Properties file of the producer.", name="producer.config")
     command_config: str | None = option("The name --producer.config has since Kafka 4.2.")
     message_create_time: int = option(
@@ -47,19 +51,17 @@ def run(options: VerifiableProducerOptions, output: Output) -> int:
 
 
 def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
-    """librdkafka's configuration: no retries, every failure is told."""
-    properties = rdkafka.client_properties(
-        options.producer_config or options.command_config, (), options.client_properties
-    )
-    properties["bootstrap.servers"] = options.bootstrap_server
-    properties["acks"] = str(options.acks)
-    properties["retries"] = "0"
-    return {
-        **JAVA_DEFAULTS,
-        **rdkafka.translate(properties),
-        "enable.idempotence": False,
-        "delivery.report.only.error": False,
+    """librdkafka's configuration: no retries, every failure is told. The file goes before the options, as in Kafka."""
+    if options.producer_config is not None and options.command_config is not None:
+        raise UsageError("Options --producer.config and --command-config are mutually exclusive.")
+    properties = {
+        **options.client_properties,
+        "bootstrap.servers": options.bootstrap_server or "",
+        "acks": str(options.acks),
+        "retries": "0",
+        **rdkafka.client_properties(options.producer_config or options.command_config, ()),
     }
+    return producing.configuration(properties)
 
 
 class _Run:
@@ -73,6 +75,7 @@ class _Run:
         self.sent = 0
         self.acked = 0
         self.producer: Any = rdkafka.start(Producer, configuration(options))
+        self.sticky = StickyPartition(self.producer, options.topic)
         self.started = time.monotonic()
         self.timestamp_ms = options.message_create_time
         write(output, "startup_complete")
@@ -81,7 +84,8 @@ class _Run:
         options = self.options
         while options.max_messages < 0 or self.sent < options.max_messages:
             keys = options.repeating_keys
-            key = None if keys is None else str(self.sent % keys)
+            # 0 never comes around again, as in Kafka.
+            key = None if keys is None else str(self.sent % keys if keys > 0 else self.sent)
             prefix = "" if options.value_prefix is None else f"{options.value_prefix}."
             self._produce(key, f"{prefix}{self.sent}")
             self.sent += 1
@@ -102,16 +106,23 @@ class _Run:
         )
 
     def _produce(self, key: str | None, value: str) -> None:
+        from confluent_kafka import KafkaException
+
         extra: dict[str, int] = {}
         if self.options.message_create_time != NO_LIMIT:
             extra["timestamp"] = self.timestamp_ms
             # Each record is as much later as the run is old by then.
             self.timestamp_ms += int((time.monotonic() - self.started) * 1000)
+        partition = PARTITION_UA if key is not None else self.sticky.take(len(value))
         while True:
-            with contextlib.suppress(BufferError):
-                self.producer.produce(self.options.topic, value, key, on_delivery=self._delivered, **extra)
+            try:
+                self.producer.produce(self.options.topic, value, key, partition, self._delivered, **extra)
                 return
-            self.producer.poll(FULL_QUEUE_WAIT_S)
+            except BufferError:
+                self.producer.poll(FULL_QUEUE_WAIT_S)
+            except KafkaException as error:
+                self._refused(error.args[0], key, value)
+                return
 
     def _throttle(self) -> None:
         if self.options.throughput <= 0:
@@ -134,13 +145,16 @@ class _Run:
                 partition=message.partition(),
             )
             return
+        self._refused(error, key, value)
+
+    def _refused(self, error: Any, key: str | None, value: str | None) -> None:
         refused = rdkafka.kafka_error(error)
         write(
             self.output,
             "producer_send_error",
             key=key,
             value=value,
-            topic=message.topic(),
+            topic=self.options.topic,
             exception=f"class {java_name(refused)}",
             message=refused.message,
         )
@@ -159,4 +173,5 @@ command = Command(
     bare_exit=0,
     options=VerifiableProducerOptions,
     run=run,
+    exclusive=(Exclusive(names=("bootstrap-server",), required=True),),
 )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kcli.cli import matching_topics
+from kcli.cli import matching_topics, rdkafka
 from kcli.cli.matching_topics import RETRY_S, MatchingTopics, matcher, max_age_s
 from kcli.cli.options import CommandError
 
@@ -85,6 +85,7 @@ def test_new_topics_are_found_when_it_is_time_to_look(now: Now) -> None:
 
 
 def test_a_cluster_that_is_away_is_asked_again_soon(now: Now, capsys: pytest.CaptureFixture[str]) -> None:
+    rdkafka.logger().handlers.clear()  # its stream is the stderr of now
     cluster = Cluster("a")
     cluster.is_down = True
     topics = followed(cluster, "a")

@@ -80,8 +80,7 @@ def test_a_file_then_words_over_it(tmp_path: Path) -> None:
     assert rdkafka.client_properties(str(path), ["client.id=x=y"]) == {"client.id": "x=y", "acks": "1"}
     with pytest.raises(CommandError, match=r"missing\.properties"):
         rdkafka.client_properties(str(tmp_path / "missing.properties"), [])
-    with pytest.raises(CommandError, match="nothing"):
-        rdkafka.client_properties(None, ["nothing"])
+    assert rdkafka.client_properties(None, ["nothing", "empty="]) == {"nothing": "", "empty": ""}
 
 
 def test_a_file_that_cannot_be_understood_is_named_with_its_line(tmp_path: Path) -> None:
@@ -93,10 +92,74 @@ def test_a_file_that_cannot_be_understood_is_named_with_its_line(tmp_path: Path)
         load_properties(str(path))
 
 
-@pytest.mark.parametrize("key", ["buffer.memory", "transaction.timeout.ms", "delivery.timeout.ms"])
-def test_a_number_that_is_none_is_refused(key: str) -> None:
-    with pytest.raises(CommandError, match=f"{key}: not a whole number"):
-        rdkafka.within_transaction(rdkafka.translate({"transactional.id": "t", key: "soon"}))
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("linger.ms", "soon", "Not a number of type LONG"),
+        ("linger.ms", "-1", "Value must be at least 0"),
+        ("batch.size", "99999999999", "Not a number of type INT"),
+        ("transaction.timeout.ms", "", "Not a number of type INT"),
+        ("acks", "7", "String must be one of: all, -1, 0, 1"),
+        ("compression.type", "zip", "String must be one of: none, gzip, snappy, lz4, zstd"),
+        ("isolation.level", "READ_COMMITTED", "String must be one of: read_committed, read_uncommitted"),
+        ("enable.auto.commit", "yes", "Expected value to be either true or false"),
+        (
+            "security.protocol",
+            "TLS",
+            "String must be one of (case insensitive): PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        ),
+        ("group.protocol", "new", "String must be one of (case insensitive): CLASSIC, CONSUMER"),
+    ],
+)
+def test_what_java_refuses_is_refused_in_its_words(key: str, value: str, reason: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        rdkafka.translate({key: value})
+    prefix = "org.apache.kafka.common.config.ConfigException: "
+    assert str(caught.value) == f"{prefix}Invalid value {value} for configuration {key}: {reason}"
+
+
+def test_numbers_that_mean_the_systems_own() -> None:
+    config = rdkafka.translate({"send.buffer.bytes": "-1", "connections.max.idle.ms": " -1 "})
+    assert config == {"socket.send.buffer.bytes": 0, "connections.max.idle.ms": 0}
+
+
+def test_where_a_consumer_without_offsets_starts() -> None:
+    assert rdkafka.translate({"auto.offset.reset": "NONE"}) == {"auto.offset.reset": "error"}
+    with pytest.raises(CommandError, match=r"Invalid value `last` for configuration auto\.offset\.reset"):
+        rdkafka.translate({"auto.offset.reset": "last"})
+    with pytest.raises(CommandError, match="librdkafka knows no durations; console-consumer has --from-time"):
+        rdkafka.translate({"auto.offset.reset": "by_duration:PT1H"})
+
+
+def test_a_fetch_smaller_than_librdkafkas_least() -> None:
+    from confluent_kafka import Consumer
+
+    config = rdkafka.translate({"fetch.max.bytes": "10", "group.id": "g"})
+    rdkafka.start(Consumer, config).close()  # type: ignore[attr-defined]
+
+
+def test_a_group_without_a_name_is_refused() -> None:
+    with pytest.raises(CommandError, match="should not be an empty string"):
+        rdkafka.translate({"group.id": " "})
+
+
+def test_what_only_java_knows_and_what_librdkafka_limits_is_told_and_fitted() -> None:
+    from confluent_kafka import Producer
+
+    told: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    rdkafka.logger().addHandler(handler)
+    try:
+        properties = {"schema.registry.url": "http://h", "batch.size": "0", "linger.ms": "99999999"}
+        rdkafka.start(Producer, rdkafka.translate(properties))
+    finally:
+        rdkafka.logger().removeHandler(handler)
+    assert sorted(told) == [
+        "The configuration schema.registry.url was supplied but is not known here.",
+        "batch.size is 0, which librdkafka limits to 1",
+        "linger.ms is 99999999, which librdkafka limits to 900000",
+    ]
 
 
 def test_a_refused_property_is_named_and_its_value_is_not() -> None:

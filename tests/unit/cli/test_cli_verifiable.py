@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,8 +48,49 @@ def _events(text: str) -> list[dict[str, Any]]:
 def test_the_producer_does_not_try_again() -> None:
     options = VerifiableProducerOptions(topic="t", bootstrap_server="h:1", acks=1)
     config = verifiable_producer.configuration(options)
-    assert (config["acks"], config["retries"], config["enable.idempotence"]) == ("1", "0", False)
-    assert config["delivery.report.only.error"] is False
+    assert (config["request.required.acks"], config["message.send.max.retries"]) == ("1", "0")
+    assert config["enable.idempotence"] is False
+    assert "delivery.report.only.error" not in config, "every delivery is told"
+
+
+def test_the_producers_file_goes_before_its_options(tmp_path: Path) -> None:
+    path = tmp_path / "producer.properties"
+    path.write_text("retries=5\nacks=all\n")
+    config = verifiable_producer.configuration(
+        VerifiableProducerOptions(topic="t", bootstrap_server="h:1", acks=1, producer_config=str(path))
+    )
+    assert (config["request.required.acks"], config["message.send.max.retries"]) == ("all", "5")
+    assert config["enable.idempotence"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("--topic t", "verifiable-producer: error: one of the arguments --bootstrap-server is required"),
+        ("--bootstrap-server h:1 --topic t --acks 5", "invalid choice: '5' (choose from {0,1,-1})"),
+        (
+            "--bootstrap-server h:1 --topic t --producer.config a --command-config b",
+            "Options --producer.config and --command-config are mutually exclusive.",
+        ),
+    ],
+)
+def test_what_the_producer_refuses(capsys: pytest.CaptureFixture[str], words: str, complaint: str) -> None:
+    assert run(["verifiable-producer", *words.split()]) == 1
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("repeating", "keys"), [(2, ["0", "1", "0"]), (0, ["0", "1", "2"]), (None, [None] * 3)]
+)
+def test_keys_come_around(repeating: int | None, keys: list[str | None]) -> None:
+    options = VerifiableProducerOptions(
+        topic="t", bootstrap_server="127.0.0.1:1", max_messages=3, repeating_keys=repeating
+    )
+    producer = verifiable_producer._Run(options, Output())
+    sent: list[str | None] = []
+    producer._produce = lambda key, value: sent.append(key)  # type: ignore[method-assign]
+    producer.send()
+    assert sent == keys
 
 
 def test_the_producer_tells_each_delivery(capsys: pytest.CaptureFixture[str]) -> None:

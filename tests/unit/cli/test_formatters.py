@@ -9,7 +9,8 @@ import pytest
 
 from kcli.cli import envelope
 from kcli.cli.formatters import FormatError, deserializer, formatter, tsv_line
-from kcli.cli.options import CommandError, UsageError
+from kcli.cli.options import UsageError
+from kcli.cli.rdkafka import logger
 
 
 @dataclass
@@ -84,6 +85,14 @@ def test_timestamp_types() -> None:
         ("ShortDeserializer", b"\0\7", b"7"),
         ("BooleanDeserializer", b"\1", b"true"),
         ("DoubleDeserializer", b"\x3f\xf8\0\0\0\0\0\0", b"1.5"),
+        ("DoubleDeserializer", b"\x41\x63\x12\xd0\0\0\0\0", b"1.0E7"),
+        ("FloatDeserializer", b"\x3d\xcc\xcc\xcd", b"0.1"),
+        ("FloatDeserializer", b"null", b"1.8988725E28"),
+        ("FloatDeserializer", b"\x7f\xc0\0\0", b"NaN"),
+        ("BytesDeserializer", b"\0a\\\xff~\n ", b"\\x00a\\x5C\\xFF~\\x0A "),
+        ("ByteBufferDeserializer", b"abc", b"java.nio.HeapByteBuffer[pos=0 lim=3 cap=3]"),
+        ("StringDeserializer", b"\xe2\x82a", b"\xef\xbf\xbda"),
+        ("UUIDDeserializer", b"1-2-3-4-5", b"00000001-0002-0003-0004-000000000005"),
         (
             "UUIDDeserializer",
             b"6f1e0a3c-0000-4000-8000-000000000001",
@@ -99,13 +108,24 @@ def test_deserializers(name: str, data: bytes, text: bytes) -> None:
 def test_wrong_size_for_a_number() -> None:
     with pytest.raises(FormatError, match="Size of data received by IntegerDeserializer is not 4"):
         _default(Message(v=b"abc"), value_deserializer="IntegerDeserializer")
+    with pytest.raises(FormatError, match="Unexpected byte received by BooleanDeserializer: 2"):
+        _default(Message(v=b"\2"), value_deserializer="BooleanDeserializer")
+    with pytest.raises(FormatError, match="Error parsing data into UUID"):
+        _default(Message(v=b"1-2-3"), value_deserializer="UUIDDeserializer")
 
 
-def test_unknown_classes_are_named() -> None:
+def test_a_formatter_that_is_not_there_is_named() -> None:
     with pytest.raises(UsageError, match=r"com\.example\.Mine"):
         formatter("com.example.Mine", {})
-    with pytest.raises(CommandError, match="MyDeserializer is not known; there are"):
-        deserializer("MyDeserializer")
+
+
+def test_a_deserializer_that_is_not_there_is_told_and_done_without(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logger().handlers.clear()  # its stream is the stderr of now
+    assert deserializer("MyDeserializer") is None
+    assert "ERROR Unable to instantiate a deserializer from MyDeserializer" in capsys.readouterr().err
+    logger().handlers.clear()
 
 
 def test_json_keeps_text_as_text_and_bytes_as_base64() -> None:

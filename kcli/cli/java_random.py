@@ -1,0 +1,32 @@
+"""Java's SplittableRandom: the same seed draws the same numbers."""
+
+from __future__ import annotations
+
+_GOLDEN_GAMMA = 0x9E3779B97F4A7C15
+_MASK = (1 << 64) - 1
+
+
+class SplittableRandom:
+    """Draws as `new SplittableRandom(seed)` does."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed & _MASK
+
+    def next_int(self, bound: int) -> int:
+        """A whole number from 0 up to, not including, `bound`."""
+        most = bound - 1
+        if bound & most == 0:
+            return self._bits() & most
+        while True:
+            drawn = self._bits() >> 1
+            found = drawn % bound
+            if drawn + most - found < 1 << 31:  # else the last, short run of numbers would favour some
+                return found
+
+    def _bits(self) -> int:
+        """32 of them."""
+        self._seed = (self._seed + _GOLDEN_GAMMA) & _MASK
+        mixed = self._seed
+        mixed = ((mixed ^ (mixed >> 33)) * 0x62A9D9ED799705F5) & _MASK
+        mixed = ((mixed ^ (mixed >> 28)) * 0xCB24D0A5C88C35B3) & _MASK
+        return mixed >> 32
