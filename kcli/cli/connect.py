@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.cli.options import CallingOptions, CommandError, option
+from kcli.cli.options import CallingOptions, CommandError, did_you_mean, option
+from kcli.cli.output import warn
 from kcli.client.admin import AdminClient
 from kcli.client.config import ClientConfig, ClientConfigError, client_config
 
@@ -26,22 +27,65 @@ class ClusterOptions(CallingOptions):
     )
 
 
-def admin_config(
+def admin(
     options: ClusterOptions, *, client_id: str | None = None, bootstrap_controller: str | None = None
-) -> ClientConfig:
-    """The client settings that the options ask for. Raises CommandError, naming the file that cannot be read."""
-    from kcli.config.definition import ConfigError
-
+) -> AdminClient:
+    """An admin client for the cluster that the options name; it connects at the first call. Raises CommandError for
+    settings that cannot be used, naming their file."""
+    properties = load_properties(options.command_config, options.client_properties)
+    _check_settings(properties)
     try:
-        return client_config(
-            load_properties(options.command_config, options.client_properties),
+        config = client_config(
+            properties,
             bootstrap_servers=options.bootstrap_server,
             bootstrap_controllers=bootstrap_controller,
             client_id=client_id,
             api_timeout_ms=options.timeout,
         )
-    except (ClientConfigError, ConfigError) as error:
+    except ClientConfigError as error:
         raise CommandError(str(error)) from error
+    _refuse_unresolvable(config)
+    return AdminClient(config)
+
+
+def _check_settings(properties: Properties) -> None:
+    """Refuse what an admin client cannot use, and warn about names that neither a client nor a broker has (the file
+    for `metadata-quorum add-controller` is a broker's)."""
+    if not properties:
+        return
+    from kcli.config.admin import ADMIN
+    from kcli.config.broker_keys import BROKER
+    from kcli.config.consumer import CONSUMER
+    from kcli.config.definition import ConfigError
+    from kcli.config.producer import PRODUCER
+
+    for name, text in properties.items():
+        where = properties.where(name)
+        if name in ADMIN:
+            try:
+                ADMIN[name].parse(text)
+            except ConfigError as error:
+                raise CommandError(f"{error} ({where})") from error
+        elif not any(name in known for known in (PRODUCER, CONSUMER, BROKER)):
+            hint = did_you_mean(name, list(ADMIN))
+            warn(" ".join(filter(None, (f"WARN {where}: {name} is no setting of Kafka: ignored.", hint))))
+
+
+def _refuse_unresolvable(config: ClientConfig) -> None:
+    """Java's client needs the address of one server before it begins; ours would try until the time is over."""
+    import socket
+
+    reasons = []
+    for server in config.servers:
+        try:
+            socket.getaddrinfo(server.host, server.port)
+            return
+        except socket.gaierror as error:
+            reasons.append(f"{server.host}: {error.strerror}")
+        except UnicodeError:
+            reasons.append(f"{server.host}: not a host name")
+    where = "bootstrap.controllers" if config.servers_are_controllers else "bootstrap.servers"
+    raise CommandError(f"No resolvable bootstrap urls given in {where} ({'; '.join(reasons)})")
 
 
 def load_properties(path: str | None, profile: Mapping[str, str] | None = None) -> Properties:
@@ -61,8 +105,3 @@ def load_properties(path: str | None, profile: Mapping[str, str] | None = None) 
         raise CommandError(f"{path}: {error.strerror}") from error
     except ConfigError as error:
         raise CommandError(error.located()) from error
-
-
-def admin(options: ClusterOptions, *, client_id: str | None = None) -> AdminClient:
-    """An admin client for the cluster that the options name; it connects at the first call."""
-    return AdminClient(admin_config(options, client_id=client_id))

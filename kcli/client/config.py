@@ -85,13 +85,16 @@ def client_config(
         raise ClientConfigError("No bootstrap urls given in bootstrap.servers")
     if api_timeout_ms is not None and api_timeout_ms <= 0:
         raise ClientConfigError(f"a timeout of {api_timeout_ms} ms leaves no time: it must be greater than 0")
-    api_timeout = api_timeout_ms or _integer(properties, "default.api.timeout.ms", 60_000)
+    request_timeout = _integer(properties, "request.timeout.ms", 30_000)
+    api_timeout = api_timeout_ms or _integer(
+        properties, "default.api.timeout.ms", max(60_000, request_timeout)
+    )
     return ClientConfig(
         servers=addresses,
         servers_are_controllers=bool(controllers),
         client_id=properties.get("client.id") or client_id,
         # Kafka refuses an api timeout below the request timeout; a shorter --timeout means both here.
-        request_timeout_ms=min(_integer(properties, "request.timeout.ms", 30_000), api_timeout),
+        request_timeout_ms=min(request_timeout, api_timeout),
         default_api_timeout_ms=api_timeout,
         connection_setup_timeout_ms=_integer(properties, "socket.connection.setup.timeout.ms", 10_000),
         retry_backoff_ms=_integer(properties, "retry.backoff.ms", 100),

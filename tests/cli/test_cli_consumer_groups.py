@@ -94,6 +94,29 @@ _UNKNOWN_TOPIC = (
 )
 
 
+def test_a_dry_run_deletes_nothing(tool: Tool, topic: str) -> None:
+    tool(f"--reset-offsets --group cg-dry --topic {topic} --to-earliest --execute")
+    out, err = tool("--delete --group cg-dry --group cg-none --dry-run")
+    assert out == (
+        "Would delete the consumer groups ('cg-dry').\n"
+        "\nError: Deletion of some consumer groups would fail:\n"
+        "* Group 'cg-none' could not be deleted due to: "
+        "org.apache.kafka.common.errors.GroupIdNotFoundException: Group cg-none not found.\n"
+    )
+    assert "nothing is deleted here" in err
+    out, err = tool(f"--delete-offsets --group cg-dry --topic {topic}:0 --dry-run")
+    assert rows(out)[-1] == [topic, "0", "Would", "be", "deleted"]
+    assert "nothing is deleted here" in err
+    described, _ = tool("--describe --group cg-dry --output json")
+    assert [json.loads(line)["current_offset"] for line in described.splitlines()] == [0, 0]
+    tool("--delete --group cg-dry")
+
+
+def test_deleted_offsets_come_in_the_order_of_their_text(tool: Tool) -> None:
+    out, _ = tool("--delete-offsets --group cg-none --topic cg-topic:0,1,2,10,11 --output tsv")
+    assert [row[1] for row in rows(out)[1:]] == ["0", "1", "10", "11", "2"]
+
+
 def test_a_live_group(tool: Tool, topic: str, broker: BrokerProcess) -> None:
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "cg-live", "client.id": "me"}
     consumer = Consumer(settings | {"group.instance.id": "inst", "session.timeout.ms": 6000})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kcli.cli.connect import load_properties
+from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.options import (
-    CallingOptions,
     Command,
     CommandError,
     Exclusive,
@@ -20,14 +19,13 @@ from kcli.cli.output import Output, java_text
 from kcli.client.admin import AdminClient
 from kcli.client.client import Node
 from kcli.client.cluster import ClusterDescription
-from kcli.client.config import ClientConfigError, client_config
 from kcli.errors import BrokerIdNotRegisteredException, ErrorCode, KafkaError
 
 _ONE_CLUSTER = (Exclusive(names=("bootstrap-server", "bootstrap-controller"), required=True),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterIdOptions(CallingOptions):
+class ClusterIdOptions(ClusterOptions):
     bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.", short="b")
     bootstrap_controller: str | None = option("Controllers to ask first, as host:port,host:port.", short="C")
     config: str | None = option("A properties file with settings of the admin client.", short="c")
@@ -73,17 +71,8 @@ class UnregisteredRow:
 
 
 def _admin(options: ClusterIdOptions) -> AdminClient:
-    try:
-        return AdminClient(
-            client_config(
-                load_properties(options.command_config or options.config, options.client_properties),
-                bootstrap_servers=options.bootstrap_server,
-                bootstrap_controllers=options.bootstrap_controller,
-                api_timeout_ms=options.timeout,
-            )
-        )
-    except ClientConfigError as error:
-        raise CommandError(str(error)) from error
+    options = replace(options, command_config=options.command_config or options.config)
+    return admin(options, bootstrap_controller=options.bootstrap_controller)
 
 
 async def cluster_id(options: ClusterIdOptions, output: Output) -> None:

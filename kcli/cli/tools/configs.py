@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import ClusterOptions
 from kcli.cli.options import Command, CommandError, OnParseError, UsageError, flag, forbid, option
-from kcli.cli.output import Output, java_text, warn
+from kcli.cli.output import Output, java_text
 from kcli.errors import KafkaError
 
 TOPICS, CLIENTS, USERS, BROKERS, IPS = "topics", "clients", "users", "brokers", "ips"
@@ -100,15 +100,25 @@ async def run(options: ConfigsOptions, output: Output) -> None:
             await configs_resources.act(options, entity, output)
     except ValueError as error:
         raise CommandError(str(error)) from error
-    except (KafkaError, OSError) as error:
-        from kcli.cli.tools.configs_quotas import without_secrets
+    except CommandError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise _failed(options, f"java.nio.file.NoSuchFileException: {error}") from error
+        raise
+    except KafkaError as error:
+        raise _failed(options, java_text(error)) from error
+    except FileNotFoundError as error:
+        raise _failed(options, f"java.nio.file.NoSuchFileException: {error.filename}") from error
+    except OSError as error:
+        if error.filename is None:
+            raise  # about standard output
+        raise _failed(options, f"{error.filename}: {error.strerror}") from error
 
-        warn(f"Error while executing config command with args '{without_secrets(options.argv)}'")
-        if isinstance(error, KafkaError):
-            raise CommandError(java_text(error)) from error
-        if isinstance(error, FileNotFoundError):
-            raise CommandError(f"java.nio.file.NoSuchFileException: {error.filename}") from error
-        raise CommandError(f"{error.filename}: {error.strerror}") from error
+
+def _failed(options: ConfigsOptions, reason: str) -> CommandError:
+    from kcli.cli.tools.configs_quotas import without_secrets
+
+    arguments = without_secrets(options.argv)
+    return CommandError(f"Error while executing config command with args '{arguments}'\n{reason}")
 
 
 def _checked(options: ConfigsOptions) -> Entity:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.cli.connect import admin_config
+from kcli.cli.connect import admin
 from kcli.cli.java_order import map_order, string_hash
 from kcli.cli.output import Output
 from kcli.cli.tools.configs_resources import ConfigChange, configs_to_add, configs_to_delete
@@ -63,8 +63,7 @@ class UserRow:
 
 async def act(options: ConfigsOptions, entity: Entity, output: Output) -> None:
     """Describe or alter. Raises ValueError when what is asked makes no sense."""
-    config = admin_config(options, bootstrap_controller=options.bootstrap_controller)
-    async with AdminClient(config) as client:
+    async with admin(options, bootstrap_controller=options.bootstrap_controller) as client:
         if options.describe:
             await _describe(client, entity, output)
             return

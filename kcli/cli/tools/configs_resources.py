@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.cli.connect import admin_config
+from kcli.cli.connect import admin
 from kcli.cli.java_order import map_order, string_hash
 from kcli.cli.output import Output
 from kcli.client.admin import AdminClient
@@ -82,8 +82,7 @@ class ConfigChange:
 
 async def act(options: ConfigsOptions, entity: Entity, output: Output) -> None:
     """Describe or alter."""
-    config = admin_config(options, bootstrap_controller=options.bootstrap_controller)
-    async with AdminClient(config) as client:
+    async with admin(options, bootstrap_controller=options.bootstrap_controller) as client:
         if options.describe:
             await _describe(client, options, entity, output)
         else:

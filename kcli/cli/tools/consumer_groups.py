@@ -49,6 +49,7 @@ STATES = (
     "Reconciling",
     "Dead",
 )
+INACTIVE = ("Empty", "Dead")
 TYPES = {"consumer": "Consumer", "classic": "Classic"}
 CONSUMER_PROTOCOLS = ("", "consumer")
 DEFAULT_TIMEOUT_MS = 30_000
@@ -101,7 +102,7 @@ class ConsumerGroupsOptions(ClusterOptions):
         metavar="timeout (ms)",
         default=DEFAULT_TIMEOUT_MS,
     )
-    dry_run: bool = flag("Show what --reset-offsets would do.")
+    dry_run: bool = flag("Show what --reset-offsets, --delete or --delete-offsets would do.")
     execute: bool = flag("Do what --reset-offsets shows.")
     export: bool = flag("Print the new offsets as CSV, which --from-file takes.")
     to_offset: str | None = option("Reset to this offset.", metavar="Long: offset")
@@ -162,7 +163,12 @@ async def run(options: ConsumerGroupsOptions, output: Output) -> None:
 
         output.say(verdict(options.validate_regex))
         return
-    async with admin(options) as client:
+    try:
+        client = admin(options)
+    except CommandError as error:
+        _tell_no_client(output, error)
+        return
+    async with client:
         if options.watch is None:
             await _act(options, client, output)
         else:
@@ -177,6 +183,16 @@ async def _act(options: ConsumerGroupsOptions, client: AdminClient, output: Outp
         failed(output, f"Executing consumer group command failed due to {error}")
     except KafkaError as error:
         execution_failed(output, error)
+
+
+def _tell_no_client(output: Output, error: CommandError) -> None:
+    """Kafka's tool makes its client where all failures are told; the reason it hides goes to stderr."""
+    if isinstance(error.__cause__, FileNotFoundError):
+        reason = f"java.nio.file.NoSuchFileException: {error}"
+    else:
+        reason = "Failed to create new KafkaAdminClient"
+        warn(str(error))
+    failed(output, f"Executing consumer group command failed due to {reason}")
 
 
 def execution_failed(output: Output, error: KafkaError) -> None:
@@ -224,9 +240,10 @@ def _check(options: ConsumerGroupsOptions) -> None:
         raise UsageError("Option [delete-offsets] takes the following options: [topic], [group]")
     if options.reset_offsets:
         _check_reset(options)
-    else:
-        # Kafka does not look at it here; who asks for a dry run must not lose offsets.
-        forbid(options, "dry-run", "delete", "delete-offsets")
+    elif options.dry_run and (options.delete or options.delete_offsets):
+        warn(
+            "WARN: With --dry-run nothing is deleted here; Kafka's own tool takes no notice of it and deletes."
+        )
     forbid(options, "group", "all-groups", "list")
     forbid(options, "topic", "list", "describe")
     if sum(options.has(action) for action in ACTIONS) != 1:

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from kcli.cli.confirm import confirm, listed
 from kcli.cli.java_order import map_order, string_hash
 from kcli.cli.output import Output, java_text
-from kcli.cli.tools.consumer_groups import ConsumerGroupsOptions, chosen_groups, failed
+from kcli.cli.tools.consumer_groups import (
+    INACTIVE,
+    ConsumerGroupsOptions,
+    ExecutionError,
+    chosen_groups,
+    failed,
+)
 from kcli.cli.tools.consumer_groups_reset import named_partitions
 from kcli.client.admin import AdminClient
-from kcli.errors import ErrorCode, KafkaError
+from kcli.errors import ErrorCode, GroupNotEmptyException, KafkaError
 
 NO_PARTITION = -1
 
@@ -35,6 +41,7 @@ class DeletedGroup:
 
     group: str
     error: str | None
+    dry_run: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +51,52 @@ class DeletedOffset:
     topic: str
     partition: int | None
     error: str | None
+    dry_run: bool
 
 
 async def delete_groups(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
     """Delete groups; those that could not be are listed with the reason."""
     groups = await chosen_groups(options, client)
-    confirm(f"This deletes the groups {listed(groups)} with all their offsets.", yes=options.yes)
-    results = await client.delete_groups(groups)
+    if options.dry_run:
+        results = await _would_delete(client, groups)
+    else:
+        confirm(f"This deletes the groups {listed(groups)} with all their offsets.", yes=options.yes)
+        results = await client.delete_groups(groups)
     order = map_order(results, string_hash)
+    if not output.is_text:
+        for group in order:
+            output.row(DeletedGroup(group, _text(results[group]), options.dry_run), "")
+        return
     errors = {group: error for group in order if (error := results[group]) is not None}
     deleted = [group for group in order if results[group] is None]
     quoted = "'" + "', '".join(deleted) + "'"
-    if output.is_text:
-        if not errors:
-            output.say(f"Deletion of requested consumer groups ({quoted}) was successful.")
-            return
-        failed(output, "Deletion of some consumer groups failed:")
+    if options.dry_run and deleted:
+        output.say(f"Would delete the consumer groups ({quoted}).")
+    elif not errors:
+        output.say(f"Deletion of requested consumer groups ({quoted}) was successful.")
+    if errors:
+        failed(output, f"Deletion of some consumer groups {'would fail' if options.dry_run else 'failed'}:")
         for group, error in errors.items():
             output.say(f"* Group '{group}' could not be deleted due to: {java_text(error)}")
-        if deleted:
+        if deleted and not options.dry_run:
             output.say(f"\nThese consumer groups were deleted successfully: {quoted}")
-        return
-    for group in order:
-        failure = results[group]
-        output.row(DeletedGroup(group, None if failure is None else java_text(failure)), group)
+
+
+async def _would_delete(client: AdminClient, groups: list[str]) -> dict[str, KafkaError | None]:
+    results: dict[str, KafkaError | None] = {}
+    for group_id, group in (await client.describe_groups(groups)).items():
+        if isinstance(group, KafkaError):
+            results[group_id] = group
+        else:
+            results[group_id] = None if group.state in INACTIVE else GroupNotEmptyException()
+    return results
 
 
 async def delete_offsets(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
     """Delete a group's offsets of some topics or partitions; a table says how each went."""
-    group = options.group[0]
+    if options.only_group is None:
+        raise ExecutionError("Found multiple arguments for option group, but you asked for only one")
+    group = options.only_group
     results: dict[TopicPartition, KafkaError | None] = {}
     partitions, whole_topics = named_partitions(options.topic)
     for name, topic in (await client.describe_topics(whole_topics)).items() if whole_topics else ():
@@ -80,6 +104,11 @@ async def delete_offsets(options: ConsumerGroupsOptions, client: AdminClient, ou
             results[name, NO_PARTITION] = topic
         else:
             partitions += [(name, each.partition) for each in topic.partitions]
+    if options.dry_run:
+        results.update(dict.fromkeys(partitions))
+        output.say(f"Would delete offsets from group {group}.")
+        _show(output, results, dry_run=True)
+        return
     problem: KafkaError | None = None
     try:
         deleted = await client.delete_group_offsets(group, partitions)
@@ -104,14 +133,19 @@ def _say_outcome(output: Output, group: str, problem: KafkaError | None) -> None
         failed(output, f"Encountered some unknown error: {problem.code.name}")
 
 
-def _show(output: Output, results: dict[TopicPartition, KafkaError | None]) -> None:
+def _show(output: Output, results: dict[TopicPartition, KafkaError | None], *, dry_run: bool = False) -> None:
     width = max([15, *(len(topic) for topic, _ in results)])
     output.say("")
     output.say(f"{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}")
-    for (topic, number), error in sorted(results.items(), key=lambda item: item[0]):
-        status = "Successful" if error is None else f"Error: {java_text(error)}"
-        shown = "-" if number < 0 else number
-        row = DeletedOffset(
-            topic, None if number < 0 else number, None if error is None else java_text(error)
-        )
-        output.row(row, f"{topic:<{width}} {shown!s:<10} {status:<15}")
+    done = "Would be deleted" if dry_run else "Successful"
+    # Kafka sorts by the text of both, so partition 10 stands before 2.
+    for topic, number in sorted(results, key=lambda partition: f"{partition[0]}{partition[1]}"):
+        error = _text(results[topic, number])
+        row = DeletedOffset(topic, None if number < 0 else number, error, dry_run)
+        shown = "-" if number < 0 else str(number)
+        status = done if error is None else f"Error: {error}"
+        output.row(row, f"{topic:<{width}} {shown:<10} {status:<15}")
+
+
+def _text(error: KafkaError | None) -> str | None:
+    return None if error is None else java_text(error)

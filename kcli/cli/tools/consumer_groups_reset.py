@@ -11,6 +11,7 @@ from kcli.cli.java_order import map_order, partition_hash, string_hash
 from kcli.cli.options import Kind, UsageError
 from kcli.cli.output import Output, java_text
 from kcli.cli.tools.consumer_groups import (
+    INACTIVE,
     SCENARIOS,
     ConsumerGroupsOptions,
     ExecutionError,
@@ -25,8 +26,6 @@ from kcli.client.offsets import OffsetAt, OffsetSpec
 from kcli.errors import ErrorCode, GroupIdNotFoundException, KafkaError
 
 log = logging.getLogger("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
-
-INACTIVE = ("Empty", "Dead")
 
 TopicPartition = tuple[str, int]
 

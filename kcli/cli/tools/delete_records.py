@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.confirm import confirm, listed
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.java_order import map_order, partition_hash
+from kcli.cli.json_file import FileError, entries, field, partition_names, read_text, repeated
 from kcli.cli.options import Command, CommandError, OnParseError, flag, option, require
 from kcli.cli.output import Output, java_text
 from kcli.errors import KafkaError
 
 VERSION = 1
-# The file lists partitions; a cluster's largest allowed count fits many times over.
-MAX_FILE_BYTES = 64 * 1024 * 1024
-
 HIGH_WATERMARK = -1
 
 TopicPartition = tuple[str, int]
@@ -49,8 +46,8 @@ async def run(options: DeleteRecordsOptions, output: Output) -> None:
     require(options, "bootstrap-server", "offset-json-file")
     assert options.offset_json_file is not None
     try:
-        offsets = _parse(_read(options.offset_json_file))
-    except ValueError as error:
+        offsets = _parse(read_text(options.offset_json_file))
+    except FileError as error:
         raise CommandError(str(error)) from error
     if options.dry_run:
         for (topic, number), offset in offsets.items():
@@ -83,46 +80,26 @@ def _line(row: DeletedRow) -> str:
     return f"partition: {row.topic}-{row.partition}\t{what}"
 
 
-def _read(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError:
-        raise ValueError(f"Unable to read file {path}") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise ValueError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
-    return content.decode("utf-8", "replace")
-
-
 def _parse(text: str) -> dict[TopicPartition, int]:
-    """Partition -> offset. Raises ValueError in Kafka's words."""
+    """Partition -> offset. Raises FileError in Kafka's words."""
     try:
         document = json.loads(text)
     except ValueError:
-        raise ValueError("The input string is not a valid JSON") from None
+        document = None
     if not isinstance(document, dict):
-        raise ValueError("The input string is not a valid JSON")
+        raise FileError("The input string is not a valid JSON")
     version = document.get("version", VERSION)
     if version != VERSION:
-        raise ValueError(f"Not supported version field value {version}")
+        raise FileError(f"Not supported version field value {version}")
     if "partitions" not in document:
-        raise ValueError("Missing partitions field")
-    pairs = [_entry(each) for each in document["partitions"]]
-    repeated = [partition for partition, _ in pairs if sum(partition == other for other, _ in pairs) > 1]
-    if repeated:
-        shown = ",".join(f"{topic}-{number}" for topic, number in dict.fromkeys(repeated))
-        raise ValueError(f"Offset json file contains duplicate topic partitions: {shown}")
+        raise FileError("Missing partitions field")
+    pairs = [
+        ((field(each, "topic", str), field(each, "partition", int)), field(each, "offset", int))
+        for each in entries(document["partitions"], "partitions")
+    ]
+    if twice := repeated(partition for partition, _ in pairs):
+        raise FileError(f"Offset json file contains duplicate topic partitions: {partition_names(twice)}")
     return dict(pairs)
-
-
-def _entry(each: Any) -> tuple[TopicPartition, int]:
-    try:
-        topic, partition, offset = each["topic"], each["partition"], each["offset"]
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"A partition of the offset json file lacks the field {error}: {each}") from None
-    if not (isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int)):
-        raise ValueError(f"A partition of the offset json file has a field of the wrong type: {each}")
-    return (topic, partition), offset
 
 
 command = Command(

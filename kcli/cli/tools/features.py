@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kcli.cli.connect import admin_config
+from kcli.cli.connect import admin
 from kcli.cli.options import Command, CommandError, Exclusive, Family, Subcommand, flag, option
 from kcli.cli.output import Output
 from kcli.cli.tools.quorum_options import QuorumOptions
 from kcli.cli.tools.storage_features import MAX_LEVEL, FeatureDependenciesOptions, VersionMappingOptions
-from kcli.client.admin import AdminClient
 from kcli.client.features import FeatureDescription, UpgradeType
 from kcli.config.features import (
     FEATURES,
@@ -70,7 +69,7 @@ class UpdateRow:
 
 async def describe(options: QuorumOptions, output: Output) -> None:
     """`describe`."""
-    async with _admin(options) as client:
+    async with admin(options, bootstrap_controller=options.bootstrap_controller) as client:
         features = await client.describe_features()
     output.rows(features, _described)
 
@@ -114,10 +113,6 @@ def feature_dependencies(options: FeatureDependencies, output: Output) -> int:
             except FeatureError as error:
                 raise CommandError(str(error)) from error
     return storage_features.feature_dependencies(FeatureDependenciesOptions(feature=options.feature), output)
-
-
-def _admin(options: QuorumOptions) -> AdminClient:
-    return AdminClient(admin_config(options, bootstrap_controller=options.bootstrap_controller))
 
 
 def _down(unsafe: bool) -> UpgradeType:
@@ -210,7 +205,7 @@ async def _update(
     dry_run: bool,
     output: Output,
 ) -> None:
-    async with _admin(options) as client:
+    async with admin(options, bootstrap_controller=options.bootstrap_controller) as client:
         results = await client.update_features(levels, upgrade_type, validate_only=dry_run)
     rows = [
         UpdateRow(name, levels[name], action, dry_run, None if error is None else error.message)

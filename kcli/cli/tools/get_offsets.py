@@ -76,7 +76,7 @@ async def run(options: GetOffsetsOptions, output: Output) -> None:
     _check(options)
     try:
         await _print_offsets(options, output)
-    except ValueError as error:
+    except (CommandError, ValueError) as error:
         raise CommandError(f"Error occurred: {error}") from error
     except KafkaError as error:
         raise CommandError(f"Error occurred: {java_text(error)}") from error

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.java_order import map_order, partition_hash
+from kcli.cli.json_file import FileError, entries, field, partition_names, read_text, repeated
 from kcli.cli.options import Command, CommandError, Kind, OnParseError, flag, option
 from kcli.cli.output import Output, java_text
-from kcli.cli.tools.reassign_plan import PlanError, read_file
 from kcli.client.admin import AdminClient
 from kcli.errors import ErrorCode, KafkaError
 
@@ -54,7 +54,7 @@ async def run(options: LeaderElectionOptions, output: Output) -> None:
     kind = _checked(options)
     try:
         partitions = _chosen(options)
-    except PlanError as error:
+    except FileError as error:
         raise CommandError(str(error)) from error
     if options.admin_config is not None:
         output.say(
@@ -89,11 +89,11 @@ def _checked(options: LeaderElectionOptions) -> str:
 
 
 def _chosen(options: LeaderElectionOptions) -> list[TopicPartition] | None:
-    """None: all that need it. Raises PlanError for a bad file."""
+    """None: all that need it. Raises FileError for a bad file."""
     if options.all_topic_partitions:
         return None
     if options.path_to_json_file is not None:
-        return _parse(read_file(options.path_to_json_file))
+        return _parse(read_text(options.path_to_json_file))
     assert options.topic is not None and options.partition is not None
     return [(options.topic, options.partition)]
 
@@ -102,20 +102,15 @@ def _parse(text: str) -> list[TopicPartition]:
     try:
         document = json.loads(text)
     except ValueError:
-        raise PlanError("Replica election data is empty") from None
+        raise FileError("Replica election data is empty") from None
     if not isinstance(document, dict) or "partitions" not in document:
-        raise PlanError('Replica election data is missing "partitions" field')
-    partitions: list[TopicPartition] = []
-    for each in document["partitions"]:
-        topic, number = (each.get("topic"), each.get("partition")) if isinstance(each, dict) else (None, None)
-        if not isinstance(topic, str) or not isinstance(number, int):
-            raise PlanError(
-                f'A partition of the election data must be {{"topic": "foo", "partition": 1}}, not {each}'
-            )
-        partitions.append((topic, number))
-    repeated = [each for each in dict.fromkeys(partitions) if partitions.count(each) > 1]
-    if repeated:
-        raise PlanError(f"Replica election data contains duplicate partitions: {_names(repeated, ',')}")
+        raise FileError('Replica election data is missing "partitions" field')
+    partitions = [
+        (field(each, "topic", str), field(each, "partition", int))
+        for each in entries(document["partitions"], "partitions")
+    ]
+    if twice := repeated(partitions):
+        raise FileError(f"Replica election data contains duplicate partitions: {partition_names(twice)}")
     return partitions
 
 
@@ -143,9 +138,11 @@ def _tell(results: Mapping[TopicPartition, KafkaError | None], kind: str, output
     needless = [each for each, error in errors.items() if error.code is ErrorCode.ELECTION_NOT_NEEDED]
     failed = {each: java_text(error) for each, error in errors.items() if each not in needless}
     if elected:
-        output.say(f"Successfully completed leader election ({kind}) for partitions {_names(elected)}")
+        output.say(
+            f"Successfully completed leader election ({kind}) for partitions {partition_names(elected, ', ')}"
+        )
     if needless:
-        output.say(f"Valid replica already elected for partitions {_names(needless)}")
+        output.say(f"Valid replica already elected for partitions {partition_names(needless, ', ')}")
     for (topic, number), text in failed.items():
         output.say(f"Error completing leader election ({kind}) for partition: {topic}-{number}: {text}")
     if not output.is_text:
@@ -157,8 +154,8 @@ def _tell(results: Mapping[TopicPartition, KafkaError | None], kind: str, output
         raise CommandError(f"{len(failed)} replica(s) could not be elected")
 
 
-def _names(partitions: Iterable[TopicPartition], between: str = ", ") -> str:
-    return between.join(f"{topic}-{number}" for topic, number in partitions)
+def _names(partitions: list[TopicPartition]) -> str:
+    return partition_names(partitions, between=", ")
 
 
 command = Command(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.cli.connect import admin_config, load_properties
+from kcli.cli.connect import admin, load_properties
 from kcli.cli.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
 from kcli.cli.output import Output, java_text
 from kcli.cli.tools.quorum_options import QuorumOptions
@@ -164,7 +165,13 @@ async def remove_controller(options: RemoveControllerOptions, output: Output) ->
 
 
 def _admin(options: QuorumOptions) -> AdminClient:
-    return AdminClient(admin_config(options, bootstrap_controller=options.bootstrap_controller))
+    _refuse_missing(options.command_config)
+    return admin(options, bootstrap_controller=options.bootstrap_controller)
+
+
+def _refuse_missing(config_path: str | None) -> None:
+    if config_path is not None and not os.path.exists(config_path):
+        raise CommandError(f"Properties file {config_path} does not exists!")
 
 
 def _status(cluster_id: str, quorum: QuorumDescription) -> StatusRow:
@@ -280,6 +287,7 @@ def _controller_config(path: str) -> BrokerConfig:
     from kcli.config.broker import BrokerConfig
     from kcli.config.definition import ConfigError
 
+    _refuse_missing(path)
     properties = load_properties(path)
     if "node.id" not in properties:
         raise CommandError(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NoReturn
 
-from kcli.cli.connect import ClusterOptions, load_properties
+from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.json_file import FileError, read_text
 from kcli.cli.options import (
     Command,
     CommandError,
@@ -28,12 +30,10 @@ from kcli.cli.tools.reassign_plan import (
     parse_brokers,
     parse_plan,
     parse_topics,
-    read_file,
 )
 from kcli.client.admin import AdminClient
 from kcli.client.client import Node
 from kcli.client.cluster import ClusterDescription
-from kcli.client.config import ClientConfigError, client_config
 from kcli.client.reassignments import TopicPartition
 from kcli.client.topics import TopicDescription
 from kcli.errors import (
@@ -166,17 +166,26 @@ async def run(options: ReassignOptions, output: Output) -> None:
     """Do the one action. A failure is told on stdout, as Kafka's tool does."""
     action = _checked(options)
     try:
-        async with _admin(options) as client:
+        # Its --timeout is about moves between log directories.
+        client = admin(
+            replace(options, timeout=None),
+            client_id="reassign-partitions-tool",
+            bootstrap_controller=options.bootstrap_controller,
+        )
+    except CommandError as error:
+        _fail(output, str(error))
+    try:
+        async with client:
             await _DO[action](options, client, output)
     except _Terse as error:
         _fail(output, str(error), terse=True)
-    except PlanError as error:
+    except FileError as error:
         _fail(output, str(error))
     except KafkaError as error:
         _fail(output, java_text(error))
 
 
-def _fail(output: Output, message: str, *, terse: bool = False) -> None:
+def _fail(output: Output, message: str, *, terse: bool = False) -> NoReturn:
     if not output.is_text:
         raise CommandError(message)
     # Kafka prints the stack trace after it, which ends with an empty line.
@@ -204,26 +213,12 @@ def _checked(options: ReassignOptions) -> str:
     return action
 
 
-def _admin(options: ReassignOptions) -> AdminClient:
-    try:
-        return AdminClient(
-            client_config(
-                load_properties(options.command_config, options.client_properties),
-                bootstrap_servers=options.bootstrap_server,
-                bootstrap_controllers=options.bootstrap_controller,
-                client_id="reassign-partitions-tool",
-            )
-        )
-    except ClientConfigError as error:
-        raise CommandError(str(error)) from error
-
-
 # --- generate
 
 
 async def _generate(options: ReassignOptions, client: AdminClient, output: Output) -> None:
     assert options.broker_list is not None and options.topics_to_move_json_file is not None
-    text = read_file(options.topics_to_move_json_file)
+    text = read_text(options.topics_to_move_json_file)
     brokers = parse_brokers(options.broker_list)
     topics = parse_topics(text)
     described = await _describe(client, topics)
@@ -468,7 +463,7 @@ def _ongoing_line(row: OngoingRow) -> str:
 
 def _plan(options: ReassignOptions) -> Plan:
     assert options.reassignment_json_file is not None
-    return parse_plan(read_file(options.reassignment_json_file))
+    return parse_plan(read_text(options.reassignment_json_file))
 
 
 def _rows(output: Output, what: str, assignment: Assignment) -> None:

@@ -8,17 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kcli.cli.json_file import FileError, entries, field, partition_names, repeated
 from kcli.client.reassignments import Replica, TopicPartition
 
 VERSION = 1
 ANY_LOG_DIR = "any"
-# The file lists partitions; a cluster's largest allowed count fits many times over.
-MAX_FILE_BYTES = 64 * 1024 * 1024
 
 Assignment = dict[TopicPartition, tuple[int, ...]]
 
 
-class PlanError(Exception):
+class PlanError(FileError):
     """A file or an argument that Kafka's tool refuses, in its words."""
 
 
@@ -35,35 +34,24 @@ class Plan:
         return dict(self.entries)
 
 
-def read_file(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError:
-        raise PlanError(f"Unable to read file {path}") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise PlanError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
-    return content.decode("utf-8", "replace")
-
-
 def parse_plan(text: str) -> Plan:
     """A reassignment file. Raises PlanError."""
-    entries: list[tuple[TopicPartition, tuple[int, ...]]] = []
+    partitions: list[tuple[TopicPartition, tuple[int, ...]]] = []
     log_dirs: dict[Replica, str] = {}
     for each in _listed(text, "partitions"):
-        topic, number = _field(each, "topic", str), _field(each, "partition", int)
-        replicas = tuple(_ints(_field(each, "replicas", list), each))
-        paths = [str(path) for path in _field(each, "log_dirs", list)] if "log_dirs" in each else []
+        topic, number = field(each, "topic", str), field(each, "partition", int)
+        replicas = tuple(_ints(field(each, "replicas", list), each))
+        paths = [str(path) for path in field(each, "log_dirs", list)] if "log_dirs" in each else []
         if "log_dirs" in each and len(paths) != len(replicas):
             raise PlanError(
                 f"Size of replicas list {_java_list(replicas)} is different from size of log dirs list "
                 f"{_java_list(paths)} for partition {topic}-{number}"
             )
-        entries.append(((topic, number), replicas))
+        partitions.append(((topic, number), replicas))
         for broker, path in zip(replicas, paths, strict=False):
             if path != ANY_LOG_DIR:
                 log_dirs[Replica(topic, number, broker)] = path
-    return Plan(tuple(entries), log_dirs)
+    return Plan(tuple(partitions), log_dirs)
 
 
 def check_plan(plan: Plan) -> None:
@@ -72,14 +60,14 @@ def check_plan(plan: Plan) -> None:
         raise PlanError("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.entries):
         raise PlanError("Partition replica list cannot be empty")
-    repeated = _repeated(partition for partition, _ in plan.entries)
-    if repeated:
-        shown = ",".join(f"{topic}-{number}" for topic, number in repeated)
+    listed_twice = repeated(partition for partition, _ in plan.entries)
+    if listed_twice:
+        shown = partition_names(listed_twice)
         raise PlanError(f"Partition reassignment contains duplicate topic partitions: {shown}")
     twice = [
-        f"{topic}-{number} contains multiple entries for {','.join(map(str, _repeated(replicas)))}"
+        f"{topic}-{number} contains multiple entries for {','.join(map(str, repeated(replicas)))}"
         for (topic, number), replicas in plan.entries
-        if _repeated(replicas)
+        if repeated(replicas)
     ]
     if twice:
         raise PlanError(f"Partition replica lists may not contain duplicate entries: {'. '.join(twice)}")
@@ -87,10 +75,9 @@ def check_plan(plan: Plan) -> None:
 
 def parse_topics(text: str) -> list[str]:
     """A topics-to-move file. Raises PlanError, for topics listed twice too."""
-    topics = [_field(each, "topic", str) for each in _listed(text, "topics")]
-    repeated = _repeated(topics)
-    if repeated:
-        raise PlanError(f"List of topics to reassign contains duplicate entries: {_java_list(repeated)}")
+    topics = [field(each, "topic", str) for each in _listed(text, "topics")]
+    if twice := repeated(topics):
+        raise PlanError(f"List of topics to reassign contains duplicate entries: {_java_list(twice)}")
     return topics
 
 
@@ -102,9 +89,8 @@ def parse_brokers(text: str) -> list[int]:
             brokers.append(int(part))
         except ValueError:
             raise PlanError(f'For input string: "{part}"') from None
-    repeated = _repeated(brokers)
-    if repeated:
-        raise PlanError(f"Broker list contains duplicate entries: {_java_list(repeated)}")
+    if twice := repeated(brokers):
+        raise PlanError(f"Broker list contains duplicate entries: {_java_list(twice)}")
     return brokers
 
 
@@ -135,10 +121,7 @@ def _listed(text: str, name: str) -> list[dict[str, Any]]:
     version = document.get("version", VERSION)
     if version != VERSION:
         raise PlanError(f"Not supported version field value {version}")
-    listed = document.get(name, [])
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
-        raise PlanError(f"The field {name} must be a list of objects, not {listed}")
-    return listed
+    return entries(document.get(name, []), name)
 
 
 _TOKEN = re.compile(r"\s*([\w$]+)")
@@ -158,23 +141,10 @@ def _json_error(text: str, error: ValueError) -> str:
     )
 
 
-def _field(entry: dict[str, Any], name: str, kind: type) -> Any:
-    value = entry.get(name)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise PlanError(f"The field {name} of {json.dumps(entry)} must be of type {kind.__name__}")
-    return value
-
-
 def _ints(values: list[Any], entry: dict[str, Any]) -> list[int]:
     if not all(isinstance(each, int) and not isinstance(each, bool) for each in values):
         raise PlanError(f"The field replicas of {json.dumps(entry)} must be a list of broker ids")
     return values
-
-
-def _repeated(values: Iterable[Any]) -> list[Any]:
-    """What is there more than once, in order of first appearance."""
-    listed = list(values)
-    return [each for each in dict.fromkeys(listed) if listed.count(each) > 1]
 
 
 def _java_list(values: Iterable[object]) -> str:

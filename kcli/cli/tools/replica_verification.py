@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kcli.cli.connect import ClusterOptions, admin_config
+from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.options import CallingOptions, Command, CommandError, Kind, option, require
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.topic_filter import topic_filter
@@ -121,15 +121,13 @@ async def run(options: ReplicaVerificationOptions, output: Output) -> None:
     require(options, "broker-list")
     warn(DEPRECATED)
     wanted = topic_filter(options.topics_include)
-    config = admin_config(
-        ClusterOptions(
-            bootstrap_server=options.broker_list,
-            command_config=options.command_config,
-            timeout=options.timeout,
-            client_properties=options.client_properties,
-        )
+    cluster = ClusterOptions(
+        bootstrap_server=options.broker_list,
+        command_config=options.command_config,
+        timeout=options.timeout,
+        client_properties=options.client_properties,
     )
-    async with AdminClient(config) as client:
+    async with admin(cluster) as client:
         names = [topic.name for topic in await client.list_topics(internal=True) if wanted(topic.name)]
         partitions = await _partitions(client, names, options.time)
         if not partitions:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kcli.cli.connect import admin_config
+from kcli.cli import connect
 from kcli.cli.options import Command, CommandError, CommonOptions, Family, Kind, Subcommand, option
 from kcli.cli.output import Output
 from kcli.cli.tools.transactions_hanging import FindHangingOptions, find_hanging
@@ -230,7 +230,7 @@ async def force_terminate(options: ForceTerminateOptions, output: Output) -> Non
 
 async def _asked(options: TransactionsOptions, failed: str, ask: Callable[[AdminClient], Awaitable[T]]) -> T:
     """`ask` over a client of its own; an error becomes `failed: why.`"""
-    async with AdminClient(admin_config(options)) as admin:
+    async with connect.admin(options) as admin:
         try:
             return await ask(admin)
         except KafkaError as error:

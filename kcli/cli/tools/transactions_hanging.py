@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from kcli.cli.connect import admin_config
+from kcli.cli import connect
 from kcli.cli.options import CommandError, Kind, option
 from kcli.cli.output import Output
 from kcli.cli.tools.transactions_table import TransactionsOptions, print_table
@@ -62,7 +62,7 @@ async def find_hanging(options: FindHangingOptions, output: Output) -> None:
             "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search"
         )
     now_ms = int(time.time() * 1000)
-    async with AdminClient(admin_config(options)) as admin:
+    async with connect.admin(options) as admin:
         try:
             partitions = await _searched(admin, options)
             candidates = await _old_and_open(admin, options, partitions, now_ms)

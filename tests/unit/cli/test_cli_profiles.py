@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kcli.cli import argparse4j, jopt, main
-from kcli.cli.connect import admin_config
+from kcli.cli.connect import admin
 from kcli.cli.options import Command, CommandError, options_of
 from kcli.cli.registry import TOOLS
 from kcli.cli.tools import console_consumer, producer_perf_test
@@ -66,9 +66,17 @@ def test_a_profile_names_servers_settings_and_defaults(profiles: Path) -> None:
 def test_the_command_line_goes_before_the_profile(profiles: Path, tmp_path: Path) -> None:
     config = tmp_path / "mine.properties"
     config.write_text("request.timeout.ms=1234\n")
-    words = ["--list", "--profile", "prod", "--bootstrap-server", "h:1", "--command-config", str(config)]
-    made = admin_config(jopt.parse(_tool("topics"), words))  # type: ignore[arg-type]
-    assert [str(server) for server in made.servers] == ["h:1"]
+    words = [
+        "--list",
+        "--profile",
+        "prod",
+        "--bootstrap-server",
+        "127.0.0.1:1",
+        "--command-config",
+        str(config),
+    ]
+    made = admin(jopt.parse(_tool("topics"), words)).config  # type: ignore[arg-type]
+    assert [str(server) for server in made.servers] == ["127.0.0.1:1"]
     assert made.request_timeout_ms == 1234
     assert made.client_id == "from-file"
     words = ["--profile", "prod", "--topic", "t", "--max-messages", "1", "--property", "print.key=false"]

@@ -38,6 +38,11 @@ def test_what_is_given_goes_before_the_file() -> None:
     assert client_config({}, bootstrap_servers="h:1", client_id="tool").client_id == "tool"
 
 
+def test_a_long_request_makes_the_call_longer() -> None:
+    config = client_config({"request.timeout.ms": "90000"}, bootstrap_servers="h:1")
+    assert (config.request_timeout_ms, config.default_api_timeout_ms) == (90_000, 90_000)
+
+
 def test_controllers_are_asked_when_they_alone_are_named() -> None:
     assert client_config({}, bootstrap_controllers="h:1").servers_are_controllers
     assert client_config({"bootstrap.controllers": "h:1"}).servers_are_controllers

@@ -1,0 +1,54 @@
+"""The JSON files that list topics and partitions: reading one, and what its entries must hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+# Such a file lists partitions; a cluster's largest allowed count fits many times over.
+MAX_FILE_BYTES = 64 * 1024 * 1024
+
+
+class FileError(Exception):
+    """A file that cannot be read, or says what cannot be meant."""
+
+
+def read_text(path: str) -> str:
+    """The text of a file. Raises FileError in Kafka's words."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError:
+        raise FileError(f"Unable to read file {path}") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise FileError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
+    return content.decode("utf-8", "replace")
+
+
+def entries(listed: object, name: str) -> list[dict[str, Any]]:
+    """What the field of this name holds. Raises FileError where that is no list of objects."""
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise FileError(f"The field {name} must be a list of objects, not {json.dumps(listed)}")
+    return listed
+
+
+def field(entry: dict[str, Any], name: str, kind: type) -> Any:
+    """A field of an entry. Raises FileError where it is missing or of another type."""
+    value = entry.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise FileError(f"The field {name} of {json.dumps(entry)} must be of type {kind.__name__}")
+    return value
+
+
+def repeated(values: Iterable[Any]) -> list[Any]:
+    """What is there more than once, in order of first appearance."""
+    seen: dict[Any, int] = {}
+    for value in values:
+        seen[value] = seen.get(value, 0) + 1
+    return [value for value, times in seen.items() if times > 1]
+
+
+def partition_names(partitions: Iterable[tuple[str, int]], between: str = ",") -> str:
+    """`a-0,a-1`"""
+    return between.join(f"{topic}-{number}" for topic, number in partitions)
