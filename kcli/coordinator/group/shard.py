@@ -11,8 +11,9 @@ A call of the consumer protocol may raise a KafkaError, which is its answer; not
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from kcli.coordinator.group.classic import ClassicGroup, GroupState
@@ -100,8 +101,8 @@ class GroupShard:
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, now_ms: int
     ) -> GroupReady:
         """ConsumerGroupHeartbeat; raises KafkaError where it is refused."""
-        step: GroupStep = Step(now_ms)
-        self._consumers.heartbeats.heartbeat(request, caller, token, step)
+        with _whole(now_ms) as step:
+            self._consumers.heartbeats.heartbeat(request, caller, token, step)
         return step.ready()
 
     def topics_changed(self, topics: Topics, names: Iterable[str], *, has_new: bool) -> None:
@@ -112,8 +113,8 @@ class GroupShard:
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, now_ms: int
     ) -> GroupReady:
         """The answer to a `ResolveRegexes`, from the topics of the image of this version; None: it failed."""
-        step: GroupStep = Step(now_ms)
-        self._consumers.regexes_resolved(group_id, found, version, step)
+        with _whole(now_ms) as step:
+            self._consumers.regexes_resolved(group_id, found, version, step)
         return step.ready()
 
     # The classic protocol, in groups of either
@@ -130,7 +131,8 @@ class GroupShard:
             return _refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, token)
         if isinstance(group, ConsumerGroup) and group.members:
             try:
-                self._consumers.classic_members.join(group, join, step)
+                with _whole(now_ms) as step:
+                    self._consumers.classic_members.join(group, join, step)
             except KafkaError as error:
                 return _refuse_join(request, error.code, token)
             return step.ready()
@@ -193,7 +195,8 @@ class GroupShard:
             case ClassicGroup():
                 self._membership.leave(group, request, api_version, token, step)
             case ConsumerGroup():
-                self._consumers.classic_members.leave(group, request, api_version, token, step)
+                with _whole(now_ms) as step:
+                    self._consumers.classic_members.leave(group, request, api_version, token, step)
             case _:
                 step.reply(token, leave_unknown_group(request, api_version))
         return step.ready()
@@ -276,9 +279,9 @@ class GroupShard:
         done = []
         while (key := self._timers.pop_expired(now_ms)) is not None:
             assert isinstance(key, tuple)
-            step: GroupStep = Step(now_ms)
             kind, group_id, member_id = key
-            self._expire(kind, group_id, member_id, step)
+            with _whole(now_ms) as step:
+                self._expire(kind, group_id, member_id, step)
             ready = step.ready()
             if ready.records or ready.replies:
                 done.append(ready)
@@ -380,6 +383,19 @@ class GroupShard:
                         group, member, ErrorCode.NOT_COORDINATOR, member.member_id, step
                     )
         return step.ready()
+
+
+@contextlib.contextmanager
+def _whole(now_ms: int) -> Iterator[GroupStep]:
+    """A step that is done or not. A consumer group changes as its records are written, so should we fail in the middle
+    of them, the group goes back, or no later write of it would be understood."""
+    step: GroupStep = Step(now_ms)
+    try:
+        yield step
+    except BaseException:
+        if step.on_written is not None:
+            step.on_written(ErrorCode.UNKNOWN_SERVER_ERROR, now_ms)
+        raise
 
 
 def _refuse_join(request: JoinGroupRequest, code: ErrorCode, token: Token) -> GroupReady:

@@ -8,7 +8,8 @@ import pytest
 
 from kcli.config.java_order import hash_order
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
-from kcli.coordinator.group.consumer.assignment import assignment, is_subset, overlaps, size
+from kcli.coordinator.group.consumer import targets
+from kcli.coordinator.group.consumer.assignment import assignment, disjoint, is_subset, overlaps, size
 from kcli.coordinator.group.consumer.embedded import assignment_bytes, by_id
 from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState
@@ -79,7 +80,28 @@ def loaded(*records, **topics: int) -> GroupShard:
     return shard
 
 
+def test_a_step_that_fails_in_its_middle_leaves_the_group_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_spec: object) -> object:
+        raise ZeroDivisionError
+
+    shard = loaded()
+    with monkeypatch.context() as patch:
+        patch.setattr(targets, "ASSIGNORS", {"uniform": broken})
+        with pytest.raises(ZeroDivisionError):
+            heartbeat(shard, 0)
+    assert shard.list_groups() == ()
+    ready = heartbeat(shard, 0)
+    for offset, record in enumerate(ready.records):
+        shard.replay(record, offset)
+    assert [group.group_state for group in shard.list_groups()] == ["Stable"]
+
+
 # Assignments
+
+
+def test_assignments_that_overlap_are_taken_apart_in_their_order() -> None:
+    both, more = {A: frozenset({0, 1})}, {A: frozenset({1, 2}), B: frozenset({0})}
+    assert list(disjoint((both, more, both))) == [both, {A: frozenset({2}), B: frozenset({0})}, {}]
 
 
 def test_partitions_named_twice_are_had_once() -> None:
@@ -106,6 +128,7 @@ def test_what_classic_members_say_of_topics_that_are_gone_is_left_out() -> None:
     topics = Topics(t=2)
     listed = [TopicPartitions(topic="t", partitions=(1,)), TopicPartitions(topic="gone", partitions=(0,))]
     assert by_id(listed, topics) == {A: frozenset({1})}
+    assert by_id([TopicPartitions(topic="t", partitions=(-1, 0, 2))], topics) == {A: frozenset({0})}
     for subscription, version in ((b"\0\2", 2), (b"\0\x63", 3), (b"\xff\xff", 0), (b"", 0)):
         embedded = assignment_bytes({A: frozenset({1, 0}), B: frozenset({7})}, topics, subscription)
         assert int.from_bytes(embedded[:2], "big") == version

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 Assignment = Mapping[uuid.UUID, frozenset[int]]
 
@@ -18,6 +18,17 @@ def assignment(partitions: Iterable[tuple[uuid.UUID, Iterable[int]]]) -> Assignm
         if merged:
             found[topic_id] = merged
     return found
+
+
+def disjoint(assignments: Iterable[Assignment]) -> Iterator[Assignment]:
+    """Each of them without what one before it has."""
+    taken: dict[uuid.UUID, set[int]] = {}
+    for each in assignments:
+        yield assignment(
+            (topic_id, partitions - taken.get(topic_id, set())) for topic_id, partitions in each.items()
+        )
+        for topic_id, partitions in each.items():
+            taken.setdefault(topic_id, set()).update(partitions)
 
 
 def is_subset(part: Assignment, whole: Assignment) -> bool:

@@ -1,6 +1,7 @@
 """Between the two protocols: what classic consumers embed in their messages, as a consumer group says it.
 
-Classic members name topics, consumer groups their ids; a topic that does not exist is left out either way.
+Classic members name topics, consumer groups their ids; what does not exist is left out either way: a topic, or those of
+its partitions that it had before it was deleted and made anew.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ NEWEST_VERSION = 3
 
 def by_id(listed: Iterable[TopicPartitions], topics: Topics) -> Assignment:
     found = ((topics.topic(each.topic), each.partitions) for each in listed)
-    return assignment((topic.topic_id, partitions) for topic, partitions in found if topic is not None)
+    return assignment(
+        (topic.topic_id, (number for number in partitions if 0 <= number < topic.partition_count))
+        for topic, partitions in found
+        if topic is not None
+    )
 
 
 def assignment_bytes(assigned: Assignment, topics: Topics, subscription: bytes) -> bytes:

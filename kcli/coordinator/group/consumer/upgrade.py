@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kcli.coordinator.group.classic import ClassicGroup, ClassicMember, GroupState
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.assignment import NOTHING, Assignment
+from kcli.coordinator.group.consumer.assignment import NOTHING, Assignment, disjoint
 from kcli.coordinator.group.consumer.embedded import by_id
 from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.coordinator.group.consumer.log import Writer
@@ -115,7 +115,9 @@ class Upgrades:
             members = tuple(self._member(classic, member) for member in classic.members.values())
         except CorruptRecordError:
             raise _refused(classic, "the embedded consumer protocol is malformed.") from None
-        for member in members:
+        # An assignor of its own may have given a partition to several members; here it is the first one's.
+        for claimant, assigned in zip(members, disjoint(each.assigned for each in members), strict=True):
+            member = replace(claimant, assigned=assigned)
             group.apply(member_record(group.group_id, member))
             group.apply(target_record(group.group_id, member.member_id, member.assigned))
             group.apply(current_record(group.group_id, member))
