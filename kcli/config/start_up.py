@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kcli.config.definition import ConfigError
+from kcli.config.group import consumer_group_keys
 from kcli.config.listeners import split_list
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ CONTROLLER_KEYS = (
 )
 
 MIN_DEDUPE_BUFFER_BYTES_PER_THREAD = 1 << 20
+NEWEST_CODEC = 4
+"""zstd; of none, gzip, snappy, lz4 and zstd, in this order."""
 
 
 def check_removed(texts: Mapping[str, str]) -> None:
@@ -63,6 +66,7 @@ def check(config: BrokerConfig) -> None:
         _check_broker_only(config)
     if config.is_broker:
         _check_broker_listeners(config)
+        _check_groups(config)
     _check_limits(config)
     _ = config.metrics_address  # raises where it is none
 
@@ -272,6 +276,14 @@ def _check_broker_listeners(config: BrokerConfig) -> None:
         "inter.broker.listener.name must be a listener name defined in advertised.listeners. "
         f"The valid options based on currently configured listeners are {','.join(options)}",
         "inter.broker.listener.name",
+    )
+
+
+def _check_groups(config: BrokerConfig) -> None:
+    consumer_group_keys(config)  # raises where they do not go together
+    codec = config.integer("offsets.topic.compression.codec")
+    _require(
+        0 <= codec <= NEWEST_CODEC, f"Unknown compression type id: {codec}", "offsets.topic.compression.codec"
     )
 
 
