@@ -40,7 +40,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
             producer.produce(TOPIC, f"t{number}", partition=number % 3)
         for number in range(2):
             producer.produce(OTHER, f"o{number}", partition=0)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         yield process
 
 
@@ -72,7 +72,7 @@ def join(
     common = {"bootstrap.servers": quick.bootstrap, "group.id": group, "group.protocol": protocol}
     members.append(Consumer(common | {"enable.auto.commit": False} | settings))
     members[-1].subscribe([TOPIC])
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while sum(len(each.assignment()) for each in members) != 3 or not all(
         each.assignment() for each in members
     ):
@@ -81,7 +81,7 @@ def join(
             each.poll(0.02)
 
 
-def wait_for(so: Callable[[], bool], seconds: float = 20) -> None:
+def wait_for(so: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not so():
         assert time.monotonic() < end
@@ -166,7 +166,7 @@ def test_who_is_ended_leaves_the_group(tool: Tool, quick: BrokerProcess, name: s
     with subprocess.Popen([sys.executable, "-m", "kcli", *command], stdout=subprocess.DEVNULL) as process:
         wait_for(lambda: [group, "Stable"] in rows(tool("consumer-groups --list --state")[0]))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 128 + signal.SIGTERM
+        assert process.wait(60) == 128 + signal.SIGTERM
     assert [group, "Empty"] in rows(tool("consumer-groups --list --state")[0])
 
 
@@ -267,7 +267,7 @@ def test_the_settings_of_a_group(tool: Tool, quick: BrokerProcess, members: list
     # What it is good for: a member that went silent is gone after the group's own session.
     join(quick, members, "cp-set", group_instance_id="silent")
     members.pop().close()
-    wait_for(lambda: "no active" in tool("consumer-groups --describe --group cp-set --members")[1], 8)
+    wait_for(lambda: "no active" in tool("consumer-groups --describe --group cp-set --members")[1], 30)
     tool(
         f"configs --alter {group} --delete-config consumer.heartbeat.interval.ms,consumer.session.timeout.ms"
     )

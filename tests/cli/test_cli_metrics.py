@@ -77,7 +77,7 @@ def _make_traffic(broker: BrokerProcess) -> None:
 
 
 def _get(port: int, path: str) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
         return str(answer.read().decode())
 
 
@@ -259,7 +259,7 @@ class Terminal:
         self.mode = termios.tcgetattr(self.file)
         self.shown = b""
 
-    def read_until(self, found: Callable[[bytes], bool], seconds: float = 20) -> None:
+    def read_until(self, found: Callable[[bytes], bool], seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
         while not found(self.shown):
             assert time.monotonic() < deadline, self.shown[-2000:]
@@ -269,7 +269,7 @@ class Terminal:
 
     def ended(self) -> int:
         """The exit code; the mode of the terminal is looked at while it is still open."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if select.select([self.file], [], [], 0.05)[0]:
                 with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ from kcli.testing.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.compat
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_move_throttle_verify_cancel(
     producer = Producer({"bootstrap.servers": two_disks.bootstrap})
     for _ in range(4):
         producer.produce("t", b"x" * 900_000, partition=0)
-        producer.flush(10)
+        producer.flush(60)
     home, _lag = tool.places()["t-0", False]
     target = next(path for path in (f"{tmp_path}/a", f"{tmp_path}/b") if path != home)
     plan = tmp_path / "plan.json"

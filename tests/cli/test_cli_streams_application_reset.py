@@ -43,7 +43,7 @@ def records(broker: BrokerProcess) -> None:
     for number in range(RECORDS):
         for topic in ("sr-in", "sr-mid"):
             producer.produce(topic, b"%d" % number, partition=0, timestamp=1_000 * (number + 1))
-    producer.flush(10)
+    producer.flush(60)
 
 
 def committed(broker: BrokerProcess, group: str, topic: str) -> list[int]:

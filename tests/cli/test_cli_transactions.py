@@ -36,7 +36,7 @@ def left_open(broker: BrokerProcess) -> Iterator[Producer]:
     producer.init_transactions(20)
     producer.begin_transaction()
     producer.produce("tx-topic", b"x", partition=0)
-    producer.flush(10)
+    producer.flush(60)
     yield producer
 
 

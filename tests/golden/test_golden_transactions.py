@@ -76,7 +76,7 @@ def test_what_was_left_open_is_aborted(tmp_path: Path) -> None:
         "transaction.state.log.num.partitions": "3",
     }
     with BrokerProcess(tmp_path, overrides=overrides) as broker:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             found = broker_state(broker)
             if found == {"txn-id-3": "CompleteAbort"}:
