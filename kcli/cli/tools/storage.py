@@ -73,6 +73,15 @@ class StorageInfo:
     problems: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FormattedDirectory:
+    """A directory after `format`: its identity, and whether it got it now or had it before."""
+
+    directory: str
+    formatted_now: bool
+    metadata: dict[str, str]
+
+
 def random_uuid(options: CommonOptions, output: Output) -> int:
     from kcli.runtime.rng import SystemRng
     from kcli.runtime.uuids import uuid_to_text
@@ -94,10 +103,11 @@ def info(options: InfoOptions, output: Output) -> int:
 def format_(options: FormatOptions, output: Output) -> int:
     from kcli.config.features import FeatureError, UnknownLevelError
     from kcli.errors import StorageError
-    from kcli.server.format import FormatError, Machine, format_directories
+    from kcli.server.format import FormatError, Machine, format_directories, survey_directories
 
     config = _config(options.config)
     machine = _machine(Machine)
+    before = survey_directories(config.all_dirs, machine.disk).formatted
     try:
         request = _request(options, config, machine)
         format_directories(config, request, machine, output.say)
@@ -108,9 +118,11 @@ def format_(options: FormatOptions, output: Output) -> int:
     except StorageError as error:
         _uncaught("java.lang.RuntimeException", error)
     except OSError as error:
-        raise CommandError(
-            f"Error while writing meta.properties file {error.filename}: {error.strerror}"
-        ) from None
+        where = error.filename or f"in {', '.join(config.all_dirs)}"
+        raise CommandError(f"Error while writing meta.properties file {where}: {error.strerror}") from None
+    if not output.is_text:
+        for path, found in survey_directories(config.all_dirs, machine.disk).formatted.items():
+            output.row(FormattedDirectory(path, path not in before, _fields(found)), "")
     return 0
 
 

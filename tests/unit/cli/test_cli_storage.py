@@ -43,6 +43,18 @@ def test_format_then_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert row["problems"] == []
 
 
+def test_format_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = config_file(tmp_path)
+    words = ["storage", "format", "-t", CLUSTER_ID, "-c", config, "-s", "--output", "json"]
+    assert run(words) == 0
+    first = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["metadata"]["cluster.id"] for row in first] == [CLUSTER_ID] * len(first)
+    assert {row["formatted_now"] for row in first} == {True}
+    assert run([*words, "-g"]) == 0
+    again = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert again == [row | {"formatted_now": False} for row in first]
+
+
 def test_info_names_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, node_id, cluster in (("a", 1, "x"), ("b", 2, "x"), ("c", 1, "y")):
         (tmp_path / name).mkdir()
