@@ -119,8 +119,8 @@ def test_what_the_broker_decides_is_not_the_consumers(tool: Tool) -> None:
     _, err = tool(words, 1)
     assert "session.timeout.ms cannot be set when group.protocol=CONSUMER" in err
     words = f"console-consumer --topic {TOPIC} {NEW} --consumer-property group.remote.assignor=nope"
-    _, err = tool(words, 1)
-    assert "assignor" in err.splitlines()[-1]
+    _, err = tool(words)  # Kafka's tool logs what ends it, and ends well
+    assert "assignor" in err and err.endswith("Processed a total of 0 messages\n")
     words = f"verifiable-consumer --topic {TOPIC} --group-id cp-bad --group-protocol consumer"
     out, _ = tool(f"{words} --group-remote-assignor nope", 1)
     assert [json.loads(line)["name"] for line in out.splitlines()] == [
