@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hypothesis import HealthCheck, settings
@@ -64,15 +64,16 @@ def told() -> Iterator[list[str]]:
         logger.removeHandler(listener)
 
 
-def is_checked(content: bytes, position: int, suffix: str) -> bool:
-    """Whether a checksum covers the byte, or what it says can be told from what else is there. Nothing does of a
-    batch's offset and leader epoch, nor of a time index, in Kafka's formats."""
-    if suffix != ".log":
-        return True
-    return any(
-        begin + 8 <= position < begin + 12 or begin + 16 <= position < begin + header.size_bytes
-        for begin, header in iter_batches(content)
-    )
+def position_in(path: str, content: bytes, at: float) -> int:
+    """A byte of a file; of a batch none of its offset and leader epoch, which no checksum covers in Kafka's format."""
+    checked: Sequence[int] = range(len(content))
+    if path.endswith(".log"):
+        checked = [
+            position
+            for begin, header in iter_batches(content)
+            for position in (*range(begin + 8, begin + 12), *range(begin + 16, begin + header.size_bytes))
+        ]
+    return checked[int(at * len(checked))]
 
 
 def record_at(log: PartitionLog, offset: int) -> Pair | None:
@@ -97,8 +98,10 @@ class CrashMachine(RuleBasedStateMachine):
     store: LogStore
     log: PartitionLog
 
-    @initialize(segment_bytes=st.integers(250, 1500), interval=st.integers(0, 400))
-    def create(self, segment_bytes: int, interval: int) -> None:
+    @initialize(
+        segment_bytes=st.integers(250, 1500), interval=st.integers(0, 400), batches=st.integers(0, 20)
+    )
+    def create(self, segment_bytes: int, interval: int, batches: int) -> None:
         self.config = LogConfig(
             internal_segment_bytes=segment_bytes,
             index_interval_bytes=interval,
@@ -117,7 +120,10 @@ class CrashMachine(RuleBasedStateMachine):
         self.cleaned = 0  # what lies before it may have been compacted
         self.store = self._open()
         self.log = self.store.create("t", 0, None)
+        for nth in range(batches):
+            self.append([(b"abc"[nth % 3 :][:1], b"%d" % nth)])
         self.store.flush_all()  # the log's own name, too
+        self.safe = self.log.log_end_offset
 
     def _open(self, disk: SimDisk | None = None) -> LogStore:
         return LogStore.open(
@@ -281,23 +287,25 @@ class CrashMachine(RuleBasedStateMachine):
 
     @rule(
         clean=st.booleans(),
-        suffix=st.sampled_from([".log", ".log", ".index", ".timeindex", ".snapshot"]),
-        file=st.integers(0, 5),
+        nth=st.integers(0, 30),
         at=st.floats(0, 1, exclude_max=True),
         bit=st.integers(0, 7),
     )
-    def wrong_bit_on_the_device(self, clean: bool, suffix: str, file: int, at: float, bit: int) -> None:
+    def wrong_bit_on_the_device(self, clean: bool, nth: int, at: float, bit: int) -> None:
         places = self._stop(clean)
         disk = self.disk.full_clone()
-        names = [name for name in disk.list_names("/data/t-0") if name.endswith(suffix)]
-        path = f"/data/t-0/{names[file % len(names)]}" if names else ""
-        size = disk.size(path) if names else 0
-        position = int(at * size)
-        if size and is_checked(read_file(disk, path), position, suffix):
+        paths = [
+            f"/data/t-0/{each.name}"
+            for each in disk.list_dir("/data/t-0")
+            if each.size_bytes and each.name.endswith((".log", ".index", ".timeindex", ".snapshot"))
+        ]
+        if paths:
+            path = paths[nth % len(paths)]
+            position = position_in(path, read_file(disk, path), at)
             disk.flip(path, position, bit)
             with told() as words:
                 is_whole = self._start_damaged(disk, places, words, (path, position))
-            assert is_whole or suffix == ".log", f"{path} was damaged, and records are lost"
+            assert is_whole or path.endswith(".log"), f"{path} was damaged, and records are lost"
         self._start_again()
 
     def _stop(self, clean: bool) -> dict[Place, Pair]:

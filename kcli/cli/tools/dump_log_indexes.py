@@ -140,6 +140,7 @@ def dump_offset_index(
     faults: IndexFaults,
 ) -> None:
     log = _beside(path, ".log")
+    log_size_bytes = os.stat(log).st_size
     content = _read(path)
     base_offset = first_offset_of(path)
     if len(content) < _OFFSET_ENTRY.size:
@@ -152,6 +153,7 @@ def dump_offset_index(
         output.row(SanityRow(file=path, is_sane=True), f"{path} passed sanity check.")
         return
     for entry in _offset_entries(content, base_offset):
+        _check_position(log, entry.position, log_size_bytes)
         batch = next(batches(log, entry.position, max_message_size, INDEXED_READ_BYTES), None)
         if batch is None:
             raise uncaught("java.util.NoSuchElementException")
@@ -162,6 +164,20 @@ def dump_offset_index(
                 IndexRow(file=path, offset=entry.offset, position=entry.position),
                 f"offset: {entry.offset} position: {entry.position}",
             )
+
+
+def _check_position(log: str, position: int, size_bytes: int) -> None:
+    """What Kafka's reader of files says of an index that points out of its log."""
+    of = f"FileRecords(size={size_bytes}, file={log}, start=0, end=2147483647)"
+    if position < 0:
+        raise uncaught(
+            "java.lang.IllegalArgumentException", f"Invalid position: {position} in read from {of}"
+        )
+    if position > size_bytes:
+        raise uncaught(
+            "java.lang.IllegalArgumentException",
+            f"Slice from position {position} exceeds end position of {of}",
+        )
 
 
 def _offset_entries(content: bytes, base_offset: int) -> Iterator[OffsetEntry]:
@@ -180,6 +196,7 @@ def dump_time_index(
     path: str, output: Output, *, sanity_only: bool, verify_only: bool, faults: IndexFaults
 ) -> None:
     log = _beside(path, ".log")
+    log_size_bytes = os.stat(log).st_size
     base_offset = first_offset_of(path)
     content = _read(path)
     if sanity_only:
@@ -189,7 +206,9 @@ def dump_time_index(
     positions = list(_offset_entries(_read_if_there(_beside(path, ".index")), base_offset))
     previous = NO_TIMESTAMP
     for entry in _time_entries(content, base_offset):
-        _check_time_entry(path, log, entry, _position_of(positions, entry.offset), previous, faults)
+        position = _position_of(positions, entry.offset)
+        _check_position(log, position, log_size_bytes)
+        _check_time_entry(path, log, entry, position, previous, faults)
         if not verify_only:
             output.row(
                 TimeIndexRow(file=path, timestamp_ms=entry.timestamp_ms, offset=entry.offset),

@@ -245,6 +245,14 @@ def test_offset_index(dump, tmp_path) -> None:
     assert "found 15 bytes which is neither positive nor a multiple of 8" in torn.err
     below = dump("--files", write(tmp_path, struct.pack(">ii", -1, 0), name), "--index-sanity-check")
     assert "CorruptIndexException" in below.err and below.code == 1
+    for position, words in (
+        (-9, "Invalid position: -9 in read"),
+        (999, "Slice from position 999 exceeds end"),
+    ):
+        wild = dump("--files", write(tmp_path, struct.pack(">ii", 1, position), name))
+        assert f"IllegalArgumentException: {words}" in wild.err and wild.code == 1
+    (tmp_path / "00000000000000000000.log").unlink()
+    assert "NoSuchFileException" in dump("--files", name, "--index-sanity-check").err
 
 
 def test_time_index(dump, tmp_path) -> None:
