@@ -333,6 +333,7 @@ class Broker:
             self.sockets.listeners[listener.name].settings = listener_settings(after, listener)
         self.sockets.admit_held()
         self._expire_producers(after)
+        self.cleaning.reconfigure()
         self.replicas.reconfigure(None)
 
     def _expire_producers(self, config: BrokerConfig) -> None:

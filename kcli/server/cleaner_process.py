@@ -29,7 +29,7 @@ class CleanerProcess:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._guard = threading.Lock()
-        self._is_stopped = False
+        self._stopped_because = ""
 
     def run_pass(self, plan: CleaningPlan, limits: CleanerLimits) -> Generator[CleaningEvent, None, None]:
         """As `CleaningPass.run`, and raises what that would; CleaningStopped after `stop`."""
@@ -63,15 +63,15 @@ class CleanerProcess:
         process = self._process
         return None if process is None else process.pid
 
-    def stop(self) -> None:
+    def stop(self, reason: str = "the broker stops") -> None:
         with self._guard:
-            self._is_stopped = True
+            self._stopped_because = reason
         self._end()
 
     def _running(self) -> subprocess.Popen[bytes]:
         with self._guard:
-            if self._is_stopped:
-                raise CleaningStopped("the broker stops")
+            if self._stopped_because:
+                raise CleaningStopped(self._stopped_because)
             if self._process is None:
                 try:
                     self._process = subprocess.Popen(
@@ -83,8 +83,8 @@ class CleanerProcess:
 
     def _ended(self, process: subprocess.Popen[bytes]) -> Exception:
         code = process.wait()
-        if self._is_stopped:
-            return CleaningStopped("the broker stops")
+        if self._stopped_because:
+            return CleaningStopped(self._stopped_because)
         return CorruptRecordError(
             f"the cleaner's process has ended with code {code}: too little memory, or a defect of ours"
         )

@@ -2,7 +2,7 @@
 
 A pass itself runs in a process (`cleaner_process`), so that the event loop shares neither time nor Python's lock with
 it; a thread waits for its events and exchanges the segments under the log's lock. Settings that change count from the
-next round on, those of a pass (memory, rate) from the next pass on.
+next round on; where they are those of a pass (memory, rate), what is under way is given up for it, as in Kafka.
 """
 
 from __future__ import annotations
@@ -62,6 +62,12 @@ class LogCleaning:
             _log.info(
                 "log.cleaner.enable is false: compacted topics, __consumer_offsets among them, only grow"
             )
+
+    def reconfigure(self) -> None:
+        """The broker's configuration has changed."""
+        if limits_of(self._config()) != self._cleaner.limits:
+            for process in list(self._processes):
+                process.stop("the cleaner's settings have changed")
 
     async def stop(self) -> None:
         """Returns when no thread works on a log any more."""

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from until import PATIENCE_S, until
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.properties import Properties
@@ -102,6 +103,32 @@ def test_it_comes_by_and_reads_its_settings_anew() -> None:
         fill(log, b"1", b"2")
         await asyncio.sleep(0.05)
         assert log.size_bytes > 70
+        store.close()
+
+    asyncio.run(run())
+
+
+def test_a_pass_under_way_is_begun_anew_with_other_settings(tmp_path: Path) -> None:
+    async def run() -> None:
+        clock = ManualClock()
+        store = open_store(SystemDisk(), str(tmp_path), clock, "compact")
+        log = store.create("t", 0, None)
+        fill(log, b"1", b"2", b"3")
+        configs = [config_of(log_cleaner_io_max_bytes_per_second="0.001")]
+        cleaning = LogCleaning(store, clock, lambda: configs[-1])
+        slow = asyncio.ensure_future(cleaning.clean_once())
+        await until(lambda: any(process.pid for process in cleaning._processes))
+        configs.append(config_of(log_cleaner_backoff_ms="77"))
+        cleaning.reconfigure()
+        async with asyncio.timeout(PATIENCE_S):
+            await slow
+        assert log.size_bytes > 70 and cleaning.uncleanable() == ()
+        fast = asyncio.ensure_future(cleaning.clean_once())
+        configs.append(config_of(log_cleaner_backoff_ms="78"))
+        cleaning.reconfigure()  # of no matter to a pass
+        await fast
+        assert log.segments[0].size_bytes == 70
+        await cleaning.stop()
         store.close()
 
     asyncio.run(run())
