@@ -8,8 +8,9 @@ differs between groups and transactions is in a `ShardKind`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -58,6 +59,7 @@ class CoordinatorShards(Generic[RecordT, ShardT]):
         self._clock = clock
         self._runners: dict[int, ShardRunner[RecordT, ShardT]] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
+        self._awaited: dict[int, asyncio.Event] = {}
         self._stopped = False
         # Sessions must neither end early nor late when somebody sets the machine's clock, so the coordinators' time
         # is the wall clock at the start plus what has passed since.
@@ -98,6 +100,17 @@ class CoordinatorShards(Generic[RecordT, ShardT]):
 
     def loaded(self) -> Iterator[ShardRunner[RecordT, ShardT]]:
         return iter(tuple(self._runners.values()))
+
+    def is_loaded(self, partition: int) -> bool:
+        return partition in self._runners
+
+    async def wait_until_loaded(self, partitions: Iterable[int], seconds: float) -> None:
+        """Not for ever: whoever asks the shards then hears how it is."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for partition in partitions:
+                    if not self.is_loaded(partition):
+                        await self._awaited.setdefault(partition, asyncio.Event()).wait()
 
     def call(
         self, key: str, step: Callable[[ShardT, Token, int], Ready[RecordT]]
@@ -165,6 +178,9 @@ class CoordinatorShards(Generic[RecordT, ShardT]):
         )
         runner.take(shard.start(now_ms))
         runner.wake_in_time()
+        awaited = self._awaited.pop(leader.partition, None)
+        if awaited is not None:
+            awaited.set()
 
     def _send(self, runner: ShardRunner[RecordT, ShardT], send: object) -> None:
         assert self._kind.send is not None, f"shards of {self._kind.topic} have nobody to send {send} to"

@@ -8,6 +8,7 @@ INVALID_REQUEST: this broker does not keep share state.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 from kcli.coordinator.hashing import partition_for
 from kcli.errors import ErrorCode, KafkaError, error_for
@@ -17,9 +18,12 @@ from kcli.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from kcli.server.context import RequestContext
+from kcli.server.coordinator_shards import CoordinatorShards
 from kcli.server.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic, create
 
 _BATCHED_FROM = 4
+READY_SECONDS = 1.0
+"""More than the partitions of a new topic take; whose log is longer has clients that wait for it by themselves."""
 _NO_NODE = -1
 _NO_PORT = -1
 
@@ -42,7 +46,8 @@ def handle(context: RequestContext, request: FindCoordinatorRequest) -> object:
         return _failed(context.api_version, request, ErrorCode.INVALID_REQUEST)
     if topic.name not in context.broker.metadata.topics:
         return _create_and_find(context, request, topic)
-    return _find(context, request, topic)
+    beginning = _beginning(context, request, topic)
+    return _find_ready(context, request, topic, beginning) if beginning else _find(context, request, topic)
 
 
 def error_response(
@@ -56,7 +61,39 @@ async def _create_and_find(
 ) -> FindCoordinatorResponse:
     if not await create(context, topic):
         return _failed(context.api_version, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return await _find_ready(context, request, topic, _beginning(context, request, topic))
+
+
+async def _find_ready(
+    context: RequestContext,
+    request: FindCoordinatorRequest,
+    topic: InternalTopic,
+    partitions: tuple[int, ...],
+) -> FindCoordinatorResponse:
+    """A client that is sent to a coordinator that does not serve yet comes back only after seconds."""
+    await _shards(context, topic).wait_until_loaded(partitions, READY_SECONDS)
     return _find(context, request, topic)
+
+
+def _beginning(
+    context: RequestContext, request: FindCoordinatorRequest, topic: InternalTopic
+) -> tuple[int, ...]:
+    """The partitions asked for that this broker leads, but does not serve yet: their topic is new, or it has just
+    been started."""
+    shards = _shards(context, topic)
+    asked = {shards.partition_of(key) for key in _keys(context.api_version, request)}
+    image = context.broker.metadata
+    return tuple(
+        partition
+        for partition in sorted(asked)
+        if not shards.is_loaded(partition)
+        and (found := image.partition(topic.name, partition)) is not None
+        and found.leader == context.broker.node_id
+    )
+
+
+def _shards(context: RequestContext, topic: InternalTopic) -> CoordinatorShards[Any, Any]:
+    return context.broker.groups.shards if topic is GROUP_TOPIC else context.broker.transactions.shards
 
 
 def _find(

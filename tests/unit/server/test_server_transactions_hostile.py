@@ -21,9 +21,11 @@ from kcli.protocol.messages import (
     describe_producers,
     end_txn,
     fetch,
+    find_coordinator,
     incremental_alter_configs,
     init_producer_id,
     list_transactions,
+    offset_fetch,
     produce,
     txn_offset_commit,
     update_features,
@@ -612,3 +614,29 @@ def committed_offsets(row):
         elif header.producer_id not in aborted:
             seen += [record.offset for record in read_records(row.records, at)]
     return seen
+
+
+def test_who_is_sent_to_a_coordinator_is_served_there(tmp_path):
+    """Its topic is new, and others ask while it begins; a client that is refused comes back only after seconds."""
+
+    async def ask(broker):
+        client = await connect(broker)
+        for key_type in (1, 0):
+            wanted = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=(ID, "x"))
+            found = await client.call(wanted, ApiKey.FIND_COORDINATOR, 4)
+            assert {each.error_code for each in found.coordinators} == {NONE}
+        fetched = await client.call(
+            offset_fetch.OffsetFetchRequest(groups=(offset_fetch.OffsetFetchRequestGroup(group_id="x"),)),
+            ApiKey.OFFSET_FETCH,
+            8,
+        )
+        return (await init(client))[0], fetched.groups[0].error_code
+
+    async def main():
+        settings = {"transaction_state_log_replication_factor": "1", "offsets_topic_replication_factor": "1"}
+        async with running(tmp_path, **settings) as broker:
+            answers = await asyncio.gather(*(ask(broker) for _ in range(6)))
+        assert {group for _, group in answers} == {NONE}
+        assert {code for code, _ in answers} <= {NONE, ErrorCode.CONCURRENT_TRANSACTIONS}
+
+    asyncio.run(main())
