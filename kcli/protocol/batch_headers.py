@@ -138,7 +138,10 @@ def _modern(raw: bytes, at: int, partition: str) -> bytes:
                 encode_batch(records, base_offset=records[0].offset, log_append_time_ms=append_time)
             )
     except (CorruptRecordError, KafkaError) as error:
-        raise CorruptRecordError(f"messages of an old format in {partition} are corrupt: {error}") from error
+        offset = int.from_bytes(raw[at : at + 8], "big", signed=True)
+        raise CorruptRecordError(
+            f"messages of an old format of {partition} from offset {offset} on are corrupt: {error}"
+        ) from error
     return b"".join(batches)
 
 

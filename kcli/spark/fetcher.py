@@ -10,10 +10,12 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kcli.errors import ErrorCode, KafkaError, error_for
+import numpy as np
+
+from kcli.errors import CorruptRecordError, ErrorCode, KafkaError, error_for
 from kcli.protocol.api import ApiKey
 from kcli.protocol.batch import LENGTH_OVERHEAD
-from kcli.protocol.batch_headers import AbortedTransaction, BatchHeaders, read_headers
+from kcli.protocol.batch_headers import AbortedTransaction, BatchHeaders, corrupt, read_headers
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, Cluster, Retry
 from kcli.spark.connection import Pending
@@ -55,11 +57,18 @@ def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -
     """
     reader = _RangeReader(cluster, wanted, options)
     while (data := reader.next_answer()) is not None:
-        table = read_headers(data.records or b"", str(wanted.part))
-        if not len(table):
+        first_offset = reader.position
+        if not data.records:
             reader.waited()
             continue
-        first_offset = reader.position
+        table = read_headers(data.records, str(wanted.part))
+        if not len(table):  # since KIP-74 the first batch comes whole, however large it is
+            raise CorruptRecordError(
+                f"there is no whole batch at offset {first_offset} of {wanted.part}, though bytes came"
+            )
+        check_order(table)
+        if table.next_offset <= first_offset:
+            raise corrupt(table, -1, f"ends before offset {first_offset}, for which it came")
         reader.advance(table.next_offset)
         aborted = None
         if options.client.isolation_level == READ_COMMITTED:
@@ -68,6 +77,17 @@ def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -
                 for each in data.aborted_transactions or ()
             )
         yield Fetched(table, first_offset, aborted)
+
+
+def check_order(table: BatchHeaders, first: int = 0) -> None:
+    """Batches lie one after the other, from `first` on. Their offsets are not in the checksum: nothing else tells."""
+    bases = table.headers["base_offset"]
+    ends = bases + table.headers["last_offset_delta"] + 1
+    before = np.concatenate(([first], ends[:-1]))
+    wrong = np.flatnonzero((bases < before) | (ends <= bases))
+    if len(wrong):
+        row = int(wrong[0])
+        raise corrupt(table, row, f"cannot be there: the one before it ends at offset {before[row]}")
 
 
 def bytes_per_offset(fetched: Iterator[Fetched], offset: int) -> float:

@@ -167,7 +167,7 @@ class PartitionFiles:
                     table = batch_headers.read_headers(prefix + body, str(self.part))
                 except CorruptRecordError:
                     break
-                if not len(table):
+                if not len(table) or table.headers["base_offset"][0] < end:
                     break
                 end = table.next_offset
         return end

@@ -18,6 +18,7 @@ import numpy as np
 from kcli.errors import CorruptRecordError
 from kcli.protocol.batch import LENGTH_OVERHEAD
 from kcli.protocol.batch_headers import BatchHeaders, read_headers
+from kcli.spark.fetcher import check_order
 from kcli.storage.transaction_index import ENTRY as ABORTED_ENTRY
 from kcli.storage.transaction_index import AbortedTransaction
 
@@ -65,23 +66,27 @@ class SegmentFile:
         """
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            size = CHUNK_BYTES
+            size, offset = CHUNK_BYTES, self.base_offset
             while raw := os.pread(descriptor, size, position):
                 whole = whole_batches(raw, end)
                 if whole:
                     name = f"{partition} in {self.path} from byte {position} on"
                     position += whole
-                    yield position, read_headers(raw[:whole], name)
-                    size = CHUNK_BYTES
+                    table = read_headers(raw[:whole], name)
+                    check_order(table, offset)
+                    yield position, table
+                    size, offset = CHUNK_BYTES, table.next_offset
                     continue
                 if _is_beyond(raw, 0, end):
+                    _refuse_overtaken(raw, partition, self.path, position)
                     return
                 needed = _needed(raw)
                 if needed is None or len(raw) < size:
                     if is_last:
                         return  # zeros of a preallocated file, or a batch that is being written or was torn
                     raise CorruptRecordError(
-                        f"{partition}: there is no whole batch at byte {position} of {self.path}"
+                        f"there is no whole batch of {partition} after offset {offset - 1}, at byte {position} of "
+                        f"{self.path}"
                     )
                 size = needed
         finally:
@@ -163,6 +168,20 @@ def whole_batches(raw: bytes, end: int) -> int:
 def _is_beyond(raw: bytes, at: int, end: int) -> bool:
     """Whether a batch at `at` begins at or after offset `end`, as only those of magic 2 can tell."""
     return at + _MAGIC_AT < len(raw) and raw[at + _MAGIC_AT] >= 2 and _PREFIX.unpack_from(raw, at)[0] >= end
+
+
+def _refuse_overtaken(raw: bytes, partition: str, path: str, position: int) -> None:
+    """A batch at the front that seems to be beyond the end, with lower offsets after it, has a wrong offset."""
+    base, length = _PREFIX.unpack_from(raw)
+    after = LENGTH_OVERHEAD + length
+    if length < MIN_MESSAGE_SIZE or len(raw) <= after + _MAGIC_AT or raw[after + _MAGIC_AT] != 2:
+        return
+    following, length = _PREFIX.unpack_from(raw, after)
+    if length >= MIN_MESSAGE_SIZE and following < base:
+        raise CorruptRecordError(
+            f"the batch at offset {base} of {partition} in {path} (position {position}) cannot be there: the one "
+            f"after it is at offset {following}"
+        )
 
 
 def _needed(raw: bytes) -> int | None:

@@ -6,7 +6,10 @@ way. That every value lies inside the buffer is checked before Arrow copies it.
 
 from __future__ import annotations
 
+import os
 import struct
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,8 +25,13 @@ pa = pytest.importorskip("pyarrow")
 np = pytest.importorskip("numpy")
 crc32c = pytest.importorskip("crc32c").crc32c
 
-from kcli.spark.arrow import record_batch  # noqa: E402
+pytest.importorskip("pyspark")
+
+from kcli.spark.arrow import record_batch, record_batches  # noqa: E402
 from kcli.spark.cluster import TopicPartition  # noqa: E402
+from kcli.spark.offsets import DataLossError, OffsetRange  # noqa: E402
+from kcli.spark.options import source_options  # noqa: E402
+from kcli.spark.source import fetched, opened  # noqa: E402
 
 SCHEMA = pa.schema(
     [
@@ -75,7 +83,7 @@ def read_all(raw: bytes, aborted: tuple[AbortedTransaction, ...] | None) -> None
             for chunk in decode(table, Depth.OFFSET, aborted=aborted):
                 assert len(chunk) <= max(len(raw), 1) * 64
     except CorruptRecordError as error:
-        assert "fuzz-0" in str(error)
+        assert "fuzz-0" in str(error) and "offset" in str(error)
 
 
 def check_bounds(columns: Columns) -> None:
@@ -103,6 +111,39 @@ def test_spoilt_batches_with_right_checksums(
         struct.pack_into(">I", batch, CRC_AT, crc32c(bytes(batch[ATTRIBUTES_AT:])))
     aborted = data.draw(st.none() | st.just((AbortedTransaction(-1, 0), AbortedTransaction(0, 3))))
     read_all(b"".join(made), aborted)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+@given(drawn=batches, data=st.data())
+def test_spoilt_segments(drawn: list[tuple[list[Record], Codec, int]], data: st.DataObject) -> None:
+    """Of a log directory, with their checksums as they were: what is read is what was written, or an error says why."""
+    made = laid_out(drawn)
+    end = sum(len(rows) * repeat for rows, _, repeat in drawn)
+    written = [(record.key, record.value) for rows, _, repeat in drawn for record in rows * repeat]
+    for batch in made:
+        for _ in range(data.draw(st.integers(0, 2))):  # base offset and leader epoch are not in the checksum
+            at = data.draw(st.integers(8, 11) | st.integers(16, len(batch) - 1))
+            batch[at] = data.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF]) | st.integers(0, 255))
+    raw = b"".join(made)[: -data.draw(st.integers(0, 40)) or None]
+    part = TopicPartition("fuzz", 0)
+    with tempfile.TemporaryDirectory() as directory:
+        os.mkdir(f"{directory}/fuzz-0")
+        Path(directory, "fuzz-0", f"{0:020d}.log").write_bytes(raw)
+        options = source_options({"path": directory, "subscribe": "fuzz"}, streaming=False)
+        try:
+            with opened(options) as logs:
+                wanted = OffsetRange(part, 0, end)
+                rows = [
+                    (row["offset"], row["key"], row["value"])
+                    for batch in record_batches(fetched(logs, wanted, options), wanted, SCHEMA)
+                    for row in batch.select(["offset", "key", "value"]).to_pylist()
+                ]
+        except (CorruptRecordError, DataLossError) as error:
+            assert "fuzz-0" in str(error) and "offset" in str(error)
+        else:
+            assert rows == [(offset, *pair) for offset, pair in enumerate(written)]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

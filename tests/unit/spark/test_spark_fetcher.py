@@ -11,6 +11,7 @@ import pytest
 from kcli.errors import CorruptRecordError, ErrorCode, ProtocolError, UnknownTopicOrPartitionException
 from kcli.protocol.api import ApiKey
 from kcli.protocol.batch import Record, encode_batch
+from kcli.protocol.batch_headers import read_headers
 from kcli.protocol.columns import Depth, decode
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
@@ -42,7 +43,7 @@ from kcli.spark.cluster import (
     UnreachableError,
     parse_servers,
 )
-from kcli.spark.fetcher import bytes_per_offset, fetch_range
+from kcli.spark.fetcher import bytes_per_offset, check_order, fetch_range
 from kcli.spark.offsets import DataLossError, OffsetRange
 from kcli.spark.options import source_options
 from kcli.testing.scripted_server import ScriptedServer
@@ -71,6 +72,10 @@ class OnePartition:
         self.drop_fetches = 0
         self.spoil = -1
         """The offset of a batch in which a bit is flipped."""
+        self.base_shift = 0
+        """By so much the base offset of each batch is wrong."""
+        self.cut = 0
+        """Of each batch so many bytes are missing."""
         script = {
             ApiKey.METADATA: self.metadata,
             ApiKey.LIST_OFFSETS: self.list_offsets,
@@ -113,6 +118,7 @@ class OnePartition:
             records = encode_batch([Record(value=b"%d" % (base + nth)) for nth in range(2)], base_offset=base)
             if base == self.spoil:
                 records = records[:-2] + bytes([records[-2] ^ 1]) + records[-1:]
+            records = (base + self.base_shift).to_bytes(8, "big") + records[8 : len(records) - self.cut]
         data = PartitionData(
             partition_index=0, error_code=error, records=records, aborted_transactions=self.aborted
         )
@@ -209,6 +215,26 @@ def test_a_corrupt_batch_is_named(broker: OnePartition) -> None:
     broker.spoil = 4
     with pytest.raises(CorruptRecordError, match=r"the batch at offset 4 of t-0 .* has CRC"):
         read(broker)
+
+
+def test_a_batch_that_is_never_whole_or_never_further_is_named(broker: OnePartition) -> None:
+    """The broker would be asked the same again and again."""
+    broker.cut = 3
+    with pytest.raises(CorruptRecordError, match="no whole batch at offset 2 of t-0"):
+        read(broker, start=2)
+    broker.cut, broker.base_shift = 0, -4
+    with pytest.raises(
+        CorruptRecordError, match=r"at offset 2 of t-0 .* ends before offset 6, for which it came"
+    ):
+        read(broker, start=6)
+
+
+def test_offsets_that_go_back_are_named() -> None:
+    batches = [encode_batch([Record(value=b"x")] * 3, base_offset=base) for base in (0, 6, 5)]
+    with pytest.raises(CorruptRecordError, match=r"at offset 5 of t-0 .* the one before it ends at offset 9"):
+        check_order(read_headers(b"".join(batches), "t-0"))
+    with pytest.raises(CorruptRecordError, match=r"at offset 0 of t-0 .* the one before it ends at offset 1"):
+        check_order(read_headers(batches[0], "t-0"), 1)
 
 
 def test_how_densely_a_range_begins(broker: OnePartition) -> None:

@@ -195,8 +195,26 @@ def test_a_corrupt_batch_is_named(rig: LogRig) -> None:
         read(rig)
     assert last.base_offset == 90  # an empty segment: the end is its base
     Path(first.path).write_bytes(raw[:100] + bytes(50))
-    with pytest.raises(CorruptRecordError, match=r"t-0: there is no whole batch at byte"):
+    with pytest.raises(CorruptRecordError, match=r"no whole batch of t-0 after offset 2, at byte 88 of"):
         read(rig)
+
+
+@pytest.mark.parametrize("base", [5, 1 << 40])
+def test_a_wrong_offset_is_named(rig: LogRig, base: int) -> None:
+    """It is not in the checksum: only its neighbours tell."""
+    log = rig.create()
+    for nth in range(6):
+        append(log, batch_of([b"%d" % nth] * 2))
+    written_out(log)
+    path = Path(rig.path) / "t-0" / "00000000000000000000.log"
+    raw = bytearray(path.read_bytes())
+    third = raw.index(struct.pack(">q", 4))
+    raw[third : third + 8] = struct.pack(">q", base)
+    path.write_bytes(raw)
+    with pytest.raises(
+        CorruptRecordError, match=f"the batch at offset (6|{base}) of t-0 in .* cannot be there"
+    ):
+        read(rig, 0, 12)
 
 
 def test_a_corrupt_tail_ends_the_log_as_recovery_would(rig: LogRig, caplog: pytest.LogCaptureFixture) -> None:
