@@ -594,7 +594,7 @@ class PartitionLog:
     @on_disk
     def _flush(self, end: int) -> None:
         self.settle()
-        recovery_point = self.recovery_point
+        cuts, recovery_point = self.cuts, self.recovery_point
         segments = [
             segment for segment in segments_from(self.segments, recovery_point) if segment.base_offset < end
         ]
@@ -608,7 +608,8 @@ class PartitionLog:
         if not segments or segments[-1].base_offset >= recovery_point:
             self.directory.disk.sync_dir(self.path)  # a new segment's names
         self.leader_epochs.flush()
-        self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
+        if self.cuts == cuts:  # else other records may have come where some of these were cut
+            self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
         self.last_flush_ms = self._now_ms()
 
     def _flush_in_background(self, base_offset: int) -> None:

@@ -80,3 +80,17 @@ def test_a_batch_is_read_twice_before_it_is_cut(caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.WARNING)
     assert contents(rig.load(clean=False, recovery_point=0)) == values(1)
     assert not disk.has_faults
+
+
+def test_a_flush_does_not_count_what_came_in_the_place_of_a_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flush in a thread, and meanwhile its follower is cut back and goes on with other records."""
+    _rig, log = filled(SimDisk(lambda: START_MS), 4)
+
+    def meanwhile() -> None:
+        log.truncate_to(1)
+        for _ in range(3):
+            log.append(batch_of([b"other"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+
+    monkeypatch.setattr(log.leader_epochs, "flush", meanwhile)
+    log.flush()
+    assert (log.log_end_offset, log.recovery_point) == (4, 0)
