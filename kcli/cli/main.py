@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kcli.cli import argparse4j, jopt
@@ -63,6 +63,10 @@ def run(argv: list[str]) -> int:
     tool = TOOLS.get(argv[0]) if argv else None
     if tool is not None and COMPLETION not in os.environ:
         return run_tool(tool, argv[1:])
+    return _ended(lambda: _run_app(argv))
+
+
+def _run_app(argv: list[str]) -> int:
     from kcli.cli.app import app
 
     try:
@@ -74,8 +78,13 @@ def run(argv: list[str]) -> int:
 
 def run_tool(tool: Tool, argv: list[str]) -> int:
     """Run one tool on its words; the exit code."""
+    return _ended(lambda: run_command(tool.load(), argv))
+
+
+def _ended(program: Callable[[], int]) -> int:
+    """The exit code of what runs to its end, or is ended from outside."""
     try:
-        code = run_command(tool.load(), argv)
+        code = program()
         sys.stdout.flush()
         return code
     except Terminated:

@@ -128,10 +128,11 @@ def test_kcli_without_a_word_lists_the_commands(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
-def test_a_full_disk_under_standard_output_is_one_line() -> None:
+@pytest.mark.parametrize("words", ["storage random-uuid", "topics --version", "--version", "--help"])
+def test_a_full_disk_under_standard_output_is_one_line(words: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "kcli", "storage", "random-uuid"],
+            [sys.executable, "-m", "kcli", *words.split()],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -217,6 +218,28 @@ def test_ctrl_c_ends_quietly_with_130() -> None:
     time.sleep(0.05)
     child.send_signal(signal.SIGINT)
     assert child.wait(60) == main.INTERRUPTED
+    assert child.stderr.read() == b""
+    child.stdout.close()
+    child.stderr.close()
+
+
+def test_ctrl_c_ends_quietly_before_all_is_imported() -> None:
+    program = (
+        "import sys, time\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'kcli.cli.main':\n"
+        "            print('up', flush=True)\n"
+        "            time.sleep(60)\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        "from kcli.__main__ import main\n"
+        "main()\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None and child.stderr is not None
+    assert child.stdout.readline() == b"up\n"
+    child.send_signal(signal.SIGINT)
+    assert child.wait(60) == -signal.SIGINT
     assert child.stderr.read() == b""
     child.stdout.close()
     child.stderr.close()
