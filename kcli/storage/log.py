@@ -32,7 +32,7 @@ from kcli.storage.index import TimestampOffset
 from kcli.storage.leader_epochs import NO_EPOCH, LeaderEpochCache
 from kcli.storage.lookup import segments_from, whole_batches
 from kcli.storage.producer_state import ProducerEntry, ProducerState, Verification, read_marker
-from kcli.storage.record_validation import LOG_APPEND_TIME, Validation
+from kcli.storage.record_validation import Validation
 from kcli.storage.replay import replay
 from kcli.storage.retention import deletable_count
 from kcli.storage.segment import Segment
@@ -55,7 +55,8 @@ class AppendOrigin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """`log_append_time_ms` is −1 on a CreateTime topic. A duplicate was not written: its offsets are the original's."""
+    """`log_append_time_ms` is −1 on a CreateTime topic. A duplicate was not written: its offsets are the original's
+    and its time is that of the original's newest record, on any topic, as in Kafka."""
 
     base_offset: int
     last_offset: int
@@ -192,9 +193,7 @@ class PartitionLog:
                 return AppendResult(
                     written.first_offset,
                     written.last_offset,
-                    written.timestamp_ms
-                    if self.config.message_timestamp_type == LOG_APPEND_TIME
-                    else NO_TIMESTAMP,
+                    written.timestamp_ms,
                     self.log_start_offset,
                     0,
                     duplicate=True,

@@ -132,6 +132,10 @@ class TestSequences:
         first = produce(log, 0)
         assert produce(log, 0).log_append_time_ms == first.log_append_time_ms == START_MS
 
+    def test_a_duplicate_on_any_topic_has_the_time_of_its_records(self, log: PartitionLog) -> None:
+        assert produce(log, 0).log_append_time_ms == -1
+        assert produce(log, 0).log_append_time_ms == START_MS
+
     def test_coordinators_are_not_checked(self, log: PartitionLog) -> None:
         for _ in range(2):
             batch = batch_of([b"x"], producer_id=1, producer_epoch=0, sequence=0)
