@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
+from kcli.config.features import TRANSACTION_VERSION
 from kcli.controller.delta import MetadataDelta
 from kcli.controller.image import MetadataImage
 from kcli.coordinator.transaction.config import TransactionConfig
@@ -46,7 +47,6 @@ TransactionRunner = ShardRunner[TransactionRecord, TransactionShard]
 
 MARKER_RETRY_SECONDS = 0.1
 """Kafka's request.retry backoff between brokers: leaders are elected in about that time."""
-TRANSACTION_VERSION = "transaction.version"
 
 # A newer coordinator, or a newer incarnation of the producer, has taken the transaction over.
 _OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)

@@ -11,14 +11,12 @@ from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, Ad
 from kcli.server.answers import then
 from kcli.server.context import RequestContext
 from kcli.server.fenced import fenced_code
-from kcli.server.group_ids import require_group_id
 from kcli.server.internal_topics import GROUP_TOPIC
 
 _PRODUCER_FENCED_FROM = 2
 
 
 def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
-    require_group_id(request.group_id)
     partition = (GROUP_TOPIC.name, context.broker.groups.partition_of(request.group_id))
     answer = context.broker.transactions.add_partitions(
         request.transactional_id, request.producer_id, request.producer_epoch, (partition,), TV0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
+from dataclasses import replace
 
 from test_server_broker import connect, create, read, running, values
 from until import until
@@ -246,6 +247,11 @@ async def test_offsets_are_unstable_until_the_end(session):
     request = add_offsets_to_txn.AddOffsetsToTxnRequest(
         transactional_id=ID, producer_id=session.producer_id, producer_epoch=session.epoch, group_id="g"
     )
+    response = await session.client.call(request, ApiKey.ADD_OFFSETS_TO_TXN, 3)
+    assert response.error_code is ErrorCode.NONE
+    request = replace(
+        request, group_id=""
+    )  # whether it is a group's name is asked when offsets are committed
     response = await session.client.call(request, ApiKey.ADD_OFFSETS_TO_TXN, 3)
     assert response.error_code is ErrorCode.NONE
     assert await session.commit_offset(6, version=3) is ErrorCode.NONE
