@@ -159,9 +159,10 @@ class CoordinatorShards(Generic[RecordT, ShardT]):
                 ),
                 buffer_bytes=kind.load_buffer_bytes,
             )
-        except (KafkaError, StorageError) as error:
+        except Exception as error:
             # Nobody is served from half a log: its keys stay without a coordinator here until it leads anew.
-            kind.logger.error("Loading %s failed: %s", leader, error)
+            ours = not isinstance(error, KafkaError | StorageError)
+            kind.logger.error("Loading %s failed: %s", leader, error, exc_info=ours)
             self._loading.pop(leader.partition, None)
             return
         now_ms = self.now_ms()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from group_rig import on_a_loop, running
 from until import until
 
 from kcli.coordinator.group.records import OffsetRecord, encode
-from kcli.errors import ErrorCode
+from kcli.errors import CorruptRecordError, ErrorCode
 from kcli.protocol.api import ApiKey
 from kcli.protocol.batch import Record, encode_batch
 from kcli.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -19,6 +20,7 @@ from kcli.protocol.messages.list_groups import ListGroupsRequest
 from kcli.protocol.messages.offset_delete import OffsetDeleteRequest
 from kcli.protocol.messages.sync_group import SyncGroupRequest
 from kcli.protocol.records.consumer_offsets import OffsetCommitValue
+from kcli.server import coordinators
 from kcli.storage.log import AppendOrigin
 
 GROUPS, PER_BATCH = 30_000, 5_000
@@ -95,3 +97,27 @@ async def test_a_coordinator_that_is_loading_says_so(tmp_path):
         await until(lambda: not it.broker.groups.is_loading)
         assert await it.commit({partition: 1}) == ["NONE"]
         assert (await it.fetch(group="group-29999", topics=["t"]))[1][partition] == (29_999, "NONE")
+
+
+@pytest.mark.parametrize("error", [CorruptRecordError("a torn record"), ZeroDivisionError()], ids=repr)
+def test_nobody_is_served_from_a_log_that_cannot_be_read(tmp_path, monkeypatch, caplog, error) -> None:
+    def broken(_key: bytes, _value: bytes | None) -> None:
+        raise error
+
+    @on_a_loop
+    async def run():
+        monkeypatch.setattr(coordinators, "decode", broken)
+        async with running(tmp_path, offsets_topic_num_partitions="1") as it:
+            await it.create("t")
+            await it.find()
+            assert await it.commit({("t", 0): 1}) == ["NONE"]
+            it.broker.groups.leadership_changed(it.broker.groups.runner("g").partition, True)
+            await until(lambda: not it.broker.groups.is_loading)
+            assert await it.commit({("t", 0): 2}) == ["NOT_COORDINATOR"]
+
+    run()
+    (failure,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert failure.message.startswith("Loading __consumer_offsets-0 failed")
+    assert bool(failure.exc_info) is isinstance(error, ZeroDivisionError), (
+        "only our mistakes need their place"
+    )
