@@ -164,7 +164,8 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(NetworkException(f"{self.address} closed the connection"))
+        hint = "" if self._answered else " before it said a word, as listeners with TLS or SASL do"
+        self._fail(NetworkException(f"{self.address} closed the connection{hint}"))
 
     def _expect(self, size: int, *, in_body: bool) -> None:
         self._buffer = bytearray(size)

@@ -95,7 +95,7 @@ def test_an_answer_nobody_asked_for_closes_the_connection() -> None:
 def test_a_peer_that_hangs_up_is_a_network_exception() -> None:
     async def scenario() -> None:
         async with listening(answers_with(b"")) as address:
-            with pytest.raises(NetworkException):
+            with pytest.raises(NetworkException, match="as listeners with TLS or SASL do"):
                 await opened(address)
 
     asyncio.run(scenario())
