@@ -137,17 +137,24 @@ def test_partitions_by_date_in_json(
 
 
 def test_a_dry_run_starts_no_spark(
-    broker: BrokerProcess, topic: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    broker: BrokerProcess,
+    topic: Make,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = topic(2)
     produce(broker.bootstrap, name, [{"value": "v", "partition": 1}] * 3)
+
+    def started(*words: object, **_: object) -> None:
+        raise AssertionError(f"a process was started: {words}")
+
+    monkeypatch.setattr(subprocess, "Popen", started)
     settings = tmp_path / "pipeline.properties"
     settings.write_text(f"bootstrap.servers={broker.bootstrap}\nexport.format=csv\ningest.format=json\n")
     words = ["--config", str(settings), "--topic", name, "--dry-run"]
-    began = time.monotonic()
     assert run(["spark-submit", "export", *words, "--path", str(tmp_path / "x")]) == 0
     assert run(["spark-submit", "ingest", *words, "--path", str(settings)]) == 0
-    assert time.monotonic() - began < 5
     assert capsys.readouterr().out.splitlines() == [
         f"export 3 offsets of 2 partitions to {tmp_path / 'x'} as csv (batch)",
         "columns: key, value, topic, partition, offset, timestamp, timestampType",
@@ -235,7 +242,7 @@ def test_a_stream_ends_cleanly_when_told(
             assert time.monotonic() < deadline, "no micro-batch was committed"
             time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 0, err

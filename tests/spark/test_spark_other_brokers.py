@@ -19,7 +19,7 @@ def three_nodes() -> Iterator[str]:
     from confluent_kafka import Producer
 
     owner = Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 3, "log_level": 0})
-    nodes = owner.list_topics(timeout=10).brokers.values()
+    nodes = owner.list_topics(timeout=60).brokers.values()
     yield ",".join(f"{node.host}:{node.port}" for node in nodes)
     owner.flush(5)
 
