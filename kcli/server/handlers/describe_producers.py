@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcli.controller.topic_names import validate
 from kcli.errors import KafkaError
 from kcli.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -44,6 +45,7 @@ def error_response(
 
 def _described(context: RequestContext, topic: str, index: int) -> PartitionResponse:
     try:
+        validate(topic)
         log = context.broker.replicas.get(topic, index).log
     except KafkaError as error:
         return _failed(index, error)

@@ -265,9 +265,11 @@ async def test_a_hanging_transaction_is_found_and_ended(session):
     await session.init()
     assert await session.send("hangs", version=9) is ErrorCode.NONE  # without AddPartitionsToTxn
     topic = describe_producers.TopicRequest(name="t", partition_indexes=(0, 5))
-    request = describe_producers.DescribeProducersRequest(topics=(topic,))
+    misnamed = describe_producers.TopicRequest(name="no name", partition_indexes=(0,))
+    request = describe_producers.DescribeProducersRequest(topics=(topic, misnamed))
     response = await session.client.call(request, ApiKey.DESCRIBE_PRODUCERS, 0)
     here, missing = response.topics[0].partitions
+    assert response.topics[1].partitions[0].error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert missing.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     (producer,) = here.active_producers
     assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (0, -1)
