@@ -207,6 +207,23 @@ def test_a_plan_goes_out_and_in(tool: Tool, topic: str, tmp_path: Path) -> None:
     assert "metadata for topic `nope` could not be found" in unknown
 
 
+def test_several_groups_are_reset_each_by_its_own_offsets(tool: Tool, topic: str) -> None:
+    for group, offset in (("cg-m1", 1), ("cg-m2", 2)):
+        tool(f"--reset-offsets --group {group} --topic {topic} --to-offset {offset} --execute")
+    out, _ = tool(
+        f"--reset-offsets --group cg-m1 --group cg-m2 --group cg-m3 --topic {topic} --to-current --dry-run"
+    )
+    assert sorted(rows(out)[1:]) == [
+        ["cg-m1", topic, "0", "1"],
+        ["cg-m1", topic, "1", "1"],
+        ["cg-m2", topic, "0", "2"],
+        ["cg-m2", topic, "1", "2"],
+        ["cg-m3", topic, "0", "3"],
+        ["cg-m3", topic, "1", "4"],
+    ]
+    tool("--delete --group cg-m1 --group cg-m2")
+
+
 def test_what_cannot_be_shifted_is_a_wrong_command_line(broker: BrokerProcess, topic: str) -> None:
     words = f"--reset-offsets --group cg-new --topic {topic} --shift-by 1 --dry-run"
     assert run(["consumer-groups", "--bootstrap-server", broker.bootstrap, *words.split()]) == 1

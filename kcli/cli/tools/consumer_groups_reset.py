@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from kcli.cli.java_order import map_order, partition_hash, string_hash
 from kcli.cli.options import Kind, UsageError
@@ -33,6 +33,7 @@ TopicPartition = tuple[str, int]
 async def reset(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
     """Work out the new offsets of every group, write them if asked to, and show them."""
     described = await client.describe_groups(await chosen_groups(options, client))
+    offsets = _Offsets(client, tuple(described))
     plans: dict[str, Plan] = {}
     for group_id in map_order(described, string_hash):
         group = described[group_id]
@@ -47,7 +48,7 @@ async def reset(options: ConsumerGroupsOptions, client: AdminClient, output: Out
             )
             plans[group_id] = {}
             continue
-        plan = await _Reset(options, client, output, group_id).plan()
+        plan = await _Reset(options, client, output, offsets, group_id).plan()
         if options.execute:
             await _write(client, group_id, plan)
         plans[group_id] = plan
@@ -77,6 +78,44 @@ def _show(options: ConsumerGroupsOptions, output: Output, plans: dict[str, Plan]
     output.rows(rows, lambda row: f"{row.group:<30} {row.topic:<30} {row.partition:<10} {row.new_offset:<15}")
 
 
+@dataclass(slots=True)
+class _Offsets:
+    """Offsets of the groups and of the log: each is asked for once, for all the groups."""
+
+    client: AdminClient
+    groups: tuple[str, ...]
+    now_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    _committed: Mapping[str, Mapping[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError] = (
+        field(default_factory=dict)
+    )
+    _log: dict[int, Plan] = field(default_factory=dict)
+
+    async def committed(self, group_id: str) -> Plan:
+        """The offsets that a group has."""
+        if not self._committed:
+            self._committed = await self.client.list_all_offsets(self.groups)
+        found = self._committed[group_id]
+        if isinstance(found, KafkaError):
+            raise found
+        committed: Plan = {}
+        for partition, each in found.items():
+            if isinstance(each, KafkaError):
+                raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(each)}")
+            if each is not None:
+                committed[partition] = each.offset
+        return committed
+
+    async def of_log(self, partitions: Iterable[TopicPartition], at: int) -> Plan:
+        """The offset of each partition's log at a moment, or at one of its ends."""
+        wanted = list(partitions)
+        known = self._log.setdefault(at, {})
+        missing = [partition for partition in wanted if partition not in known]
+        if missing:
+            found = await self.client.list_offsets(dict.fromkeys(missing, at))
+            known.update({partition: _offset_of(partition, result) for partition, result in found.items()})
+        return {partition: known[partition] for partition in wanted}
+
+
 @dataclass(frozen=True, slots=True)
 class _Reset:
     """The reset of one group."""
@@ -84,6 +123,7 @@ class _Reset:
     options: ConsumerGroupsOptions
     client: AdminClient
     output: Output
+    offsets: _Offsets
     group_id: str
 
     async def plan(self) -> Plan:
@@ -94,16 +134,16 @@ class _Reset:
             offset = _long("to-offset", options.to_offset)
             return await self._in_range(dict.fromkeys(partitions, offset))
         if options.to_earliest:
-            return await self._log_offsets(partitions, OffsetSpec.EARLIEST)
+            return await self.offsets.of_log(partitions, OffsetSpec.EARLIEST)
         if options.to_latest:
-            return await self._log_offsets(partitions, OffsetSpec.LATEST)
+            return await self.offsets.of_log(partitions, OffsetSpec.LATEST)
         if options.shift_by is not None:
             return await self._shifted(partitions, _long("shift-by", options.shift_by))
         if options.to_datetime is not None:
             return await self._since(partitions, _in_java_words(epoch_ms_of, options.to_datetime))
         if options.by_duration is not None:
             ago_ms = _in_java_words(milliseconds_of, options.by_duration)
-            return await self._since(partitions, int(time.time() * 1000) - ago_ms)
+            return await self._since(partitions, self.offsets.now_ms - ago_ms)
         if options.from_file is not None:
             return await self._from_file(options.from_file)
         if options.to_current:
@@ -113,7 +153,7 @@ class _Reset:
 
     async def _scope(self) -> list[TopicPartition]:
         if self.options.all_topics:
-            return list(await self._committed())
+            return list(await self.offsets.committed(self.group_id))
         if self.options.topic:
             partitions, whole_topics = named_partitions(self.options.topic)
             described = await self.client.describe_topics(whole_topics) if whole_topics else {}
@@ -127,7 +167,7 @@ class _Reset:
         return []
 
     async def _shifted(self, partitions: list[TopicPartition], by: int) -> Plan:
-        committed = await self._committed()
+        committed = await self.offsets.committed(self.group_id)
         wanted: Plan = {}
         for topic, number in partitions:
             if (topic, number) not in committed:
@@ -139,19 +179,19 @@ class _Reset:
 
     async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
         """The first record since then; the end of a partition that has none, said on stdout."""
-        found = await self._log_offsets(partitions, timestamp_ms)
+        found = await self.offsets.of_log(partitions, timestamp_ms)
         late = map_order((each for each, offset in found.items() if offset < 0), partition_hash)
         for topic, number in late:
             self.output.say(
                 f"\nWarn: Partition {number} from topic {topic} is empty. Falling back to latest known offset."
             )
-        return {**found, **await self._log_offsets(late, OffsetSpec.LATEST)}
+        return {**found, **await self.offsets.of_log(late, OffsetSpec.LATEST)}
 
     async def _current(self, partitions: list[TopicPartition]) -> Plan:
-        committed = await self._committed()
+        committed = await self.offsets.committed(self.group_id)
         missing = [partition for partition in partitions if partition not in committed]
         known = {partition: committed[partition] for partition in partitions if partition in committed}
-        return {**known, **await self._log_offsets(missing, OffsetSpec.LATEST)}
+        return {**known, **await self.offsets.of_log(missing, OffsetSpec.LATEST)}
 
     async def _from_file(self, path: str) -> Plan:
         plans = read_plan(path, self.options.only_group)
@@ -174,8 +214,8 @@ class _Reset:
 
     async def _in_range(self, wanted: Plan) -> Plan:
         """`wanted` with offsets beyond either end of their partition put there."""
-        starts = await self._log_offsets(wanted, OffsetSpec.EARLIEST)
-        ends = await self._log_offsets(wanted, OffsetSpec.LATEST)
+        starts = await self.offsets.of_log(wanted, OffsetSpec.EARLIEST)
+        ends = await self.offsets.of_log(wanted, OffsetSpec.LATEST)
         checked: Plan = {}
         for partition, offset in wanted.items():
             name = f"{partition[0]}-{partition[1]}"
@@ -196,21 +236,6 @@ class _Reset:
                 )
             checked[partition] = min(max(offset, start), end)
         return checked
-
-    async def _log_offsets(self, partitions: Iterable[TopicPartition], at: int) -> Plan:
-        wanted = dict.fromkeys(partitions, at)
-        found = await self.client.list_offsets(wanted) if wanted else {}
-        return {partition: _offset_of(partition, result) for partition, result in found.items()}
-
-    async def _committed(self) -> Plan:
-        found = await self.client.list_group_offsets(self.group_id)
-        committed: Plan = {}
-        for partition, each in found.items():
-            if isinstance(each, KafkaError):
-                raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(each)}")
-            if each is not None:
-                committed[partition] = each.offset
-        return committed
 
 
 def _offset_of(partition: TopicPartition, result: OffsetAt | KafkaError) -> int:

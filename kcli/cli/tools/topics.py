@@ -230,8 +230,8 @@ async def _create(options: TopicsOptions, client: AdminClient, output: Output) -
     from kcli.client.topics import NewTopic
 
     assert options.topic is not None
-    configs = _configs(options.config)
     assignment = _assignment(options.replica_assignment)
+    configs = _configs(options.config)
     if "." in options.topic or "_" in options.topic:
         output.say(COLLISION_WARNING)
     factor = options.replication_factor
@@ -259,12 +259,12 @@ async def _create(options: TopicsOptions, client: AdminClient, output: Output) -
 async def _alter(options: TopicsOptions, client: AdminClient, output: Output) -> None:
     from kcli.client.topics import NewPartitions
 
+    assignment = _assignment(options.replica_assignment)
     names = await _matching(options, client)
     _ensure_found(options, names)
     if not names:
         return
     assert options.partitions is not None
-    assignment = _assignment(options.replica_assignment)
     wanted = []
     described = await client.describe_topics(names) if assignment else {}
     for name in names:
