@@ -189,16 +189,18 @@ class Streams:
         """Runs until SIGTERM or Ctrl-C; raises what a query failed with, after the others were stopped."""
         from kcli.spark.jobs.running import Stop
 
+        failed: list[Exception] = []
         with Stop().listening() as stop:
             running = self.start(interval=interval)
             try:
-                while all(query.isActive for query in running) and not stop.is_asked:
+                while not stop.is_asked and all(query.isActive for query in running):
                     time.sleep(POLL_SECONDS)
+                # Now, since one that is stopped in the middle of something may say that it failed.
+                failed += filter(None, (query.exception() for query in running if not query.isActive))
             finally:
                 _stop(running)
-        for query in running:
-            if (error := query.exception()) is not None:
-                raise error
+        if failed:
+            raise failed[0]
 
     def _refuse_nothing(self) -> None:
         if not self._queries:
