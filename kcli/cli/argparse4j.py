@@ -20,6 +20,7 @@ from kcli.cli.options import (
     Option,
     ParseError,
     Subcommand,
+    VersionRequested,
     did_you_mean,
     options_of,
 )
@@ -46,7 +47,8 @@ class _Words:
 
 
 def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand | None]:
-    """The options filled from `argv`, and the sub-command chosen. Raises ParseError or HelpRequested."""
+    """The options filled from `argv`, and the sub-command chosen. Raises ParseError, HelpRequested or
+    VersionRequested."""
     if not argv and command.bare_exit == 0:
         raise HelpRequested
     words = _Words(_expanded(argv) if command.file_arguments else argv)
@@ -56,6 +58,8 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
     chosen: Subcommand | None = None
     while words.more() and chosen is None:
         word = words.take()
+        if command.has_version and word in ("-v", "--version"):
+            raise VersionRequested
         if _is_flag(word):
             _take_option(word, words, top, values, given, command.exclusive)
         elif command.subcommands:
@@ -108,6 +112,8 @@ def help_text(command: Command) -> str:
         lines.append("")
     lines.append("options:")
     lines += _entry("-h, --help", "Show this help message and exit.")
+    if command.has_version:
+        lines += _entry("-v, --version", "Print the version and exit.")
     for option in options_of(command.options):
         lines += _entry(_flags(option), _described(option))
     return "\n".join(lines)

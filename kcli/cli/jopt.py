@@ -180,7 +180,7 @@ def _converted(option: Option, text: str) -> Any:
         value = option.kind.convert(text)
     except ValueError:
         raise ParseError(f"Cannot parse argument '{text}' of option {option.name}") from None
-    if option.choices and value not in option.choices:
+    if option.choices and str(value) not in option.choices:
         hint = did_you_mean(text, list(option.choices))
         wanted = ", ".join(option.choices)
         raise ParseError(f"Cannot parse argument '{text}' of option {option.name}: not one of {wanted}", hint)

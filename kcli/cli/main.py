@@ -123,7 +123,8 @@ def run_command(command: Command, argv: list[str]) -> int:
     except VersionRequested:
         from kcli import KAFKA_VERSION
 
-        print(KAFKA_VERSION)
+        # "unknown" is what Kafka says of a build without a commit.
+        print(f"{KAFKA_VERSION} (Commit:unknown)" if command.has_version else KAFKA_VERSION)
         return 0
     except ParseError as error:
         return _parse_failed(command, error)
@@ -178,6 +179,9 @@ def _help(command: Command, *, bare: bool) -> int:
     if command.family is Family.ARGPARSE4J:
         print(argparse4j.help_text(command))
         return command.bare_exit if bare else command.help_exit
+    if bare and command.bare is not None:
+        command.bare()
+        return 1
     warn(command.description)
     warn(usage(command))
     return 1

@@ -66,7 +66,7 @@ def _tool_page(tool: Tool) -> str:
             lines += _options(command, [each for each in options_of(sub.options) if each.name not in before])
     lines += [".SH OPTIONS", *_options(command, shown)]
     lines += [".TP", r".B \-\-help", "Print usage information and exit."]
-    if command.family is Family.JOPT:
+    if command.family is Family.JOPT or command.has_version:
         lines += [".TP", r".B \-\-version", "Print the version and exit."]
     for title, example in command.sections:
         lines += [f".SH {title}", *_example(example)]

@@ -274,12 +274,16 @@ class Command:
     help_exit: int = 1
     bare_exit: int = 1
     """argparse4j: exit code without any argument; 0 shows the help instead of an error."""
+    bare: Callable[[], None] | None = None
+    """jopt: what answers a call without any argument, where that is not the help."""
     subcommands: tuple[Subcommand, ...] = ()
     exclusive: tuple[Exclusive, ...] = ()
     positional: str = ""
     """argparse4j: what the words that belong to no option are called; from the first on, all words are such."""
     file_arguments: bool = False
     """argparse4j: `@file` stands for the lines of a file."""
+    has_version: bool = False
+    """argparse4j: takes `-v` and `--version`."""
     parse_failed: Callable[[str], None] | None = None
     """Says a parse error in the tool's own way; it then exits 1."""
     sections: tuple[tuple[str, str], ...] = ()

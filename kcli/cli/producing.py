@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kcli.cli import rdkafka
 from kcli.cli.options import CommandError
+from kcli.errors import (
+    ErrorCode,
+    InvalidTopicException,
+    KafkaError,
+    RecordTooLargeException,
+    TimeoutException,
+    TopicAuthorizationException,
+)
+
+Headers = Sequence[tuple[str, bytes | None]]
 
 PARTITION_UA = -1  # librdkafka's "choose one"
 
@@ -19,13 +29,16 @@ JAVA_DEFAULTS: dict[str, object] = {
     "queue.buffering.max.messages": 1_000_000,
 }
 
+RECORD_OVERHEAD_BYTES = 61 + 21
+"""The head of a batch and the most that a record's own fields can take: so Java's producer reckons its size."""
 BATCH_BYTES = 16_384
 """Java's default batch.size: so many bytes without a key go to one partition before the next is chosen (KIP-794)."""
 LINGER_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 5, 30_000, 120_000  # Java's, too
 IN_FLIGHT_MAX = 5  # of an idempotent producer
-# How long a topic that is being created may take to have partitions, before librdkafka is left to choose.
-PARTITIONS_TIMEOUT_S = 5.0
-PARTITIONS_PAUSE_S = 0.05
+MAX_BLOCK_MS = 60_000  # max.block.ms
+# How long one question for the partitions may take, and the pause before the next.
+METADATA_TIMEOUT_S = 5.0
+METADATA_PAUSE_S = 0.05
 
 
 def configuration(properties: Mapping[str, str], **more: object) -> dict[str, object]:
@@ -52,45 +65,73 @@ def configuration(properties: Mapping[str, str], **more: object) -> dict[str, ob
     return {**JAVA_DEFAULTS, **defaults, **config}
 
 
+def refusal(
+    error: Any, config: Mapping[str, object], key: bytes | None, value: bytes | None, headers: Headers = ()
+) -> KafkaError:
+    """Why librdkafka did not take a record, in the words of Java's producer."""
+    refused = rdkafka.kafka_error(error)
+    if not isinstance(refused, RecordTooLargeException):
+        return refused
+    parts = [key, value, *(part for name, content in headers for part in (name.encode(), content))]
+    size_bytes = RECORD_OVERHEAD_BYTES + _varint_bytes(len(headers)) + sum(map(_sized_bytes, parts))
+    return RecordTooLargeException(
+        f"The message is {size_bytes} bytes when serialized which is larger than {config['message.max.bytes']}, which "
+        "is the value of the max.request.size configuration."
+    )
+
+
+def _sized_bytes(part: bytes | None) -> int:
+    return 1 if part is None else _varint_bytes(len(part)) + len(part)
+
+
+def _varint_bytes(number: int) -> int:
+    """Of a whole number, written zigzag."""
+    return max(1, -(-(number << 1).bit_length() // 7))
+
+
 class StickyPartition:
     """Java's partitioner for records without a key: a run of them stays together, and so in order.
 
     librdkafka's own changes by time, which scatters the few records of a short run over all partitions.
     """
 
-    def __init__(self, producer: Any, topic: str) -> None:
+    def __init__(self, producer: Any, topic: str, config: Mapping[str, object]) -> None:
         self._producer = producer
         self._topic = topic
-        self._partitions: list[int] | None = None
-        self._partition = PARTITION_UA
+        self._max_block_ms = int(str(config.get("topic.metadata.propagation.max.ms", MAX_BLOCK_MS)))
+        self._partitions: list[int] = []
+        self._partition = 0
         self._left_bytes = 0
+
+    def awaited(self) -> KafkaError | None:
+        """To be called before `take`: waits, as Java's producer does in each send, until the topic is known; or tells
+        why it is not."""
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + self._max_block_ms / 1000
+        while not self._partitions:
+            timeout_s = min(METADATA_TIMEOUT_S, max(METADATA_PAUSE_S, deadline - time.monotonic()))
+            try:
+                topic = self._producer.list_topics(self._topic, timeout_s).topics[self._topic]
+            except KafkaException:
+                pass  # no broker, which librdkafka's log tells
+            else:
+                self._partitions = [each.id for each in topic.partitions.values() if each.leader >= 0]
+                if topic.error is not None and topic.error.code() == ErrorCode.INVALID_TOPIC_EXCEPTION:
+                    return InvalidTopicException(f"Invalid topics: [{self._topic}]")
+                if topic.error is not None and topic.error.code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                    return TopicAuthorizationException(f"Not authorized to access topics: [{self._topic}]")
+            if not self._partitions:
+                if time.monotonic() >= deadline:
+                    where = f"not present in metadata after {self._max_block_ms} ms."
+                    return TimeoutException(f"Topic {self._topic} {where}")
+                self._producer.poll(METADATA_PAUSE_S)
+        return None
 
     def take(self, size_bytes: int) -> int:
         """The partition of the next record, which is so long."""
         if self._left_bytes <= 0:
             self._left_bytes = BATCH_BYTES
-            self._partition = self._chosen()
+            self._partition = random.choice(self._partitions)
         self._left_bytes -= size_bytes + 1
         return self._partition
-
-    def _chosen(self) -> int:
-        if not self._partitions:
-            # Who waited in vain once does not hold up every run of records.
-            timeout_s = PARTITIONS_TIMEOUT_S if self._partitions is None else 0.0
-            self._partitions = self._with_leader(time.monotonic() + timeout_s)
-        return random.choice(self._partitions) if self._partitions else PARTITION_UA
-
-    def _with_leader(self, deadline: float) -> list[int]:
-        """The topic's partitions that can be written to; none while it is not there."""
-        from confluent_kafka import KafkaError, KafkaException
-
-        while True:
-            try:
-                topic = self._producer.list_topics(self._topic, PARTITIONS_TIMEOUT_S).topics[self._topic]
-            except KafkaException:
-                return []
-            found = [each.id for each in topic.partitions.values() if each.leader >= 0]
-            refused = topic.error is not None and topic.error.code() == KafkaError.TOPIC_EXCEPTION
-            if found or refused or time.monotonic() >= deadline:
-                return found
-            time.sleep(PARTITIONS_PAUSE_S)

@@ -108,7 +108,7 @@ class Profile:
             raise self.file.error(
                 f"{option.name} is not of type {option.kind.value}: {text}", *place
             ) from None
-        if option.choices and converted not in option.choices:
+        if option.choices and str(converted) not in option.choices:
             raise self.file.error(f"{option.name} is one of {', '.join(option.choices)}, not {text}", *place)
         return text
 

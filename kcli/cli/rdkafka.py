@@ -258,12 +258,6 @@ def kafka_error(error: object) -> KafkaError:
     return known() if known else TimeoutException(error.str())  # type: ignore[attr-defined]
 
 
-def is_local(error: object) -> bool:
-    """Whether the client itself gave up (no broker, time-out), rather than a broker refusing the record."""
-    code: int = error.code()  # type: ignore[attr-defined]
-    return code < 0
-
-
 def is_fatal(error: object) -> bool:
     """Whether the client is of no use any more: fenced, or a member that the coordinator will not have."""
     from confluent_kafka import KafkaError

@@ -15,6 +15,7 @@ from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, Usa
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.producing import PARTITION_UA, StickyPartition
 from kcli.cli.transactional import DEFAULT_DURATION_MS, Transactions, check_duration, is_purged
+from kcli.errors import KafkaError, TimeoutException
 
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
@@ -216,12 +217,13 @@ class Sender:
         from confluent_kafka import Producer
 
         self.topic = topic
+        self._config = config
         self.is_sync = is_sync
         self.sent = 0
         self.undelivered = 0
         self._told = 0
         self._producer: Any = rdkafka.start(Producer, {**config, "on_delivery": self._delivered})
-        self._sticky = StickyPartition(self._producer, topic)
+        self._sticky = StickyPartition(self._producer, topic, config)
         self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 
     def send(self, parser: LineParser) -> int:
@@ -255,7 +257,11 @@ class Sender:
         try:
             _prompt(is_prompting)
             for lines in read_lines(self._read()):
-                send_lines(lines, number + 1)
+                unknown = self._sticky.awaited()
+                if unknown is None:
+                    send_lines(lines, number + 1)
+                else:
+                    self._give_up(lines, unknown)
                 number += len(lines)
                 self._producer.poll(0)
                 _prompt(is_prompting)
@@ -329,7 +335,7 @@ class Sender:
             except BufferError:
                 self._producer.poll(FULL_QUEUE_WAIT_S)
             except KafkaException as error:
-                self._refused(error.args[0], key, value)
+                self._lost(producing.refusal(error.args[0], self._config, key, value, headers), key, value)
                 return
 
     def _read(self) -> Callable[[int], bytes]:
@@ -367,11 +373,18 @@ class Sender:
     def _delivered(self, error: Any, message: Any) -> None:
         """Called for failures only. What an abort takes back is told as a whole."""
         if error is not None and not (self._transactions is not None and is_purged(error)):
-            self._refused(error, message.key(), message.value())
+            self._lost(rdkafka.kafka_error(error), message.key(), message.value())
 
-    def _refused(self, error: Any, key: bytes | None, value: bytes | None) -> None:
-        """A refused record is told as Kafka tells it; the exit code stays 0 then."""
-        if rdkafka.is_local(error):
+    def _give_up(self, lines: list[bytes], error: KafkaError) -> None:
+        for line in lines:
+            self.sent += 1
+            self._lost(error, None, line)
+            if self.is_sync:
+                raise CommandError()
+
+    def _lost(self, error: KafkaError, key: bytes | None, value: bytes | None) -> None:
+        """A record that was refused is told as Kafka tells it, and the exit code stays 0 then."""
+        if isinstance(error, TimeoutException):
             self.undelivered += 1
         self._told += 1
         if self._told <= MAX_FAILURES_TOLD:
@@ -382,7 +395,7 @@ class Sender:
                 f"[{stamp},000] ERROR Error when sending message to topic {self.topic} with key: {key_text}, "
                 f"value: {value_text} with error: (kcli.console-producer)"
             )
-            warn(java_text(rdkafka.kafka_error(error)))
+            warn(java_text(error))
 
 
 def _prompt(is_prompting: bool) -> None:

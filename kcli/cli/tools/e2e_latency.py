@@ -11,7 +11,7 @@ from typing import Any
 from kcli.cli import consuming, producing, rdkafka
 from kcli.cli.connect import load_properties
 from kcli.cli.options import CallingOptions, Command, CommandError, Kind, option
-from kcli.cli.output import Output
+from kcli.cli.output import Output, warn
 from kcli.client.admin import AdminClient
 from kcli.client.config import client_config
 from kcli.client.topics import NewTopic
@@ -283,4 +283,5 @@ command = Command(
     description="This tool measures end-to-end latency in Kafka by sending messages and timing their reception.",
     options=E2eLatencyOptions,
     run=run,
+    bare=lambda: warn(USAGE),
 )

@@ -28,6 +28,7 @@ from kcli.cli.options import (
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.producing import StickyPartition
 from kcli.cli.transactional import DEFAULT_DURATION_MS, Transactions
+from kcli.errors import KafkaError
 
 MEGABYTE = 1024 * 1024
 # Random values are cut from so much, more than librdkafka puts into a batch.
@@ -224,9 +225,10 @@ class _Run:
         self.payload = payload
         self.output = output
         self.failed = 0
+        self.config = config
         self.is_transactional = "transactional.id" in config
         self.producer: Any = rdkafka.start(Producer, {**config, "on_delivery": self._delivered})
-        self.sticky = StickyPartition(self.producer, options.topic)
+        self.sticky = StickyPartition(self.producer, options.topic, config)
         self.total = _Statistics(options.num_records)
         self.window = _Statistics()
         self.steady: _Statistics | None = None
@@ -268,6 +270,9 @@ class _Run:
     def _produce(self, value: bytes) -> None:
         from confluent_kafka import KafkaException
 
+        if (unknown := self.sticky.awaited()) is not None:
+            self._refused(unknown)
+            return
         partition = self.sticky.take(len(value))
         while True:
             try:
@@ -276,7 +281,7 @@ class _Run:
             except BufferError:
                 self.producer.poll(FULL_QUEUE_WAIT_S)
             except KafkaException as error:
-                self._refused(error.args[0])
+                self._refused(producing.refusal(error.args[0], self.config, None, value))
                 return
 
     def _throttle(self, sent: int) -> None:
@@ -299,7 +304,7 @@ class _Run:
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
-            self._refused(error)
+            self._refused(rdkafka.kafka_error(error))
             return
         size_bytes = len(message)
         latency_ms = int((message.latency() or 0.0) * 1000)
@@ -308,9 +313,9 @@ class _Run:
         if self.steady is not None and self.total.count > self.options.warmup_records:
             self.steady.record(size_bytes, latency_ms)
 
-    def _refused(self, error: Any) -> None:
+    def _refused(self, error: KafkaError) -> None:
         self.failed += 1
-        warn(java_text(rdkafka.kafka_error(error)))
+        warn(java_text(error))
 
     def _summary(self) -> None:
         records, megabytes = self.total.rates()

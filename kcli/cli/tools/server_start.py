@@ -17,6 +17,7 @@ from kcli.cli.output import Output
 if TYPE_CHECKING:
     from kcli.config.broker import BrokerConfig
 
+USAGE = "USAGE: kcli server-start [-daemon] server.properties [--override property=value]*"
 # Where Kafka's own script leaves what a background server says.
 CONSOLE_FILE = "kafkaServer.out"
 SERVER_MODULE = "kcli.server.main"
@@ -40,7 +41,7 @@ class Started:
 
 def run(options: ServerStartOptions, output: Output) -> int:
     if not options.arguments:
-        raise UsageError("USAGE: kcli server-start [-daemon] server.properties [--override property=value]*")
+        raise UsageError(USAGE)
     file, *extra = options.arguments
     if extra:
         raise UsageError(f"Found non argument parameters: {','.join(extra)}")
@@ -118,7 +119,8 @@ def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
 
 command = Command(
     name="server-start",
-    description="USAGE: kcli server-start [-daemon] server.properties [--override property=value]*",
+    description=USAGE,
     options=ServerStartOptions,
     run=run,
+    bare=lambda: print(USAGE),
 )

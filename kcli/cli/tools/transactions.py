@@ -247,6 +247,7 @@ command = Command(
     name="transactions",
     description="Look into transactions, find those that hang, and end them.",
     family=Family.ARGPARSE4J,
+    has_version=True,
     prog="kafka-transactions.sh",
     options=TransactionsOptions,
     subcommands=(

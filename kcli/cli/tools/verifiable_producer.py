@@ -11,6 +11,7 @@ from kcli.cli.options import Command, ConnectingOptions, Exclusive, Family, Kind
 from kcli.cli.output import Output, java_name
 from kcli.cli.producing import PARTITION_UA, StickyPartition
 from kcli.cli.tools.verifiable_events import write
+from kcli.errors import KafkaError
 
 NO_LIMIT = -1
 FULL_QUEUE_WAIT_S = 0.05
@@ -74,8 +75,9 @@ class _Run:
         self.output = output
         self.sent = 0
         self.acked = 0
-        self.producer: Any = rdkafka.start(Producer, configuration(options))
-        self.sticky = StickyPartition(self.producer, options.topic)
+        config = configuration(options)
+        self.producer: Any = rdkafka.start(Producer, config)
+        self.sticky = StickyPartition(self.producer, options.topic, config)
         self.started = time.monotonic()
         self.timestamp_ms = options.message_create_time
         write(output, "startup_complete")
@@ -108,6 +110,9 @@ class _Run:
     def _produce(self, key: str | None, value: str) -> None:
         from confluent_kafka import KafkaException
 
+        if (unknown := self.sticky.awaited()) is not None:
+            self._refused(unknown, key, value)
+            return
         extra: dict[str, int] = {}
         if self.options.message_create_time != NO_LIMIT:
             extra["timestamp"] = self.timestamp_ms
@@ -121,7 +126,7 @@ class _Run:
             except BufferError:
                 self.producer.poll(FULL_QUEUE_WAIT_S)
             except KafkaException as error:
-                self._refused(error.args[0], key, value)
+                self._refused(rdkafka.kafka_error(error.args[0]), key, value)
                 return
 
     def _throttle(self) -> None:
@@ -145,18 +150,17 @@ class _Run:
                 partition=message.partition(),
             )
             return
-        self._refused(error, key, value)
+        self._refused(rdkafka.kafka_error(error), key, value)
 
-    def _refused(self, error: Any, key: str | None, value: str | None) -> None:
-        refused = rdkafka.kafka_error(error)
+    def _refused(self, error: KafkaError, key: str | None, value: str | None) -> None:
         write(
             self.output,
             "producer_send_error",
             key=key,
             value=value,
             topic=self.options.topic,
-            exception=f"class {java_name(refused)}",
-            message=refused.message,
+            exception=f"class {java_name(error)}",
+            message=error.message,
         )
 
 

@@ -89,6 +89,25 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"{KAFKA_VERSION}\n"
 
 
+@pytest.mark.parametrize(("tool", "stream"), [("server-start", "out"), ("e2e-latency", "err")])
+def test_usage_alone_where_kafkas_script_says_it(
+    capsys: pytest.CaptureFixture[str], tool: str, stream: str
+) -> None:
+    assert main.run([tool]) == 1
+    said = capsys.readouterr()
+    assert getattr(said, stream).startswith("USAGE: ")
+    assert (said.out + said.err).count("\n") == 1
+
+
+@pytest.mark.parametrize("flag", ["-v", "--version"])
+def test_the_one_tool_of_the_other_family_with_a_version(
+    capsys: pytest.CaptureFixture[str], flag: str
+) -> None:
+    assert main.run(["transactions", flag]) == 0
+    assert capsys.readouterr().out == "4.1.0 (Commit:unknown)\n"
+    assert main.run(["features", "--version"]) == 1
+
+
 @pytest.mark.parametrize(
     ("fail", "code", "first", "table"),
     [

@@ -35,47 +35,78 @@ def test_a_record_has_time_to_wait_and_to_be_answered() -> None:
 
 
 class Topic:
-    """A producer that knows one topic, whose partitions have these leaders."""
+    """A producer that knows one topic, with partitions that have these leaders, once it was asked so often."""
 
-    def __init__(self, *leaders: int, error: int | None = None) -> None:
+    def __init__(self, *leaders: int, known_at: int = 1, error: int | None = None) -> None:
         self.leaders = leaders
+        self.known_at = known_at
         self.error = None if error is None else SimpleNamespace(code=lambda: error)
         self.asked = 0
 
     def list_topics(self, topic: str, timeout: float) -> object:
         self.asked += 1
-        partitions = {
-            at: SimpleNamespace(id=at, leader=leader)
-            for at, leader in enumerate(self.leaders[: max(0, self.asked)])
-        }
+        leaders = self.leaders if self.asked >= self.known_at else ()
+        partitions = {at: SimpleNamespace(id=at, leader=leader) for at, leader in enumerate(leaders)}
         return SimpleNamespace(topics={topic: SimpleNamespace(partitions=partitions, error=self.error)})
+
+    def poll(self, timeout: float) -> int:
+        return 0
 
 
 def test_a_run_of_records_stays_together() -> None:
     topic = Topic(1, 1, -1)
-    topic.asked = 3
-    sticky = producing.StickyPartition(topic, "t")
+    sticky = producing.StickyPartition(topic, "t", {})
+    assert sticky.awaited() is None
     runs = [{sticky.take(1023) for _ in range(16)} for _ in range(200)]
     assert all(len(run) == 1 for run in runs), "16 records of 1024 bytes are a batch"
     assert Counter(map(min, runs)).keys() == {0, 1}, "a partition without a leader is left out"
-    assert topic.asked == 4
+    assert (sticky.awaited(), topic.asked) == (None, 1)
 
 
 def test_a_topic_that_is_being_made_is_waited_for() -> None:
-    topic = Topic(1, error=KafkaError.UNKNOWN_TOPIC_OR_PART)
-    topic.asked = -2
-    sticky = producing.StickyPartition(topic, "t")
-    assert sticky.take(1) == 0
-    assert topic.asked == 1
+    topic = Topic(1, known_at=3, error=KafkaError.UNKNOWN_TOPIC_OR_PART)
+    sticky = producing.StickyPartition(topic, "t", {})
+    assert sticky.awaited() is None
+    assert (sticky.take(1), topic.asked) == (0, 3)
 
 
-def test_a_topic_that_cannot_be_is_left_to_librdkafka() -> None:
-    refused = Topic(error=KafkaError.TOPIC_EXCEPTION)
-    assert producing.StickyPartition(refused, "t").take(1) == producing.PARTITION_UA
-    assert refused.asked == 1
+@pytest.mark.parametrize(
+    ("code", "name", "message"),
+    [
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, "TimeoutException", "Topic t not present in metadata after 1 ms."),
+        (KafkaError.TOPIC_EXCEPTION, "InvalidTopicException", "Invalid topics: [t]"),
+        (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            "TopicAuthorizationException",
+            "Not authorized to access topics: [t]",
+        ),
+    ],
+)
+def test_a_topic_that_does_not_come(code: int, name: str, message: str) -> None:
+    config = {"topic.metadata.propagation.max.ms": "1"}
+    error = producing.StickyPartition(Topic(error=code), "t", config).awaited()
+    assert error is not None
+    assert (type(error).__name__, error.message) == (name, message)
 
-    def away(topic: str, timeout: float) -> object:
-        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
-    away_too = SimpleNamespace(list_topics=away)
-    assert producing.StickyPartition(away_too, "t").take(1) == producing.PARTITION_UA
+def test_no_broker_is_told_when_time_is_up() -> None:
+    class Away(Topic):
+        def list_topics(self, topic: str, timeout: float) -> object:
+            self.asked += 1
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    error = producing.StickyPartition(Away(), "t", {"topic.metadata.propagation.max.ms": "1"}).awaited()
+    assert error is not None and error.message.startswith("Topic t not present in metadata")
+
+
+def test_a_record_that_is_too_large_is_told_with_its_size() -> None:
+    """As Java's producer says it for five million bytes."""
+    refused, config = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), {"message.max.bytes": 1048576}
+    assert producing.refusal(refused, config, None, bytes(5_000_000)).message == (
+        "The message is 5000088 bytes when serialized which is larger than 1048576, which is the value of the "
+        "max.request.size configuration."
+    )
+    with_more = producing.refusal(refused, config, b"key", b"v" * 100, [("h", None), ("i", b"x")]).message
+    assert with_more.startswith(f"The message is {61 + 21 + 4 + 2 + 100 + 1 + 2 + 1 + 2 + 2} bytes")
+    other = producing.refusal(KafkaError(KafkaError.INVALID_REQUIRED_ACKS), config, None, None)
+    assert type(other).__name__ == "InvalidRequiredAcksException"

@@ -50,7 +50,6 @@ def test_a_file_and_overrides(file: str, served: list[BrokerConfig]) -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ([], "USAGE: kcli server-start [-daemon] server.properties [--override property=value]*\n"),
         (["--override", "a=b"], "USAGE: kcli server-start [-daemon] server.properties"),
         (["FILE", "extra"], "Found non argument parameters: extra\n"),
         (["FILE", "--override", "a"], "Invalid command line properties: a;"),
