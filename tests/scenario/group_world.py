@@ -97,7 +97,8 @@ class TopicTable:
         return self.by_name.get(name)
 
     def topic_by_id(self, topic_id: uuid.UUID) -> Topic | None:
-        return self.by_name.get(self.named.get(topic_id, ""))
+        topic = self.by_name.get(self.named.get(topic_id, ""))
+        return topic if topic is not None and topic.topic_id == topic_id else None
 
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self.by_name))

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kcli.coordinator.group.classic import ClassicGroup, ClassicMember, GroupState
+from kcli.coordinator.group.classic import ClassicGroup, ClassicMember
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.consumer.assignment import NOTHING, Assignment, disjoint
 from kcli.coordinator.group.consumer.embedded import by_id
@@ -80,7 +80,7 @@ class Upgrades:
             return Entrance(self.existing(group_id))
         if not isinstance(group, ClassicGroup):
             raise GroupIdNotFoundException(f"Group {group_id} is not a consumer group.")
-        if group.state in (GroupState.EMPTY, GroupState.DEAD):
+        if not group.members:  # also while it waits in vain for members of a rebalance
             return Entrance(ConsumerGroup(group_id), group)
         self._check_allowed(group)
         return Entrance(self._converted(group), group)
