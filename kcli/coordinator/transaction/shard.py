@@ -73,8 +73,10 @@ class TransactionShard:
         self._config = config
         self._version = version
         self._transactions: dict[str, Transaction] = {}
-        self._pending: dict[str, State] = {}
-        self._overdue = set[str]()  # pending for so long that whoever asked was told; it may be committed yet
+        self._pending = set[str]()  # a change of theirs is on its way to the log
+        self._overdue = set[
+            str
+        ]()  # of those, for so long that whoever asked was told; it may be committed yet
         self._unmarked: dict[str, set[TopicPartition]] = {}
         self._failed_fences: dict[str, int] = {}  # the epoch that is not good any more
         self._timers = Timers()
@@ -381,13 +383,13 @@ class TransactionShard:
         state = State.DEAD if after is None else after.state
         legal = state is State.EMPTY if before is None else before.state in LEGAL_BEFORE[state]
         assert legal, f"{transactional_id!r} cannot become {state.label} from {before}"
-        self._pending[transactional_id] = state
+        self._pending.add(transactional_id)
 
         def written(code: ErrorCode, now_ms: int) -> TransactionReady:
             if code is ErrorCode.REQUEST_TIMED_OUT:
                 self._overdue.add(transactional_id)
                 return Ready()
-            del self._pending[transactional_id]
+            self._pending.remove(transactional_id)
             return Ready() if then is None else then(code, now_ms)
 
         step.append(TransactionRecord(transactional_id, after), written)
@@ -404,7 +406,7 @@ class TransactionShard:
         self._failed_fences.pop(transactional_id, None)
         if transactional_id in self._overdue:
             self._overdue.discard(transactional_id)
-            del self._pending[transactional_id]
+            self._pending.remove(transactional_id)
             self._unmarked.pop(transactional_id, None)
             if after is not None and after.state in PREPARED:
                 self._timers.schedule((_CARRY_OUT, transactional_id), AT_ONCE_MS)
