@@ -8,12 +8,44 @@ from collections.abc import Callable
 # Topics.isInternal: what brokers keep for themselves.
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
+# What Java's patterns have and Python's have not, and every other escape, to step over it.
+_JAVA = re.compile(
+    r"\\Q(?P<quoted>.*?)(?:\\E|$)|\\p\{(?P<kind>\w+)\}|(?P<named>\(\?<)(?=[A-Za-z])|\\.|[\[\]]|&&"
+)
+_LOWER, _UPPER, _DIGIT, _OTHER = "a-z", "A-Z", "0-9", "._-"
+# The characters of a topic's name that belong to each kind.
+_KINDS = {
+    "Lower": _LOWER, "Ll": _LOWER, "Upper": _UPPER, "Lu": _UPPER, "Digit": _DIGIT, "Nd": _DIGIT, "N": _DIGIT,
+    "Alpha": _LOWER + _UPPER, "L": _LOWER + _UPPER, "IsAlphabetic": _LOWER + _UPPER, "Punct": _OTHER,
+    "Alnum": _LOWER + _UPPER + _DIGIT,
+}  # fmt: skip
+
 
 def topic_filter(text: str) -> Callable[[str], bool]:
     """Whether a name is wanted. Commas mean "or", spaces and outer quotes are dropped. Raises ValueError."""
     pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
-        compiled = re.compile(pattern)
+        compiled = re.compile(_in_python(pattern))
     except re.error as error:
         raise ValueError(f"{pattern} is an invalid regex.") from error
     return lambda name: compiled.fullmatch(name) is not None
+
+
+def _in_python(pattern: str) -> str:
+    """The same pattern for Python. Raises ValueError for sets within sets, which only Java has."""
+    in_set = False
+
+    def part(found: re.Match[str]) -> str:
+        nonlocal in_set
+        if found["quoted"] is not None:
+            return re.escape(found["quoted"])
+        if found["kind"] is not None and found["kind"] in _KINDS:
+            return _KINDS[found["kind"]] if in_set else f"[{_KINDS[found['kind']]}]"
+        if found["named"] is not None:
+            return "(?P<"
+        if found[0] in ("[", "&&") and in_set:
+            raise ValueError(f"{pattern}: sets within sets, as in [a-z&&[^b]], are not understood here")
+        in_set = (in_set or found[0] == "[") and found[0] != "]"
+        return r"\Z" if found[0] == r"\z" else found[0]
+
+    return _JAVA.sub(part, pattern)
