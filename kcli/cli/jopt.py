@@ -171,7 +171,8 @@ def _value(option: Option, texts: list[str | None]) -> Any:
     if option.repeatable:
         return tuple(values)
     if len(values) > 1:
-        raise ParseError(f"Found multiple arguments for option {option.name}, but you asked for only one")
+        message = f"Found multiple arguments for option {option.name}, but you asked for only one"
+        raise ParseError(message, is_late=True)
     return values[0]
 
 
@@ -179,7 +180,7 @@ def _converted(option: Option, text: str) -> Any:
     try:
         value = option.kind.convert(text)
     except ValueError:
-        raise ParseError(f"Cannot parse argument '{text}' of option {option.name}") from None
+        raise ParseError(f"Cannot parse argument '{text}' of option {option.name}", is_late=True) from None
     if option.choices and str(value) not in option.choices:
         hint = did_you_mean(text, list(option.choices))
         wanted = ", ".join(option.choices)

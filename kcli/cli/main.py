@@ -197,7 +197,8 @@ def _parse_failed(command: Command, error: ParseError) -> int:
         warn(str(error))
     if error.hint:
         warn(error.hint)
-    if command.family is Family.JOPT and command.on_parse_error is OnParseError.USAGE:
+    shows_usage = command.on_parse_error is OnParseError.USAGE and not error.is_late
+    if command.family is Family.JOPT and shows_usage:
         warn(usage(command))
     return 1
 

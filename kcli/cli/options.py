@@ -303,11 +303,15 @@ class CommandError(Exception):
 
 
 class ParseError(UsageError):
-    """A word on the command line that the parser cannot take; `hint` is what may have been meant."""
+    """A word on the command line that the parser cannot take; `hint` is what may have been meant.
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    `is_late`: joptsimple finds it out when the tool asks for the value, too late for the usage table.
+    """
+
+    def __init__(self, message: str, hint: str = "", *, is_late: bool = False) -> None:
         super().__init__(message)
         self.hint = hint
+        self.is_late = is_late
 
 
 class Terminated(KeyboardInterrupt):

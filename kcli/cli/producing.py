@@ -32,7 +32,7 @@ JAVA_DEFAULTS: dict[str, object] = {
 RECORD_OVERHEAD_BYTES = 61 + 21
 """The head of a batch and the most that a record's own fields can take: so Java's producer reckons its size."""
 BATCH_BYTES = 16_384
-"""Java's default batch.size: so many bytes without a key go to one partition before the next is chosen (KIP-794)."""
+"""Java's batch.size: so many bytes without a key go to one partition before the next is chosen (KIP-794)."""
 LINGER_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 5, 30_000, 120_000  # Java's, too
 IN_FLIGHT_MAX = 5  # of an idempotent producer
 MAX_BLOCK_MS = 60_000  # max.block.ms
@@ -98,6 +98,7 @@ class StickyPartition:
     def __init__(self, producer: Any, topic: str, config: Mapping[str, object]) -> None:
         self._producer = producer
         self._topic = topic
+        self._batch_bytes = int(str(config.get("batch.size", BATCH_BYTES)))
         self._max_block_ms = int(str(config.get("topic.metadata.propagation.max.ms", MAX_BLOCK_MS)))
         self._partitions: list[int] = []
         self._partition = 0
@@ -131,7 +132,7 @@ class StickyPartition:
     def take(self, size_bytes: int) -> int:
         """The partition of the next record, which is so long."""
         if self._left_bytes <= 0:
-            self._left_bytes = BATCH_BYTES
+            self._left_bytes = self._batch_bytes
             self._partition = random.choice(self._partitions)
         self._left_bytes -= size_bytes + 1
         return self._partition

@@ -49,10 +49,10 @@ _MESSAGE_BYTES, _MESSAGE_BYTES_MIN = 1_000_000, 1_000
 # Java keys that change nothing a user of these tools could observe here: the JVM's own machinery.
 _WITHOUT_COUNTERPART = frozenset(
     {
-        "key.serializer", "value.serializer", "key.deserializer", "value.deserializer", "interceptor.classes",
+        "key.serializer", "value.serializer", "key.deserializer", "value.deserializer",
         "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
         "auto.include.jmx.reporter", "exclude.internal.topics", "default.api.timeout.ms", "max.poll.records",
-        "client.dns.lookup", "enable.metrics.push", "partitioner.class", "partitioner.ignore.keys",
+        "client.dns.lookup", "enable.metrics.push",
         "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "metadata.recovery.strategy",
         "metadata.recovery.rebootstrap.trigger.ms", "metadata.max.idle.ms", "ssl.truststore.type", "ssl.keystore.type",
         "ssl.protocol", "ssl.enabled.protocols",

@@ -356,7 +356,7 @@ class Printer:
                     self.count += 1
                     done.pop()
                     break
-                warn(f"Error processing message, skipping this message: {error}")
+                rdkafka.logger().error("Error processing message, skipping this message: %s", error)
             self.count += 1
         is_open = self._write(b"".join(lines)) and is_open
         if self._is_in_group:

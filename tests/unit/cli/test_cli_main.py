@@ -135,6 +135,20 @@ def test_a_wrong_word_is_answered_with_the_table_or_without(capsys: pytest.Captu
     assert len(capsys.readouterr().err.splitlines()) == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--timeout", "x"], "Cannot parse argument 'x' of option timeout"),
+        (["--topic", "t"], "Found multiple arguments for option topic, but you asked for only one"),
+    ],
+)
+def test_what_joptsimple_finds_out_late_comes_without_the_table(
+    capsys: pytest.CaptureFixture[str], words: list[str], complaint: str
+) -> None:
+    assert main.run(["console-producer", "--bootstrap-server", "h:1", "--topic", "t", *words]) == 1
+    assert capsys.readouterr().err == f"{complaint}\n"
+
+
 def test_an_unknown_command_is_answered_with_a_guess(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["topcs"]) == 2
     assert "topics" in capsys.readouterr().err

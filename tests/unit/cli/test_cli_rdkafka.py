@@ -118,6 +118,11 @@ def test_what_java_refuses_is_refused_in_its_words(key: str, value: str, reason:
     assert str(caught.value) == f"{prefix}Invalid value {value} for configuration {key}: {reason}"
 
 
+def test_what_would_have_changed_the_records_is_not_dropped_in_silence() -> None:
+    keys = ("partitioner.class", "partitioner.ignore.keys", "interceptor.classes")
+    assert rdkafka.translate(dict.fromkeys(keys, "x")).keys() == set(keys), "for librdkafka to refuse"
+
+
 def test_numbers_that_mean_the_systems_own() -> None:
     config = rdkafka.translate({"send.buffer.bytes": "-1", "connections.max.idle.ms": " -1 "})
     assert config == {"socket.send.buffer.bytes": 0, "connections.max.idle.ms": 0}
