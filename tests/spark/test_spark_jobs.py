@@ -149,7 +149,7 @@ def test_a_dry_run_starts_no_spark(
     def started(*words: object, **_: object) -> None:
         raise AssertionError(f"a process was started: {words}")
 
-    monkeypatch.setattr(subprocess, "Popen", started)
+    monkeypatch.setattr(subprocess.Popen, "__init__", started)
     settings = tmp_path / "pipeline.properties"
     settings.write_text(f"bootstrap.servers={broker.bootstrap}\nexport.format=csv\ningest.format=json\n")
     words = ["--config", str(settings), "--topic", name, "--dry-run"]
