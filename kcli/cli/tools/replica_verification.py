@@ -120,7 +120,10 @@ async def run(options: ReplicaVerificationOptions, output: Output) -> None:
     """Fetch and compare, again and again."""
     require(options, "broker-list")
     warn(DEPRECATED)
-    wanted = topic_filter(options.topics_include)
+    try:
+        wanted = topic_filter(options.topics_include)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
     cluster = ClusterOptions(
         bootstrap_server=options.broker_list,
         command_config=options.command_config,

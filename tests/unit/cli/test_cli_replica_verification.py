@@ -51,3 +51,9 @@ def test_it_says_that_it_goes_away_and_what_it_needs(
     assert capsys.readouterr().err == (
         "WARN This tool is deprecated and may be removed in a future major release.\n" + missing + "\n"
     )
+
+
+def test_a_pattern_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["replica-verification", "--broker-list", "127.0.0.1:1", "--topics-include", "("]
+    assert run(words) == 1
+    assert capsys.readouterr().err.endswith("( is an invalid regex.\n")
