@@ -133,10 +133,11 @@ class Crowd:
     def commit(self, group: str, member: str, epoch: int, instance: str) -> str:
         place = f"{self.one_of(*TOPICS)}-{self.random.randrange(2)}={len(self.story)}"
         who = "" if self.random.random() < 0.2 else f" member={member} gen={epoch}{instance}"
-        return f"commit {self.token()} group={group}{who} {place}"
+        verb = self.one_of("commit {}", "commit {}", "txn-commit {} producer=7", "txn-commit {} producer=8")
+        return f"{verb.format(self.token())} group={group}{who} {place}"
 
     def trouble(self) -> str:
-        match self.random.randrange(8):
+        match self.random.randrange(9):
             case 0:
                 return f"drop {self.one_of(*TOPICS)}"
             case 1 | 2:
@@ -151,6 +152,8 @@ class Crowd:
                 return f"resolved group={self.random.choice(list(self.world._asked))}"
             case 6:
                 return f"delete-offsets {self.token()} group={self.one_of(*GROUPS)} t-0 u-1"
+            case 7:
+                return f"end producer={self.one_of(7, 8)} commit={self.one_of('yes', 'no')}"
         return "flush"
 
     def step(self) -> None:
@@ -197,7 +200,7 @@ class Crowd:
             ]
             if kind:
                 found += sorted(self.world.run(f"members group={group}"))
-            found += sorted(self.world.run(f"fetch group={group}"))
+            found += sorted(self.world.run(f"fetch group={group} stable=yes"))
         return found
 
     # What must hold
