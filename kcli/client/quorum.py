@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.client.client import Target, raise_for
+from kcli.client.config import Address
 from kcli.protocol.api import ApiKey
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Endpoint:
     port: int
 
     def __str__(self) -> str:
-        return f"{self.listener}://{self.host}:{self.port}"
+        return f"{self.listener}://{Address(self.host, self.port)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kcli.cli.main import run
+from kcli.client.quorum import Endpoint
 from kcli.errors import ErrorCode
 from kcli.protocol.api import ApiKey
 from kcli.protocol.messages import (
@@ -350,3 +351,8 @@ def test_quorum_controllers_come_and_go(kcli: Kcli, cluster: Cluster, tmp_path: 
 )
 def test_quorum_refuses(kcli: Kcli, words: tuple[str, ...], message: str) -> None:
     assert kcli("metadata-quorum", *words) == Done(1, "", message + "\n")
+
+
+def test_an_ipv6_endpoint_stands_in_brackets() -> None:
+    assert str(Endpoint("CONTROLLER", "::1", 9093)) == "CONTROLLER://[::1]:9093"
+    assert str(Endpoint("CONTROLLER", "h", 9093)) == "CONTROLLER://h:9093"
