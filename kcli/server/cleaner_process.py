@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -75,7 +76,9 @@ class CleanerProcess:
             if self._process is None:
                 try:
                     self._process = subprocess.Popen(
-                        [sys.executable, "-m", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                        [sys.executable, "-m", WORKER, str(os.getpid())],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
                     )
                 except OSError as error:  # no disk of a log is to blame
                     raise StorageError(f"the cleaner's process cannot be started: {error}") from error

@@ -1,4 +1,4 @@
-"""The cleaner's process: `python -m kcli.storage.cleaner_worker`, started by the broker when there is a log to clean.
+"""The cleaner's process: `python -m kcli.storage.cleaner_worker BROKER_PID`, started when there is a log to clean.
 
 It reads plans from its standard input and answers with the events of each pass on its standard output, both as pickles
 with their length before them. A process of its own, for a pass would hold Python's lock for milliseconds at a time,
@@ -37,11 +37,10 @@ def receive(pipe: IO[bytes]) -> object | None:
     return pickle.loads(body) if len(body) == size else None
 
 
-def main() -> None:
+def main(parent: int) -> None:
     # Ctrl-C at a terminal, and a service manager's SIGTERM, reach the whole group; the broker decides what they mean.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_IGN)
-    parent = os.getppid()
 
     def check_parent() -> None:
         if os.getppid() != parent:
@@ -68,4 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))  # from who started it: by now that may have died, and another be the parent
