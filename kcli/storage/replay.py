@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable
 
+from kcli.errors import CorruptRecordError, KafkaError
 from kcli.storage.producer_state import ProducerState, read_marker
 from kcli.storage.segment import Segment
 from kcli.storage.snapshots import ProducerSnapshots
+
+logger = logging.getLogger(__name__)
 
 
 def replay(
@@ -34,7 +38,15 @@ def replay(
 
 
 def _replay_segment(segment: Segment, producers: ProducerState) -> None:
+    """What is damaged is passed over, with what follows it: nobody can read it, and its log is no worse for that."""
     start_offset = producers.end_offset
+    try:
+        _replay_batches(segment, producers, start_offset)
+    except (CorruptRecordError, KafkaError) as error:
+        logger.error("%s: producers are not known from the damaged batch on: %s", segment.log.path, error)
+
+
+def _replay_batches(segment: Segment, producers: ProducerState, start_offset: int) -> None:
     for position, header in segment.headers_near(start_offset):
         if header.last_offset < start_offset or header.producer_id < 0:
             continue

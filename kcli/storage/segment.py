@@ -426,10 +426,14 @@ class Segment:
     def first_timestamp_ms(self) -> int:
         """The max timestamp of the first batch, −1 without one."""
         if self._first_timestamp_ms is None:
-            first = next(self.headers(0), None)
-            if first is None:
-                return NO_TIMESTAMP
-            self._first_timestamp_ms = first[1].max_timestamp_ms
+            try:
+                first = next(self.headers(), None)
+            except CorruptRecordError:
+                self._first_timestamp_ms = NO_TIMESTAMP  # no reason to refuse what comes after it
+            else:
+                if first is None:
+                    return NO_TIMESTAMP
+                self._first_timestamp_ms = first[1].max_timestamp_ms
         return self._first_timestamp_ms
 
     def upper_bound_offset(self, position: int) -> int | None:

@@ -10,7 +10,7 @@ import pytest
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError
 from kcli.storage.log import AppendOrigin, PartitionLog
-from kcli.testing.logs import START_MS, LogRig, batch_of, contents
+from kcli.testing.logs import START_MS, LogRig, batch_of, contents, marker_of
 from kcli.testing.sim_disk import FaultKind, SimDisk
 
 LOG = "/data/t-0/00000000000000000000.log"
@@ -80,6 +80,37 @@ def test_a_batch_is_read_twice_before_it_is_cut(caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.WARNING)
     assert contents(rig.load(clean=False, recovery_point=0)) == values(1)
     assert not disk.has_faults
+
+
+@pytest.mark.parametrize("at", [8, 11, 22, 60])
+def test_a_damaged_batch_stops_neither_a_start_nor_a_producer(at: int) -> None:
+    """In the active segment after a clean stop, where its producers' snapshot is gone too."""
+    disk = SimDisk(lambda: START_MS)
+    rig = LogRig(disk)
+    log = rig.create()
+    log.append(batch_of([b"0"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    log.roll()
+    log.append(
+        batch_of([b"1"], producer_id=5, producer_epoch=0, sequence=0, transactional=True),
+        leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS,
+    )  # fmt: skip
+    marker = log.log_end_offset
+    log.append(
+        marker_of(commit=True, producer_id=5, producer_epoch=0),
+        leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=START_MS,
+    )  # fmt: skip
+    log.append(batch_of([b"2"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    path, found = log.segments[1].log.path, log.segments[1].locate(marker)
+    assert found is not None
+    log.close(clean=True)
+    disk.remove("/data/t-0/00000000000000000004.snapshot")
+    disk.flip(path, found[0] + at, 1)
+    log = rig.load(clean=True)
+    log.append(batch_of([b"3"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    log.close(clean=True)
+    disk.flip(path, at, 1)
+    log = rig.load(clean=True)
+    log.append(batch_of([b"4"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
 
 
 def test_a_flush_does_not_count_what_came_in_the_place_of_a_cut(monkeypatch: pytest.MonkeyPatch) -> None:
