@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,9 +20,11 @@ JAVA_DEFAULTS: dict[str, object] = {
     "fetch.queue.backoff.ms": 5,
 }
 
-# max.poll.records of Java's consumer, and how long what was fetched together may take to come out of librdkafka.
+# max.poll.records of Java's consumer.
 POLL_RECORDS = 500
-GATHER_S = 0.1
+# How long the slowest partition may keep the others' records waiting, and when a queue that was filled is empty.
+GATHER_S = 0.5
+QUIET_S = 0.02
 # How long the broker may take to tell where a group stands in partitions that it has just been given.
 STANDING_TIMEOUT_S = 5.0
 
@@ -36,11 +39,20 @@ def gathered(consumer: Any, first: Any) -> list[Any]:
     The partitions come in the order of its map of them, which is why Kafka's tools list a small topic always the same
     way; librdkafka hands over each partition's as soon as it has them.
     """
-    assigned = [(each.topic, each.partition) for each in consumer.assignment()]
-    ordered = map_order(assigned, partition_hash, capacity=len(assigned))
+    assigned = consumer.assignment()
+    places = [(each.topic, each.partition) for each in assigned]
+    ordered = map_order(places, partition_hash, capacity=len(places))
     topics = list(dict.fromkeys(topic for topic, _ in ordered))
     rank = {place: (topics.index(place[0]), at) for at, place in enumerate(ordered)}
-    found = [first, *consumer.consume(POLL_RECORDS - 1, GATHER_S)]
+    found = [first]
+    deadline = time.monotonic() + GATHER_S
+    all_answered = False
+    while len(found) < POLL_RECORDS and time.monotonic() < deadline:
+        more = consumer.consume(POLL_RECORDS - len(found), QUIET_S)
+        if all_answered and not more:
+            break
+        found += more
+        all_answered = all(consumer.get_watermark_offsets(each, cached=True)[1] >= 0 for each in assigned)
     return sorted(found, key=lambda message: rank.get((message.topic(), message.partition()), (-1, 0)))
 
 

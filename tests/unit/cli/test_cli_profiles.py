@@ -9,8 +9,11 @@ import pytest
 from kcli.cli import argparse4j, jopt, main
 from kcli.cli.connect import admin
 from kcli.cli.options import Command, CommandError, options_of
+from kcli.cli.profiles import load_profiles
 from kcli.cli.registry import TOOLS
-from kcli.cli.tools import console_consumer, producer_perf_test
+from kcli.cli.tools import console_consumer, producer_perf_test, spark_submit
+from kcli.config.properties import load
+from kcli.spark.submit import split_command_line
 
 PROFILES = """\
 # clusters
@@ -223,3 +226,48 @@ def test_what_is_typed_goes_before_a_profile_that_says_otherwise(profiles: Path)
     assert configured("--from-beginning")["auto.offset.reset"] == "earliest"
     assert str(configured("--partition", "0")["group.id"]).startswith("console-consumer-")
     assert str(configured("--last", "1")["group.id"]).startswith("console-consumer-")
+
+
+def _job(profiles: Path, tmp_path: Path, *words: str) -> list[str]:
+    line = split_command_line(["--master", "local[1]", "export", *words])
+    profile = load_profiles().profile("prod")
+    return list(spark_submit.with_profile(line, profile, tmp_path).arguments)
+
+
+def test_a_job_of_spark_takes_servers_and_settings(profiles: Path, tmp_path: Path) -> None:
+    words = _job(profiles, tmp_path, "--topic", "t")
+    assert words[:3] == ["--bootstrap-server", "kafka1:9092,kafka2:9092", "--command-config"]
+    assert words[4:] == ["--topic", "t"]
+    assert dict(load(words[3])) == {
+        "client.id": "from-file",
+        "request.timeout.ms": "7000",
+        "sasl.password": "hunter2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "added"),
+    [
+        (["--bootstrap-server=h:1"], ["--command-config"]),
+        (["--log-dir", "/data"], ["--command-config"]),
+        (["--command-config", "f"], ["--bootstrap-server"]),
+        (["--config", "servers.properties"], ["--command-config"]),
+        (["--config", "job.properties"], ["--bootstrap-server"]),
+    ],
+)
+def test_what_a_job_is_told_goes_before_the_profile(
+    profiles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], added: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("servers.properties").write_text("bootstrap.servers=h:1\n")
+    Path("job.properties").write_text("export.command.config=f\ningest.bootstrap.servers=other:1\n")
+    found = _job(profiles, tmp_path, *words)
+    assert [word for word in found[: -len(words)] if word.startswith("--")] == added
+    assert found[-len(words) :] == words
+
+
+def test_a_profile_is_not_for_other_jobs(profiles: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["spark-submit", "--profile", "prod", "mine.py"]) == 1
+    assert capsys.readouterr().err.startswith("--profile is for the jobs of kcli (export, ingest, ")
+    assert main.run(["spark-submit", "--profile", "none", "export", "--topic", "t"]) == 1
+    assert "there is no profile 'none'" in capsys.readouterr().err
