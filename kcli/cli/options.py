@@ -14,7 +14,7 @@ The field `replica_assignment` is the option `--replica-assignment`. What the pa
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,22 @@ def _java_integer(text: str, least: int, most: int) -> int:
     if not least <= value <= most:
         raise ValueError(f'For input string: "{text}"')
     return value
+
+
+def java_split(text: str, separator: str = ",") -> list[str]:
+    """Java's `String.split`: empty parts at the end are dropped."""
+    parts = text.split(separator)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return parts if text.strip(separator) or not text else []
+
+
+def separated(arguments: Iterable[str]) -> tuple[str, ...]:
+    """joptsimple's `withValuesSeparatedBy(',')`: every part that is not empty, of each time the option is given."""
+    parts: list[str] = []
+    for argument in arguments:
+        parts += [part for part in argument.split(",") if part] or [argument]
+    return tuple(parts)
 
 
 class Argument(Enum):

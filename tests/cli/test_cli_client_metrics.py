@@ -58,6 +58,26 @@ def test_a_name_may_be_made_up(metrics: Kcli) -> None:
     assert metrics("--delete", "--name", name).code == 0
 
 
+def test_settings_may_come_in_several_options(metrics: Kcli) -> None:
+    metrics("--alter", "--name", "m3", "--metrics", "a.b", "--metrics", "c,,d")
+    assert "  metrics=a.b,c,d\n" in metrics("--describe", "--name", "m3").out
+    metrics("--delete", "--name", "m3")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("--delete --name m --interval 5", '"[delete]" can\'t be used with option "[interval]"'),
+        ("--describe --name m --metrics a", '"[describe]" can\'t be used with option "[metrics]"'),
+        ("--list --name m", '"[list]" can\'t be used with option "[name]"'),
+    ],
+)
+def test_settings_are_for_alter_only(metrics: Kcli, words: str, option: str) -> None:
+    done = metrics(*words.split())
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"Option {option}\n")
+
+
 def test_what_the_broker_refuses(metrics: Kcli) -> None:
     done = metrics("--alter", "--name", "m", "--match", "a=b")
     assert done == Done(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.options import Command, CommandError, Kind, UsageError, flag, option
+from kcli.cli.options import Command, CommandError, Kind, UsageError, flag, forbid, option, separated
 from kcli.cli.output import Output, warn
 from kcli.client.configs import AlterConfig, AlterOp, ConfigEntry, ConfigResource, ResourceType
 from kcli.errors import KafkaError
@@ -28,13 +28,16 @@ class ClientMetricsOptions(ClusterOptions):
     interval: str | None = option(
         "How often clients push, in milliseconds; empty for the default.", metavar="push interval"
     )
-    metrics: str | None = option(
-        "Beginnings of the names of the metrics to push, with commas; empty for none.", metavar="a,b"
+    metrics: tuple[str, ...] = option(
+        "Beginnings of the names of the metrics to push, with commas; empty for none.",
+        metavar="a,b",
+        repeatable=True,
     )
-    match: str | None = option(
+    match: tuple[str, ...] = option(
         "Which clients: key=regex pairs, with commas, of client_id, client_instance_id, client_software_name, "
         "client_software_version, client_source_address and client_source_port; empty for all.",
         metavar="k1=v1,k2=v2",
+        repeatable=True,
     )
     dry_run: bool = flag("Only check what --alter or --delete would do.")
 
@@ -88,6 +91,10 @@ def _action(options: ClientMetricsOptions) -> str:
         raise UsageError("Command must include exactly one action: --alter, --delete, --describe or --list.")
     if not options.has("bootstrap-server"):
         raise UsageError("--bootstrap-server must be specified.")
+    settings = ("generate-name", "interval", "match", "metrics")
+    forbid(options, "delete", *settings)
+    forbid(options, "describe", *settings)
+    forbid(options, "list", "name", *settings)
     if options.alter:
         if options.has("name") == options.generate_name:
             raise CommandError("One of --name or --generate-name must be specified with --alter.")
@@ -111,10 +118,14 @@ async def _alter(options: ClientMetricsOptions, client: AdminClient, output: Out
     from kcli.runtime.uuids import uuid_to_text
 
     name = options.name if options.name is not None else uuid_to_text(SystemRng().uuid())
-    wanted = (("interval.ms", options.interval), ("metrics", options.metrics), ("match", options.match))
+    wanted = {"interval.ms": options.interval} | {
+        key: ",".join(separated(values))
+        for key, values in (("metrics", options.metrics), ("match", options.match))
+        if values
+    }
     changes = [
         AlterConfig(name=key, value=value, op=AlterOp.SET if value else AlterOp.DELETE)
-        for key, value in wanted
+        for key, value in wanted.items()
         if value is not None
     ]
     await _change(options, client, name, changes)

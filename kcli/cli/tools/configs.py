@@ -47,7 +47,9 @@ class ConfigsOptions(ClusterOptions):
         "Settings to make: k=v,k=[v1,v2] (brackets hold values with commas).", metavar="k1=v1,k2=[v1,v2]"
     )
     add_config_file: str | None = option("A properties file of settings to make.", metavar="file")
-    delete_config: str | None = option("Settings to remove, apart by comma.", metavar="k1,k2")
+    delete_config: tuple[str, ...] = option(
+        "Settings to remove, apart by comma.", metavar="k1,k2", repeatable=True
+    )
     dry_run: bool = flag("With --alter: let the cluster check the change, make none.")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import admin
 from kcli.cli.java_order import map_order, string_hash
+from kcli.cli.options import separated
 from kcli.cli.output import Output
 from kcli.client.admin import AdminClient
 from kcli.client.configs import (
@@ -111,9 +112,7 @@ def configs_to_add(options: ConfigsOptions) -> dict[str, str]:
 
 def configs_to_delete(options: ConfigsOptions) -> list[str]:
     """--delete-config."""
-    if options.delete_config is None:
-        return []
-    return [name.strip() for name in options.delete_config.split(",")]
+    return [name.strip() for name in separated(options.delete_config)]
 
 
 async def _describe(client: AdminClient, options: ConfigsOptions, entity: Entity, output: Output) -> None:

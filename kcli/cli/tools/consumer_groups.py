@@ -20,6 +20,7 @@ from kcli.cli.options import (
     UsageError,
     flag,
     forbid,
+    java_split,
     option,
     require,
 )
@@ -354,7 +355,7 @@ def _filter(text: str | None, known: tuple[str, ...], complaint: str) -> tuple[s
     if not text:
         return ()
     spelling = {name.lower(): name for name in known}
-    wanted = [name.strip().lower() for name in text.split(",")]
+    wanted = [name.strip().lower() for name in java_split(text)]
     if any(name not in spelling for name in wanted):
         raise UsageError(complaint.format(text, ", ".join(known)))
     return tuple(spelling[name] for name in dict.fromkeys(wanted))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kcli.cli.java_order import map_order, partition_hash, string_hash
-from kcli.cli.options import Kind, UsageError
+from kcli.cli.options import Kind, UsageError, java_split
 from kcli.cli.output import Output, java_text
 from kcli.cli.tools.consumer_groups import (
     INACTIVE,
@@ -263,13 +263,13 @@ def named_partitions(arguments: Iterable[str]) -> tuple[list[TopicPartition], li
     partitions: list[TopicPartition] = []
     whole_topics: list[str] = []
     for argument in arguments:
-        topic, *rest = argument.split(":")
-        if not rest:
-            whole_topics.append(topic)
+        if ":" not in argument:
+            whole_topics.append(argument)
             continue
+        topic, *rest = java_split(argument, ":") or [""]
         if len(rest) != 1:
             raise UsageError(f"Invalid topic arg '{argument}', expected topic name and partitions")
-        for text in rest[0].split(","):
+        for text in java_split(rest[0]):
             try:
                 number = Kind.INTEGER.convert(text)
             except ValueError:

@@ -16,6 +16,7 @@ from kcli.cli.options import (
     OnParseError,
     UsageError,
     flag,
+    java_split,
     option,
     require,
 )
@@ -141,10 +142,9 @@ def _time(text: str) -> int:
 def _filter(options: GetOffsetsOptions) -> Filter:
     """--topic and --partitions: both must agree."""
     by_topic = topic_filter(options.topic) if options.topic else lambda _: True
-    numbers = None
+    numbers: set[int] = set()
     if options.partitions:
-        numbers = set()
-        for part in options.partitions.split(","):
+        for part in java_split(options.partitions):
             try:
                 numbers.add(int(part))
             except ValueError:
@@ -152,12 +152,12 @@ def _filter(options: GetOffsetsOptions) -> Filter:
                     f"--partitions expects a comma separated list of numeric partition ids, but received: "
                     f"{options.partitions}"
                 ) from None
-    return lambda topic, partition: by_topic(topic) and (numbers is None or partition in numbers)
+    return lambda topic, partition: by_topic(topic) and (not numbers or partition in numbers)
 
 
 def _rules(text: str) -> Filter:
     """--topic-partitions: one rule is enough."""
-    rules = [_rule(part) for part in text.split(",")]
+    rules = [_rule(part) for part in java_split(text)]
     return lambda topic, partition: any(rule(topic, partition) for rule in rules)
 
 

@@ -71,16 +71,16 @@ def _brokers(text: str | None, existing: list[int]) -> list[int]:
     if not text:
         return existing
     try:
-        wanted = [Kind.INTEGER.convert(part) for part in text.split(",")]
+        wanted = {Kind.INTEGER.convert(part) for part in text.split(",") if part}
     except ValueError as error:
         raise CommandError(str(error)) from None
-    unknown = [broker for broker in wanted if broker not in existing]
+    unknown = sorted(broker for broker in wanted if broker not in existing)
     if unknown:
         raise CommandError(
             f"ERROR: The given brokers do not exist from --broker-list: {_ids(unknown)}. "
             f"Current existent brokers: {_ids(existing)}"
         )
-    return [broker for broker in existing if broker in wanted]
+    return [broker for broker in existing if not wanted or broker in wanted]
 
 
 def _ids(brokers: Iterable[object]) -> str:

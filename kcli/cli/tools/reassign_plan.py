@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.cli.json_file import FileError, entries, field, partition_names, repeated
+from kcli.cli.options import java_split
 from kcli.client.reassignments import Replica, TopicPartition
 
 VERSION = 1
@@ -84,7 +85,7 @@ def parse_topics(text: str) -> list[str]:
 def parse_brokers(text: str) -> list[int]:
     """`1,2,3`. Raises PlanError for what is no number, and for brokers listed twice."""
     brokers = []
-    for part in text.split(","):
+    for part in java_split(text):
         try:
             brokers.append(int(part))
         except ValueError:

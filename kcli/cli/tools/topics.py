@@ -16,6 +16,7 @@ from kcli.cli.options import (
     UsageError,
     flag,
     forbid,
+    java_split,
     option,
     require,
 )
@@ -390,8 +391,8 @@ def _configs(pairs: tuple[str, ...]) -> dict[str, str]:
 def _assignment(text: str | None) -> dict[int, tuple[int, ...]]:
     """`b:b,b:b` as partition -> brokers. Raises ValueError in Kafka's words."""
     assignment: dict[int, tuple[int, ...]] = {}
-    for number, part in enumerate(text.split(",") if text is not None else ()):
-        brokers = tuple(Kind.INTEGER.convert(broker.strip()) for broker in part.split(":"))
+    for number, part in enumerate(java_split(text) if text is not None else ()):
+        brokers = tuple(Kind.INTEGER.convert(broker.strip()) for broker in java_split(part, ":"))
         whole = tuple(broker for broker in brokers if isinstance(broker, int))
         repeated = [str(broker) for broker in dict.fromkeys(whole) if whole.count(broker) > 1]
         if repeated:

@@ -172,8 +172,12 @@ def test_a_duration_that_is_none(text: str) -> None:
 
 def test_topics_and_partitions() -> None:
     assert named_partitions(["a", "b:0,2", "c:1"]) == ([("b", 0), ("b", 2), ("c", 1)], ["a"])
-    with pytest.raises(UsageError, match="Invalid topic arg 'a:b:c', expected topic name and partitions"):
-        named_partitions(["a:b:c"])
+    assert named_partitions(["b:0,2,"]) == ([("b", 0), ("b", 2)], [])
+    for wrong in ("a:b:c", "a:", ":"):
+        with pytest.raises(
+            UsageError, match=f"Invalid topic arg '{wrong}', expected topic name and partitions"
+        ):
+            named_partitions([wrong])
     with pytest.raises(UsageError, match="Invalid partition 'x' specified in topic arg 'a:x''"):
         named_partitions(["a:x"])
 

@@ -13,7 +13,9 @@ from kcli.cli.options import (
     ParseError,
     VersionRequested,
     flag,
+    java_split,
     option,
+    separated,
 )
 
 
@@ -126,3 +128,16 @@ def test_required_options_are_marked() -> None:
     assert "* --server" in jopt.usage(command)
     with pytest.raises(ParseError, match=r"Missing required option\(s\) \[server\]"):
         jopt.parse(command, ["--output", "json"])
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [("a,b", ["a", "b"]), ("a,,", ["a"]), (",a", ["", "a"]), ("a,,b", ["a", "", "b"]), ("", [""]), (",", [])],
+)
+def test_java_drops_what_is_empty_at_the_end(text: str, parts: list[str]) -> None:
+    assert java_split(text) == parts
+
+
+def test_separated_values_may_come_in_several_options() -> None:
+    assert separated(["a,,b", "", "c,"]) == ("a", "b", "", "c")
+    assert separated([]) == ()
