@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, NoReturn
 
 from kcli.config.properties import load
 from kcli.errors import KcliError
 from kcli.spark.cluster import Cluster
-from kcli.spark.offsets import batch_ranges
+from kcli.spark.offsets import OffsetRange, batch_ranges
 from kcli.spark.options import SourceOptions, sink_options, source_options
 from kcli.spark.submit import JOBS
 
@@ -41,6 +41,16 @@ SHARED_KEYS = frozenset(
 """Keys that may stand for all jobs in a file; a job that has no such option passes over them without a word."""
 
 
+STREAM_OPTIONS = (
+    "--max-offsets-per-trigger",
+    "--max-files-per-trigger",
+    "--max-rows-per-trigger",
+    "--output-mode",
+    "--at-least-once",
+)
+"""What says nothing to a batch."""
+
+
 class JobError(KcliError):
     """The job cannot be done as asked: one line for the user."""
 
@@ -62,7 +72,20 @@ class JobParser(argparse.ArgumentParser):
         """Parse, with the options of `--config` before those of the command line."""
         path = _config_path(argv)
         words = self._words_of(path, argv) if path is not None else []
-        return self.parse_args([*words, *argv])
+        options = self.parse_args([*words, *argv])
+        options.given = {word.partition("=")[0] for word in argv}
+        return options
+
+    def checked(
+        self, argv: Sequence[str], check: Callable[[argparse.Namespace], object]
+    ) -> argparse.Namespace:
+        """Parse, and `check` what argparse cannot say; exits with code 1 where that raises."""
+        options = self.parse(argv)
+        try:
+            check(options)
+        except (OSError, ValueError, JobError) as error:
+            self.error(str(error))
+        return options
 
     def _words_of(self, path: str, argv: Sequence[str]) -> list[str]:
         """The file's options as words, but for those that one of `argv` takes the place of."""
@@ -158,12 +181,22 @@ def add_mode(parser: JobParser) -> None:
     )
 
 
-def check_mode(parser: JobParser, options: argparse.Namespace) -> None:
-    """What argparse cannot say."""
+def refuse_idle(options: argparse.Namespace, idle: Iterable[str], use: str) -> None:
+    """An option of the command line that would do nothing is refused; a file of defaults may serve other runs."""
+    for option in idle:
+        if option in options.given:
+            raise JobError(f"{option} is for {use}; here it would do nothing")
+
+
+def check_mode(options: argparse.Namespace) -> None:
+    if options.mode == "batch":
+        refuse_idle(options, STREAM_OPTIONS, "--mode available-now or continuous")
+    if options.mode != "continuous":
+        refuse_idle(options, ["--trigger-interval"], "--mode continuous")
     if options.mode == "batch" and options.checkpoint is not None:
-        parser.error("--checkpoint is for --mode available-now or continuous")
+        raise JobError("--checkpoint is for --mode available-now or continuous")
     if options.mode != "batch" and options.checkpoint is None:
-        parser.error(f"--mode {options.mode} needs --checkpoint")
+        raise JobError(f"--mode {options.mode} needs --checkpoint")
 
 
 def add_source(parser: JobParser, *, topics_required: bool = True) -> None:
@@ -278,11 +311,24 @@ def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | Lo
     return closing(opened(options))
 
 
-def planned_offsets(reading: dict[str, str]) -> int:
-    """How many offsets a batch will read, as the topics are now."""
-    wanted = source_options(reading, streaming=False)
+def planned(reading: dict[str, str], mode: str = "batch") -> list[OffsetRange]:
+    """What is there to be read, as the topics are now."""
+    wanted = source_options(reading, streaming=mode != "batch")
     with opened_topics(wanted) as topics:
-        return sum(map(len, batch_ranges(topics, wanted)))
+        return batch_ranges(topics, wanted)
+
+
+def planned_offsets(reading: dict[str, str]) -> int:
+    return sum(map(len, planned(reading)))
+
+
+def target_plan(writing: dict[str, str], topic: str) -> tuple[str, int | None]:
+    """Of a topic that will be written: a line for the plan, and how many partitions it has."""
+    with Cluster(sink_options(writing).client) as cluster:
+        if topic not in cluster.topic_names():
+            return f"topic {topic} does not exist: it is made where the broker allows that", None
+        count = len(cluster.partitions([topic]))
+    return f"topic {topic} has {count} partitions", count
 
 
 def check_reader(options: dict[str, str], mode: str) -> None:

@@ -16,18 +16,17 @@ from kcli.spark.jobs.arguments import (
     check_mode,
     check_reader,
     names,
-    opened_topics,
     pairs,
+    planned,
     planned_offsets,
     reader_options,
+    refuse_idle,
     require,
 )
 from kcli.spark.jobs.bad_input import KAFKA_ORIGIN, add_bad_input, bad_input, sifted
 from kcli.spark.jobs.progress import BatchProgress
 from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, job_main, run_batch, run_stream
 from kcli.spark.jobs.values import ERROR, RECORD, ValueSpec, add_value_options, decoded, inferred
-from kcli.spark.offsets import batch_ranges
-from kcli.spark.options import source_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -139,20 +138,18 @@ def _add_table_options(parser: JobParser) -> None:
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The options, checked. Exits with code 1 where they are wrong."""
-    its_parser = parser()
-    options = its_parser.parse(argv)
-    check_mode(its_parser, options)
-    try:
-        check_reader(reading(options), options.mode)
-        _check_columns(options)
-        _check_table_options(argv, options)
-        pairs(options.write_option, "--write-option")
-        pairs(options.table_option, "--table-option")
-        value_spec(options).check()
-        bad_input(options)
-    except (ValueError, JobError) as error:
-        its_parser.error(str(error))
-    return options
+    return parser().checked(argv, _check)
+
+
+def _check(options: argparse.Namespace) -> None:
+    check_mode(options)
+    check_reader(reading(options), options.mode)
+    _check_columns(options)
+    _check_idle(options)
+    pairs(options.write_option, "--write-option")
+    pairs(options.table_option, "--table-option")
+    value_spec(options).check()
+    bad_input(options)
 
 
 def _check_columns(options: argparse.Namespace) -> None:
@@ -178,14 +175,15 @@ TABLE_OPTIONS = ("--compact-every", "--target-file-bytes", "--vacuum-hours", "--
 ICEBERG_OPTIONS = ("--table", "--catalog")
 
 
-def _check_table_options(argv: Sequence[str], options: argparse.Namespace) -> None:
-    """An option of the command line that would do nothing is refused; a file of defaults may serve other formats."""
-    format = options.format
-    idle = dict.fromkeys(() if format in TABLE_FORMATS else TABLE_OPTIONS, " or ".join(TABLE_FORMATS))
-    idle |= dict.fromkeys(() if format == "iceberg" else ICEBERG_OPTIONS, "iceberg")
-    for option in (word.partition("=")[0] for word in argv):
-        if option in idle:
-            raise JobError(f"{option} is for --format {idle[option]}; with {format} it would do nothing")
+def _check_idle(options: argparse.Namespace) -> None:
+    if options.format not in TABLE_FORMATS:
+        refuse_idle(options, TABLE_OPTIONS, "--format delta or iceberg")
+    if options.format != "iceberg":
+        refuse_idle(options, ICEBERG_OPTIONS, "--format iceberg")
+    if options.mode != "batch":
+        refuse_idle(options, ["--save-mode"], "--mode batch")
+    if not is_decoded(options):
+        refuse_idle(options, ["--on-bad-record"], "values that are decoded (--value-format)")
     if options.run_id is not None and (options.mode != "batch" or options.save_mode == "error"):
         raise JobError("--run-id is for batches with --save-mode append or overwrite")
 
@@ -230,9 +228,7 @@ def plan(options: argparse.Namespace) -> list[str]:
     must_not_exist = not streaming and options.save_mode == "error" and options.format in FILE_FORMATS
     if must_not_exist and os.path.exists(options.path):
         raise JobError(f"{options.path} exists: --save-mode append, overwrite or ignore, or another --path")
-    wanted = source_options(reading(options), streaming=streaming)
-    with opened_topics(wanted) as cluster:
-        ranges = batch_ranges(cluster, wanted)
+    ranges = planned(reading(options), options.mode)
     total = sum(map(len, ranges))
     lines = [
         f"export {total} offsets of {len(ranges)} partitions to {options.path} as {options.format} ({options.mode})"

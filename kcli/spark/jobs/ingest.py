@@ -8,8 +8,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kcli.errors import UnknownTopicOrPartitionException
-from kcli.spark.cluster import Cluster
 from kcli.spark.jobs.arguments import (
     JobError,
     JobParser,
@@ -19,19 +17,31 @@ from kcli.spark.jobs.arguments import (
     check_mode,
     check_writer,
     pairs,
+    refuse_idle,
     require,
+    target_plan,
     writer_options,
 )
 from kcli.spark.jobs.bad_input import add_bad_input, bad_input, sifted
 from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, job_main, run_batch, run_stream
 from kcli.spark.jobs.values import CORRUPT
-from kcli.spark.options import SINK_COLUMNS, sink_options
+from kcli.spark.options import SINK_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 FILE_FORMATS = ("text", "csv", "json", "parquet")
 JDBC = "jdbc"
+JDBC_OPTIONS = (
+    "--url",
+    "--table",
+    "--query",
+    "--incrementing-column",
+    "--timestamp-column",
+    "--timestamp-delay-ms",
+    "--max-rows-per-trigger",
+    "--tasks",
+)
 
 
 def parser() -> JobParser:
@@ -107,26 +117,38 @@ def _add_jdbc(parser: JobParser) -> None:
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The options, checked. Exits with code 1 where they are wrong."""
-    its_parser = parser()
-    options = its_parser.parse(argv)
-    check_mode(its_parser, options)
-    try:
-        check_writer(writer_options(options, options.topic))
-        pairs(options.read_option, "--read-option")
-        bad_input(options)
-        if options.format == "text" and (options.key_column or options.partition_column):
-            raise JobError(
-                "text files have no columns: --key-column and --partition-column need another format"
-            )
-        if options.format == JDBC:
-            _check_jdbc(options)
-        elif options.path is None:
-            its_parser.error("the following arguments are required: --path")
-        else:
-            files(options.path)
-    except (ValueError, JobError) as error:
-        its_parser.error(str(error))
-    return options
+    return parser().checked(argv, _check)
+
+
+def _check(options: argparse.Namespace) -> None:
+    check_mode(options)
+    check_writer(writer_options(options, options.topic))
+    pairs(options.read_option, "--read-option")
+    bad_input(options)
+    _check_idle(options)
+    if options.format == "text" and (options.key_column or options.partition_column):
+        raise JobError("text files have no columns: --key-column and --partition-column need another format")
+    if options.format == JDBC:
+        _check_jdbc(options)
+    elif options.path is None:
+        raise JobError("the following arguments are required: --path")
+    else:
+        files(options.path)
+
+
+def _check_idle(options: argparse.Namespace) -> None:
+    if options.format == JDBC:
+        refuse_idle(options, ["--path", "--max-files-per-trigger"], "files")
+        if not (options.url or "").startswith("jdbc:"):
+            refuse_idle(options, ["--read-option"], "files and jdbc: URLs, which Spark reads")
+    else:
+        refuse_idle(options, JDBC_OPTIONS, "--format jdbc")
+    if options.format not in ("json", "csv"):
+        refuse_idle(options, ["--on-bad-record"], "--format json or csv")
+    if options.incrementing_column is None:
+        refuse_idle(options, ["--max-rows-per-trigger", "--tasks"], "--incrementing-column")
+    if options.timestamp_column is None:
+        refuse_idle(options, ["--timestamp-delay-ms"], "--timestamp-column")
 
 
 def _check_jdbc(options: argparse.Namespace) -> None:
@@ -139,8 +161,8 @@ def _check_jdbc(options: argparse.Namespace) -> None:
         return
     if streaming and not options.incrementing_column and not options.timestamp_column:
         raise JobError(f"--mode {options.mode} needs --incrementing-column or --timestamp-column")
-    if options.tasks < 1 or (options.tasks > 1 and not options.incrementing_column):
-        raise JobError("--tasks N above 1 needs --incrementing-column")
+    if options.tasks < 1:
+        raise JobError(f"--tasks {options.tasks}: a positive number is meant")
     require("sqlalchemy", "kcli-streaming[spark]")
     from kcli.spark.jobs.sql_source import engine
 
@@ -175,11 +197,7 @@ def plan(options: argparse.Namespace) -> list[str]:
         size = "" if on_disk is None else f" ({len(found)} files, {sum(map(os.path.getsize, found))} bytes)"
         what = f"{options.format} files of {options.path}{size}"
         lines = [f"ingest {what} to topic {options.topic} ({options.mode})"]
-    with Cluster(sink_options(writer_options(options, options.topic)).client) as cluster:
-        try:
-            lines.append(f"topic {options.topic} has {len(cluster.partitions([options.topic]))} partitions")
-        except UnknownTopicOrPartitionException:
-            lines.append(f"topic {options.topic} does not exist: it is made where the broker allows that")
+    lines.append(target_plan(writer_options(options, options.topic), options.topic)[0])
     if options.mode != "batch":
         what = "rows" if options.format == JDBC else "files"
         lines.append(f"checkpoint: {options.checkpoint} ({what} it knows are not written again)")

@@ -21,13 +21,12 @@ from kcli.spark.jobs.arguments import (
     add_common,
     add_source,
     check_reader,
-    opened_topics,
+    planned,
     reader_options,
+    refuse_idle,
 )
 from kcli.spark.jobs.profile_page import page
 from kcli.spark.jobs.running import Done, job_main, run_batch
-from kcli.spark.offsets import batch_ranges
-from kcli.spark.options import source_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,24 +130,21 @@ def parser() -> JobParser:
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The options, checked. Exits with code 1 where they are wrong."""
-    its_parser = parser()
-    options = its_parser.parse(argv)
-    try:
-        check_reader(reader_options(options), "batch")
-        if options.top < 1:
-            raise JobError(f"--top {options.top}: a positive number is meant")
-        if options.html is not None and not Path(options.html).absolute().parent.is_dir():
-            raise JobError(f"--html {options.html}: there is no such directory")
-    except (ValueError, JobError) as error:
-        its_parser.error(str(error))
-    return options
+    return parser().checked(argv, _check)
+
+
+def _check(options: argparse.Namespace) -> None:
+    check_reader(reader_options(options), "batch")
+    refuse_idle(options, ["--max-offsets-per-trigger"], "streams")
+    if options.top < 1:
+        raise JobError(f"--top {options.top}: a positive number is meant")
+    if options.html is not None and not Path(options.html).absolute().parent.is_dir():
+        raise JobError(f"--html {options.html}: there is no such directory")
 
 
 def plan(options: argparse.Namespace) -> list[str]:
     """What the job would do, one line each."""
-    wanted = source_options(reader_options(options), streaming=False)
-    with opened_topics(wanted) as cluster:
-        ranges = batch_ranges(cluster, wanted)
+    ranges = planned(reader_options(options))
     passes = 2 if options.no_keys else 3
     lines = [
         f"profile {sum(map(len, ranges))} offsets of {len(ranges)} partitions, reading them {passes} times"
@@ -188,9 +184,7 @@ def profiles(spark: SparkSession, options: argparse.Namespace) -> list[TopicProf
 def settled_range(options: argparse.Namespace) -> dict[str, str]:
     """The source's options with the offsets as they are now, so that each pass reads the same records."""
     reading = reader_options(options)
-    wanted = source_options(reading, streaming=False)
-    with opened_topics(wanted) as cluster:
-        ranges = batch_ranges(cluster, wanted)
+    ranges = planned(reading)
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
     assigned: dict[str, list[int]] = {}

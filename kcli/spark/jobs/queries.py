@@ -8,16 +8,26 @@ tried again. `INSERT INTO topic SELECT …` writes the rows to a topic. In a str
 from __future__ import annotations
 
 import argparse
-import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.spark.jobs.arguments import JobError, JobParser, writer_options
+from kcli.spark.jobs.arguments import (
+    JobError,
+    JobParser,
+    add_range,
+    add_sink,
+    check_mode,
+    check_reader,
+    check_writer,
+    reader_options,
+    writer_options,
+)
+from kcli.spark.jobs.bad_input import bad_input
 from kcli.spark.jobs.running import BAD_RECORDS, WRITTEN, Counts, Done, run_batch, run_stream
-from kcli.spark.jobs.topic_rows import output_spec, records
-from kcli.spark.jobs.topic_tables import TopicTables
+from kcli.spark.jobs.topic_rows import add_output_options, output_spec, records
+from kcli.spark.jobs.topic_tables import TopicTables, add_table_options, declared_tables, default_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,12 +78,28 @@ def statements(text: str) -> list[str]:
 
 
 def add_query_options(parser: JobParser) -> None:
+    """What is read and written, and how."""
+    add_range(parser)
+    add_table_options(parser)
+    add_output_options(parser)
     parser.add_argument(
         "--output-mode",
         choices=OUTPUT_MODES,
         default="append",
         help="Of a stream with groups: append (final rows), update (changed rows) or complete (default: append).",
     )
+    add_sink(parser)
+
+
+def check_query_options(options: argparse.Namespace, target: str | None) -> None:
+    """`target` is the topic that is written, None where a statement names it."""
+    check_mode(options)
+    check_reader(reader_options(options, topic="any"), options.mode)
+    check_writer(writer_options(options, target))
+    declared_tables(options)
+    default_values(options).check()
+    output_spec(options)
+    bad_input(options)
 
 
 class Queries:
@@ -81,8 +107,6 @@ class Queries:
 
     def __init__(self, spark: SparkSession, options: argparse.Namespace, tables: TopicTables) -> None:
         self._spark, self._options, self._tables = spark, options, tables
-        # PySpark prints every error of a query as JSON besides raising it.
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
     def frame(self, query: str) -> DataFrame:
         """The rows of a query; topics that it names become tables. JobError where Spark refuses it."""

@@ -10,8 +10,6 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kcli.errors import UnknownTopicOrPartitionException
-from kcli.spark.cluster import Cluster
 from kcli.spark.jobs.arguments import (
     JobError,
     JobParser,
@@ -23,15 +21,15 @@ from kcli.spark.jobs.arguments import (
     check_reader,
     check_writer,
     cluster_options,
+    planned,
     planned_offsets,
     reader_options,
     sink_settings,
+    target_plan,
     writer_options,
 )
 from kcli.spark.jobs.progress import BatchProgress
 from kcli.spark.jobs.running import Counts, Done, job_main, run_batch, run_stream
-from kcli.spark.offsets import batch_ranges
-from kcli.spark.options import sink_options, source_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,22 +61,20 @@ def parser() -> JobParser:
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The options, checked. Exits with code 1 where they are wrong."""
-    its_parser = parser()
-    options = its_parser.parse(argv)
-    check_mode(its_parser, options)
-    try:
-        if "," in options.topic:
-            raise JobError("--topic: one topic is copied to one")
-        elsewhere = options.target_bootstrap_server not in (None, options.bootstrap_server)
-        if options.topic == options.target_topic and not elsewhere:
-            raise JobError("--target-topic is the topic itself: name another, or another cluster")
-        if options.target_command_config is not None and options.target_bootstrap_server is None:
-            raise JobError("--target-command-config needs --target-bootstrap-server")
-        check_reader(_reading(options), options.mode)
-        check_writer(target_options(options))
-    except (ValueError, JobError) as error:
-        its_parser.error(str(error))
-    return options
+    return parser().checked(argv, _check)
+
+
+def _check(options: argparse.Namespace) -> None:
+    check_mode(options)
+    if "," in options.topic:
+        raise JobError("--topic: one topic is copied to one")
+    elsewhere = options.target_bootstrap_server not in (None, options.bootstrap_server)
+    if options.topic == options.target_topic and not elsewhere:
+        raise JobError("--target-topic is the topic itself: name another, or another cluster")
+    if options.target_command_config is not None and options.target_bootstrap_server is None:
+        raise JobError("--target-command-config needs --target-bootstrap-server")
+    check_reader(_reading(options), options.mode)
+    check_writer(target_options(options))
 
 
 def _reading(options: argparse.Namespace) -> dict[str, str]:
@@ -97,28 +93,19 @@ def target_options(options: argparse.Namespace) -> dict[str, str]:
 
 def plan(options: argparse.Namespace) -> list[str]:
     """What the job would do, one line each. Raises KcliError or ValueError where it cannot."""
-    wanted = source_options(_reading(options), streaming=options.mode != "batch")
-    with Cluster(wanted.client) as cluster:
-        ranges = batch_ranges(cluster, wanted)
+    ranges = planned(_reading(options), options.mode)
     where = options.target_bootstrap_server or options.bootstrap_server
     total = sum(map(len, ranges))
     lines = [
         f"replay {total} offsets of {options.topic} to {options.target_topic} of {where} ({options.mode})"
     ]
-    with Cluster(sink_options(target_options(options)).client) as cluster:
-        try:
-            count = len(cluster.partitions([options.target_topic]))
-        except UnknownTopicOrPartitionException:
-            lines.append(
-                f"topic {options.target_topic} does not exist: it is made where the broker allows that"
-            )
-        else:
-            lines.append(f"topic {options.target_topic} has {count} partitions")
-            if options.keep_partitions and count < len(ranges):
-                raise JobError(
-                    f"{options.target_topic} has {count} partitions and {options.topic} {len(ranges)}: "
-                    "--keep-partitions needs as many"
-                )
+    line, count = target_plan(target_options(options), options.target_topic)
+    lines.append(line)
+    if options.keep_partitions and count is not None and count < len(ranges):
+        raise JobError(
+            f"{options.target_topic} has {count} partitions and {options.topic} {len(ranges)}: "
+            "--keep-partitions needs as many"
+        )
     if options.mode != "batch":
         lines.append(f"checkpoint: {options.checkpoint} (a stream that was there goes on from it)")
     return [*lines, *map(str, ranges)]

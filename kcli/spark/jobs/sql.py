@@ -21,19 +21,20 @@ from kcli.spark.jobs.arguments import (
     JobParser,
     add_common,
     add_mode,
-    add_range,
-    add_sink,
-    check_mode,
-    check_reader,
-    check_writer,
-    reader_options,
+    refuse_idle,
     writer_options,
 )
-from kcli.spark.jobs.bad_input import bad_input
-from kcli.spark.jobs.queries import Queries, add_query_options, split, statement, statements, without_comments
+from kcli.spark.jobs.queries import (
+    Queries,
+    add_query_options,
+    check_query_options,
+    split,
+    statement,
+    statements,
+    without_comments,
+)
 from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, job_main, reason, run_batch, run_stream
-from kcli.spark.jobs.topic_rows import add_output_options, output_spec
-from kcli.spark.jobs.topic_tables import TopicTables, add_table_options, declared_tables, default_values
+from kcli.spark.jobs.topic_tables import TopicTables, declared_tables
 from kcli.spark.options import sink_options
 
 if TYPE_CHECKING:
@@ -70,33 +71,23 @@ def parser() -> JobParser:
         metavar="N",
         help=f"Shown of a query (default: {SHOWN_ROWS}).",
     )
-    add_range(parser)
-    add_table_options(parser)
-    add_output_options(parser)
     add_query_options(parser)
-    add_sink(parser)
     return parser
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The options, checked. Exits with code 1 where they are wrong."""
-    its_parser = parser()
-    options = its_parser.parse(argv)
-    check_mode(its_parser, options)
-    try:
-        if options.file is not None:
-            options.execute = [Path(options.file).read_text(encoding="utf-8")]
-        if options.execute is None and options.mode != "batch":
-            raise JobError("the shell is for batches; a stream needs -e or --file")
-        check_reader(reader_options(options, topic="any"), options.mode)
-        check_writer(writer_options(options, None))
-        declared_tables(options)
-        default_values(options).check()
-        output_spec(options)
-        bad_input(options)
-    except (OSError, ValueError, JobError) as error:
-        its_parser.error(str(error))
-    return options
+    return parser().checked(argv, _check)
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.file is not None:
+        options.execute = [Path(options.file).read_text(encoding="utf-8")]
+    if options.execute is None and options.mode != "batch":
+        raise JobError("the shell is for batches; a stream needs -e or --file")
+    if options.mode != "batch":
+        refuse_idle(options, ["--max-rows"], "--mode batch")
+    check_query_options(options, None)
 
 
 def plan(options: argparse.Namespace) -> list[str]:

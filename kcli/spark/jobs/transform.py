@@ -12,19 +12,12 @@ from kcli.spark.jobs.arguments import (
     JobParser,
     add_common,
     add_mode,
-    add_range,
-    add_sink,
-    check_mode,
-    check_reader,
-    check_writer,
-    reader_options,
+    target_plan,
     writer_options,
 )
-from kcli.spark.jobs.bad_input import bad_input
-from kcli.spark.jobs.queries import Queries, add_query_options, statements
+from kcli.spark.jobs.queries import Queries, add_query_options, check_query_options, statements
 from kcli.spark.jobs.running import Counts, Done, job_main
-from kcli.spark.jobs.topic_rows import add_output_options, output_spec
-from kcli.spark.jobs.topic_tables import TopicTables, add_table_options, declared_tables, default_values
+from kcli.spark.jobs.topic_tables import TopicTables, declared_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,48 +34,29 @@ def parser() -> JobParser:
     what.add_argument("--sql", metavar="QUERY", help="SELECT … FROM topic …; a column _key becomes the key.")
     what.add_argument("--sql-file", metavar="FILE", help="The query in a file.")
     parser.add_argument("--target-topic", required=True, metavar="NAME", help="The topic to write to.")
-    add_range(parser)
-    add_table_options(parser)
-    add_output_options(parser)
     add_query_options(parser)
-    add_sink(parser)
     return parser
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The options, checked. Exits with code 1 where they are wrong."""
-    its_parser = parser()
-    options = its_parser.parse(argv)
-    check_mode(its_parser, options)
-    try:
-        if options.sql_file is not None:
-            options.sql = Path(options.sql_file).read_text(encoding="utf-8")
-        if len(statements(options.sql)) != 1:
-            raise JobError("one query is meant")
-        check_reader(reader_options(options, topic="any"), options.mode)
-        check_writer(writer_options(options, options.target_topic))
-        declared_tables(options)
-        default_values(options).check()
-        output_spec(options)
-        bad_input(options)
-    except (OSError, ValueError, JobError) as error:
-        its_parser.error(str(error))
-    return options
+    return parser().checked(argv, _check)
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.sql_file is not None:
+        options.sql = Path(options.sql_file).read_text(encoding="utf-8")
+    if len(statements(options.sql)) != 1:
+        raise JobError("one query is meant")
+    check_query_options(options, options.target_topic)
 
 
 def plan(options: argparse.Namespace) -> list[str]:
     """What the job would do, one line each."""
-    from kcli.spark.cluster import Cluster
-    from kcli.spark.options import sink_options
-
     [query] = statements(options.sql)
     lines = [f"transform to topic {options.target_topic} as {options.output_format} ({options.mode})"]
     lines.append(f"query: {' '.join(query.split())}")
-    with Cluster(sink_options(writer_options(options, options.target_topic)).client) as cluster:
-        if options.target_topic not in cluster.topic_names():
-            lines.append(
-                f"topic {options.target_topic} does not exist: it is made where the broker allows that"
-            )
+    lines.append(target_plan(writer_options(options, options.target_topic), options.target_topic)[0])
     lines.append(f"values: {options.value_format}, what does not parse: {options.on_bad_record}")
     if options.mode != "batch":
         lines.append(f"checkpoint: {options.checkpoint} (a stream that was there goes on from it)")

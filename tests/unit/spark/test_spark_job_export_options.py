@@ -1,12 +1,14 @@
-"""Options of `export` that mean nothing for a format are refused instead of passed over."""
+"""Options that mean nothing for what is asked are refused instead of passed over."""
 
 from __future__ import annotations
+
+from types import ModuleType
 
 import pytest
 
 pytest.importorskip("pyarrow")
 
-from kcli.spark.jobs import export
+from kcli.spark.jobs import export, ingest
 
 COMMON = ("--bootstrap-server", "h:1", "--topic", "t", "--path", "/p")
 
@@ -26,7 +28,7 @@ COMMON = ("--bootstrap-server", "h:1", "--topic", "t", "--path", "/p")
 def test_refused_for_files(words: tuple[str, ...], formats: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         export.parse((*COMMON, *words))
-    told = f"{words[0]} is for --format {formats}; with parquet it would do nothing"
+    told = f"{words[0]} is for --format {formats}; here it would do nothing"
     assert told in " ".join(capsys.readouterr().err.split())
 
 
@@ -39,3 +41,29 @@ def test_a_run_that_may_be_started_twice_says_what_to_do_with_the_table(
     assert (
         export.parse((*COMMON, "--format", "delta", "--run-id", "a", "--save-mode", "append")).run_id == "a"
     )
+
+
+@pytest.mark.parametrize(
+    ("job", "words", "use"),
+    [
+        (export, ("--max-offsets-per-trigger=9",), "--mode available-now or continuous"),
+        (export, ("--mode", "available-now", "--checkpoint", "c", "--save-mode", "append"), "--mode batch"),
+        (
+            export,
+            ("--mode", "available-now", "--checkpoint", "c", "--trigger-interval", "1 s"),
+            "--mode continuous",
+        ),
+        (export, ("--on-bad-record", "drop"), "values that are decoded"),
+        (ingest, ("--table", "t"), "--format jdbc"),
+        (ingest, ("--on-bad-record", "drop"), "--format json or csv"),
+        (ingest, ("--format", "jdbc", "--url", "sqlite:///x", "--table", "t"), "files"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(
+    job: ModuleType, words: tuple[str, ...], use: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        job.parse((*COMMON, *words))
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"is for {use}" in said
+    assert ended.value.code == 1
