@@ -28,11 +28,17 @@ class ClusterOptions(CallingOptions):
 
 
 def admin(
-    options: ClusterOptions, *, client_id: str | None = None, bootstrap_controller: str | None = None
+    options: ClusterOptions,
+    *,
+    client_id: str | None = None,
+    bootstrap_controller: str | None = None,
+    defaults: Mapping[str, str] | None = None,
 ) -> AdminClient:
-    """An admin client for the cluster that the options name; it connects at the first call. Raises CommandError for
-    settings that cannot be used, naming their file."""
+    """An admin client for the cluster that the options name; it connects at the first call. `defaults` are settings
+    that the tool has of its own. Raises CommandError for settings that cannot be used, naming their file."""
     properties = load_properties(options.command_config, options.client_properties)
+    for name, text in (defaults or {}).items():
+        properties.setdefault(name, text)
     _check_settings(properties)
     try:
         config = client_config(

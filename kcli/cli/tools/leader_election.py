@@ -17,6 +17,8 @@ from kcli.errors import ErrorCode, KafkaError
 TopicPartition = tuple[str, int]
 
 ELECTION_TYPES = ("preferred", "unclean")
+# The tool's own: an election is quick, or does not come about.
+TIMEOUTS = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
 SELECTIONS = ("topic", "all-topic-partitions", "path-to-json-file")
 
 
@@ -56,17 +58,12 @@ async def run(options: LeaderElectionOptions, output: Output) -> None:
         partitions = _chosen(options)
     except FileError as error:
         raise CommandError(str(error)) from error
-    if options.admin_config is not None:
-        output.say(
-            "Option --admin.config has been deprecated and will be removed in a future version. "
-            "Use --command-config instead."
-        )
-        options = replace(options, command_config=options.command_config or options.admin_config)
+    options = replace(options, command_config=options.command_config or options.admin_config)
     if options.dry_run:
         shown = "all that need it" if partitions is None else _names(partitions)
         output.say(f"Would ask for leader election ({kind.upper()}) for partitions {shown}")
         return
-    async with admin(options, client_id="leader-election-tool") as client:
+    async with admin(options, client_id="leader-election-tool", defaults=TIMEOUTS) as client:
         results = await _elect(client, partitions, kind, output)
     _tell(results, kind.upper(), output)
 
@@ -93,9 +90,16 @@ def _chosen(options: LeaderElectionOptions) -> list[TopicPartition] | None:
     if options.all_topic_partitions:
         return None
     if options.path_to_json_file is not None:
-        return _parse(read_text(options.path_to_json_file))
+        return _parse(_read(options.path_to_json_file))
     assert options.topic is not None and options.partition is not None
     return [(options.topic, options.partition)]
+
+
+def _read(path: str) -> str:
+    try:
+        return read_text(path)
+    except FileError as error:  # Kafka wraps this exception once more and shows the class of the inner one
+        raise FileError(f"java.io.IOException: {error}") from error
 
 
 def _parse(text: str) -> list[TopicPartition]:
@@ -110,7 +114,8 @@ def _parse(text: str) -> list[TopicPartition]:
         for each in entries(document["partitions"], "partitions")
     ]
     if twice := repeated(partitions):
-        raise FileError(f"Replica election data contains duplicate partitions: {partition_names(twice)}")
+        shown = _names(map_order(twice, partition_hash))
+        raise FileError(f"Replica election data contains duplicate partitions: [{shown}]")
     return partitions
 
 
@@ -138,11 +143,9 @@ def _tell(results: Mapping[TopicPartition, KafkaError | None], kind: str, output
     needless = [each for each, error in errors.items() if error.code is ErrorCode.ELECTION_NOT_NEEDED]
     failed = {each: java_text(error) for each, error in errors.items() if each not in needless}
     if elected:
-        output.say(
-            f"Successfully completed leader election ({kind}) for partitions {partition_names(elected, ', ')}"
-        )
+        output.say(f"Successfully completed leader election ({kind}) for partitions {_names(elected)}")
     if needless:
-        output.say(f"Valid replica already elected for partitions {partition_names(needless, ', ')}")
+        output.say(f"Valid replica already elected for partitions {_names(needless)}")
     for (topic, number), text in failed.items():
         output.say(f"Error completing leader election ({kind}) for partition: {topic}-{number}: {text}")
     if not output.is_text:

@@ -47,6 +47,14 @@ def test_names_that_nobody_has_are_warned_about(tmp_path: Path, capsys: pytest.C
     )
 
 
+def test_a_tool_has_defaults_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("request.timeout.ms=5000\n")
+    options = ClusterOptions(bootstrap_server="127.0.0.1:1", command_config=str(path))
+    config = admin(options, defaults={"request.timeout.ms": "1", "default.api.timeout.ms": "7000"}).config
+    assert (config.request_timeout_ms, config.default_api_timeout_ms) == (5000, 7000)
+
+
 def test_one_server_with_an_address_is_enough() -> None:
     assert len(admin(ClusterOptions(bootstrap_server=f"{NOWHERE},127.0.0.1:1")).config.servers) == 2
 
