@@ -115,11 +115,6 @@ def _check(options: StreamsApplicationResetOptions, output: Output) -> None:
     for at, scenario in enumerate(SCENARIOS):
         forbid(options, scenario, *SCENARIOS[at + 1 :])
     forbid(options, "command-config", "config-file")
-    if options.has("config-file"):
-        output.say(
-            "Option --config-file has been deprecated and will be removed in a future version. "
-            "Use --command-config instead."
-        )
     if options.intermediate_topics:
         output.say("WARN: `--intermediate-topics` is deprecated and will be removed in a future release")
 
