@@ -20,6 +20,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from re import Pattern
+
     from kcli.cli.output import Output
 
 SHORT_MIN, SHORT_MAX = -(1 << 15), (1 << 15) - 1
@@ -73,12 +75,12 @@ def _java_integer(text: str, least: int, most: int) -> int:
     return value
 
 
-def java_split(text: str, separator: str = ",") -> list[str]:
-    """Java's `String.split`: empty parts at the end are dropped."""
-    parts = text.split(separator)
-    while len(parts) > 1 and not parts[-1]:
+def java_split(text: str, separator: str | Pattern[str] = ",") -> list[str]:
+    """Java's `String.split`: empty parts at the end are dropped, but for that of an empty text."""
+    parts = text.split(separator) if isinstance(separator, str) else separator.split(text)
+    while text and parts and not parts[-1]:
         parts.pop()
-    return parts if text.strip(separator) or not text else []
+    return parts
 
 
 def separated(arguments: Iterable[str]) -> tuple[str, ...]:

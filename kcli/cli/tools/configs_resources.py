@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import admin
 from kcli.cli.java_order import map_order, string_hash
-from kcli.cli.options import separated
+from kcli.cli.options import java_split, separated
 from kcli.cli.output import Output
 from kcli.client.admin import AdminClient
 from kcli.client.configs import (
@@ -96,7 +96,7 @@ def configs_to_add(options: ConfigsOptions) -> dict[str, str]:
     if options.add_config_file is not None:
         added |= load(options.add_config_file)
     if options.add_config is not None:
-        for part in _COMMA.split(options.add_config):
+        for part in java_split(options.add_config, _COMMA):
             pair = _EQUALS.split(part)
             if len(pair) != 2:
                 raise ValueError(

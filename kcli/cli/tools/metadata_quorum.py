@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import time
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.cli.connect import admin, load_properties
+from kcli.cli.java_uuid import java_uuid
 from kcli.cli.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
 from kcli.cli.output import Output, java_text
 from kcli.cli.tools.quorum_options import QuorumOptions
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kcli.config.broker import BrokerConfig
 
 LABEL_COLUMNS = 24
-ID_BYTES = 16
 ZERO_ID = uuid.UUID(int=0)
 HEADER = (
     "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status"
@@ -267,19 +266,10 @@ def _cells(row: ReplicaRow, human_readable: bool) -> tuple[str, ...]:
 
 
 def _parsed_id(text: str) -> uuid.UUID:
-    """Kafka's words: it counts the bytes before anything else."""
     try:
-        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except ValueError:
-        raise CommandError(
-            f"Failed to parse --controller-directory-id: '{text}' is not URL-safe base64"
-        ) from None
-    if len(raw) != ID_BYTES:
-        raise CommandError(
-            f"Failed to parse --controller-directory-id: Input string `{text}` decoded as {len(raw)} bytes, "
-            f"which is not equal to the expected {ID_BYTES} bytes of a base64-encoded UUID"
-        )
-    return uuid.UUID(bytes=raw)
+        return java_uuid(text)
+    except ValueError as error:
+        raise CommandError(f"Failed to parse --controller-directory-id: {error}") from None
 
 
 def _controller_config(path: str) -> BrokerConfig:

@@ -122,7 +122,6 @@ class TopicChange:
 # Which actions an option goes with; in the order in which Kafka checks them.
 _GOES_WITH: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("config", ("create", "alter")),
-    ("delete-config", ("alter",)),
     ("partitions", ("create", "alter")),
     ("replication-factor", ("create",)),
     ("replica-assignment", ("create", "alter")),
@@ -193,6 +192,11 @@ def _check(options: TopicsOptions) -> None:
         raise UsageError(
             "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
         )
+    if options.delete_config:
+        warn(
+            "delete-config option is no longer supported and deprecated since version 4.0. "
+            "The config will be fully removed in future releases."
+        )
     if options.bootstrap_server is None:
         raise CommandError("--bootstrap-server must be specified")
     if options.describe and options.if_exists and not (options.topic or options.topic_id):
@@ -220,11 +224,6 @@ def _check(options: TopicsOptions) -> None:
         forbid(options, "replica-assignment", "partitions", "replication-factor")
     for report in PARTITION_REPORTS:
         forbid(options, report, "topics-with-overrides")
-    if options.delete_config:
-        warn(
-            "delete-config option is no longer supported and deprecated since version 4.0. "
-            "The config will be fully removed in future releases."
-        )
 
 
 async def _create(options: TopicsOptions, client: AdminClient, output: Output) -> None:
@@ -342,7 +341,7 @@ async def _matching(options: TopicsOptions, client: AdminClient) -> list[str]:
 
 
 def _ensure_found(options: TopicsOptions, names: list[str]) -> None:
-    if options.topic is not None and not names and not options.if_exists:
+    if options.topic and not names and not options.if_exists:
         raise ValueError(f"Topic '{options.topic}' does not exist as expected")
 
 
@@ -372,12 +371,12 @@ def _configs(pairs: tuple[str, ...]) -> dict[str, str]:
 
     configs: dict[str, str] = {}
     for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
+        parts = java_split(pair, "=")
+        if len(parts) != 2:
             raise ValueError(
                 'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
             )
-        configs[name.strip()] = value.strip()
+        configs[parts[0].strip()] = parts[1].strip()
     for name in configs:
         if name not in TOPIC:
             raise ValueError(f"Unknown topic config name: {name}")
@@ -391,7 +390,7 @@ def _configs(pairs: tuple[str, ...]) -> dict[str, str]:
 def _assignment(text: str | None) -> dict[int, tuple[int, ...]]:
     """`b:b,b:b` as partition -> brokers. Raises ValueError in Kafka's words."""
     assignment: dict[int, tuple[int, ...]] = {}
-    for number, part in enumerate(java_split(text) if text is not None else ()):
+    for number, part in enumerate(java_split(text) if text else ()):
         brokers = tuple(Kind.INTEGER.convert(broker.strip()) for broker in java_split(part, ":"))
         whole = tuple(broker for broker in brokers if isinstance(broker, int))
         repeated = [str(broker) for broker in dict.fromkeys(whole) if whole.count(broker) > 1]

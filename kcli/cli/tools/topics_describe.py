@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.cli.java_order import map_order, string_hash
+from kcli.cli.java_uuid import java_uuid
 from kcli.cli.output import warn
 from kcli.client.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
 from kcli.client.topics import PARTITIONS_PER_RESPONSE, PartitionDescription, Reassignment, TopicDescription
 from kcli.errors import ErrorCode, KafkaError
-from kcli.runtime.uuids import uuid_from_text, uuid_to_text
+from kcli.runtime.uuids import uuid_to_text
 
 if TYPE_CHECKING:
     from kcli.cli.tools.topics import TopicsOptions
@@ -55,7 +56,7 @@ def id_of(text: str | None) -> uuid.UUID | None:
     """The id of `--topic-id`; the zero id stands for none. Raises ValueError."""
     if text is None:
         return None
-    wanted = uuid_from_text(text)
+    wanted = java_uuid(text)
     return wanted if wanted.int else None
 
 

@@ -320,6 +320,14 @@ def test_topics_create(kcli: Kcli, cluster: Cluster) -> None:
             "Partition 1 has different replication factor: [3]",
         ),
         (("--topic", "x", "--partitions", "abc"), "Cannot parse argument 'abc' of option partitions"),
+        (
+            ("--topic", "x", "--config", "retention.ms="),
+            'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".',
+        ),
+        (
+            ("--topic", "x", "--config", "retention.ms=1=2"),
+            'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".',
+        ),
     ],
 )
 def test_topics_create_fails_in_kafkas_words(kcli: Kcli, words: tuple[str, ...], message: str) -> None:
@@ -346,6 +354,21 @@ def test_topics_alter_and_delete_are_silent(kcli: Kcli, cluster: Cluster) -> Non
     missing = kcli("topics", "--delete", "--topic", "nope")
     assert missing.out == "Error while executing topic command : Topic 'nope' does not exist as expected\n"
     assert kcli("topics", "--delete", "--topic", "nope", "--if-exists") == Done(0, "", "")
+    assert kcli("topics", "--delete", "--topic", "") == Done(0, "", "")
+    bad = kcli("topics", "--alter", "--topic", "nope", "--partitions", "3", "--replica-assignment", "a")
+    assert bad.out == 'Error while executing topic command : For input string: "a"\n'
+
+
+def test_topics_delete_config_only_warns(kcli: Kcli) -> None:
+    done = kcli("topics", "--list", "--topic", "t", "--delete-config", "retention.ms")
+    assert (done.code, done.out) == (0, "t\n")
+    assert done.err.startswith("delete-config option is no longer supported")
+
+
+def test_topics_an_empty_assignment_is_none(kcli: Kcli, cluster: Cluster) -> None:
+    assert kcli("topics", "--create", "--topic", "x", "--replica-assignment", "").code == 0
+    (request,) = cluster.server.sent(ApiKey.CREATE_TOPICS)
+    assert request.topics[0].num_partitions == -1
 
 
 @pytest.mark.parametrize(
@@ -409,6 +432,21 @@ def test_configs_alter(kcli: Kcli, cluster: Cluster) -> None:
     done = kcli("configs", "--alter", "--broker-defaults", "--add-config", "a=1", "--dry-run")
     assert done.out == "Would complete updating default config for brokers in the cluster.\n"
     assert cluster.server.sent(ApiKey.INCREMENTAL_ALTER_CONFIGS)[1].validate_only
+
+
+def test_configs_lists_may_end_in_a_comma_and_come_in_parts(kcli: Kcli, cluster: Cluster) -> None:
+    words = (
+        "--add-config",
+        "flush.ms=5,",
+        "--delete-config",
+        "retention.ms,",
+        "--delete-config",
+        "retention.ms",
+    )
+    assert kcli("configs", "--alter", "--topic", "t", *words).code == 0
+    (request,) = cluster.server.sent(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+    changes = [(op.name, op.config_operation) for op in request.resources[0].configs]
+    assert changes == [("flush.ms", 0), ("retention.ms", 1), ("retention.ms", 1)]
 
 
 def test_configs_alter_from_a_file(kcli: Kcli, cluster: Cluster, tmp_path: Path) -> None:
