@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from clients import CLIENTS, PATIENCE_S, Client, Confluent, is_here
+from clients import CLIENTS, PATIENCE_S, Client, Confluent, KafkaPython, is_here
 from confluent_kafka import Consumer, ConsumerGroupType, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -36,6 +36,23 @@ class NewProtocol(Confluent):
             "auto.offset.reset": "earliest",
         }
         return Consumer({"bootstrap.servers": bootstrap, **settings, **more})
+
+
+class Cooperative(Confluent):
+    name = "confluent-kafka, cooperative-sticky"
+
+    def _consumer(self, bootstrap: str, **more: object) -> Any:
+        return super()._consumer(bootstrap, **more, **{"partition.assignment.strategy": "cooperative-sticky"})
+
+
+class CooperativePython(KafkaPython):
+    name = "kafka-python, cooperative-sticky"
+
+    def _consumer(self, bootstrap: str, *topics: str, **more: Any) -> Any:
+        from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
+        strategy = [CooperativeStickyAssignor]
+        return super()._consumer(bootstrap, *topics, **more, partition_assignment_strategy=strategy)
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +159,17 @@ def test_a_classic_group_lives_on_beside_a_member_of_the_new_protocol(
     readers.leave("old one")
     readers.share()
     readers.leave("new")
+    readers.share()
+    assert readers.group_type() is ConsumerGroupType.CLASSIC
+
+
+def test_members_of_two_clients_rebalance_cooperatively_in_one_group(readers: Readers) -> None:
+    readers.join("librdkafka", Cooperative())
+    readers.join("kafka-python", CooperativePython())
+    readers.share()
+    readers.join("another", Cooperative())
+    readers.share()
+    readers.leave("librdkafka")
     readers.share()
     assert readers.group_type() is ConsumerGroupType.CLASSIC
 
