@@ -165,6 +165,8 @@ def _check_types(options: ConfigsOptions, entity: Entity) -> None:
     repeated = [kind for number, kind in enumerate(entity.types) if kind in entity.types[:number]]
     if repeated:
         raise ValueError(f"Duplicate entity type(s) specified: {','.join(repeated)}")
+    if options.bootstrap_server is None and options.bootstrap_controller is None:
+        raise ValueError("Either --bootstrap-server or --bootstrap-controller must be specified.")
     for kind in entity.types:
         if kind not in ENTITY_TYPES:
             raise ValueError(
@@ -183,8 +185,6 @@ def _check_types(options: ConfigsOptions, entity: Entity) -> None:
 
 
 def _check_names(options: ConfigsOptions, entity: Entity) -> None:
-    if options.bootstrap_server is None and options.bootstrap_controller is None:
-        raise ValueError("Either --bootstrap-server or --bootstrap-controller must be specified.")
     if options.bootstrap_server is not None and options.bootstrap_controller is not None:
         raise ValueError("Only one of --bootstrap-server or --bootstrap-controller can be specified")
     named = [name for name in entity.names if name]

@@ -398,6 +398,16 @@ def test_topics_options_that_do_not_go_together(kcli: Kcli, words: tuple[str, ..
     assert "Description" in done.err
 
 
+@pytest.mark.parametrize("words", ["", "--topic t", "--entity-type things"])
+def test_configs_asks_for_a_server_before_what_it_is_about(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["configs", "--describe", *words.split()]) == 1
+    assert capsys.readouterr().err == (
+        "Either --bootstrap-server or --bootstrap-controller must be specified.\n"
+    )
+
+
 def test_topics_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topics", "--list"]) == 1
     assert capsys.readouterr().err == "--bootstrap-server must be specified\n"
