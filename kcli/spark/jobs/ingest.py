@@ -236,9 +236,7 @@ def _of_files(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     # JSON lines are kept byte for byte, so they are read as text.
     form = "text" if options.format == "json" else options.format
     reading = {"recursiveFileLookup": "true"}
-    if (
-        form == "csv"
-    ):  # files whose headers differ are refused; by default Spark would take all for the first's
+    if form == "csv":  # without enforceSchema=false the header of one file would be taken for that of all
         reading |= {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT}
     reading |= pairs(options.read_option, "--read-option")
     schema = spark.read.format(form).options(**reading).load(options.path).schema
