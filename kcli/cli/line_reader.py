@@ -33,24 +33,25 @@ def read_lines(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
     `read(n)` returns at most n bytes, at least one, or nothing at the end (a raw or `read1` call, so that a terminal's
     line is not held back).
     """
-    tail = b""
+    parts: list[bytes] = []  # of a line that has not ended, put together once: it may be long
     while chunk := read(READ_CHUNK_BYTES):
-        text = tail + chunk
+        parts.append(chunk)
+        if b"\n" not in chunk and b"\r" not in chunk and not (len(parts) > 1 and parts[-2].endswith(b"\r")):
+            continue
+        text = b"".join(parts)
         if b"\r" not in text:
             lines = text.split(b"\n")
         elif text.endswith(b"\r"):
             # The \n of a \r\n may be the next byte: keep the line and its \r for the next round.
             cut = text.rfind(b"\n", 0, -1) + 1
-            head, held = text[:cut], text[cut:]
-            lines = _LINE_END.split(head)
-            lines[-1:] = [held]
+            lines = [*_LINE_END.split(text[:cut])[:-1], text[cut:]]
         else:
             lines = _LINE_END.split(text)
-        tail = lines.pop()
+        parts = [lines.pop()]
         if lines:
             yield lines
-    if tail:
-        last = _LINE_END.split(tail)
+    if tail := b"".join(parts):
+        last = _LINE_END.split(tail) if b"\r" in tail else [tail]
         yield last if last[-1] else last[:-1]
 
 

@@ -1,10 +1,10 @@
-"""A librdkafka producer that does what Java's does: its defaults, and where it puts records without a key."""
+"""A librdkafka producer that does what Java's does: its defaults, its patience, its choice of partitions."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kcli.cli import rdkafka
@@ -18,7 +18,8 @@ from kcli.errors import (
     TopicAuthorizationException,
 )
 
-Headers = Sequence[tuple[str, bytes | None]]
+Headers = list[tuple[str, bytes | None]]
+Delivered = Callable[[Any, Any], None]  # an error or None, and the message
 
 PARTITION_UA = -1  # librdkafka's "choose one"
 
@@ -39,6 +40,8 @@ MAX_BLOCK_MS = 60_000  # max.block.ms
 # How long one question for the partitions may take, and the pause before the next.
 METADATA_TIMEOUT_S = 5.0
 METADATA_PAUSE_S = 0.05
+# How often a full queue is looked at again.
+FULL_QUEUE_WAIT_S = 0.01
 
 
 def configuration(properties: Mapping[str, str], **more: object) -> dict[str, object]:
@@ -65,39 +68,17 @@ def configuration(properties: Mapping[str, str], **more: object) -> dict[str, ob
     return {**JAVA_DEFAULTS, **defaults, **config}
 
 
-def refusal(
-    error: Any, config: Mapping[str, object], key: bytes | None, value: bytes | None, headers: Headers = ()
-) -> KafkaError:
-    """Why librdkafka did not take a record, in the words of Java's producer."""
-    refused = rdkafka.kafka_error(error)
-    if not isinstance(refused, RecordTooLargeException):
-        return refused
-    parts = [key, value, *(part for name, content in headers for part in (name.encode(), content))]
-    size_bytes = RECORD_OVERHEAD_BYTES + _varint_bytes(len(headers)) + sum(map(_sized_bytes, parts))
-    return RecordTooLargeException(
-        f"The message is {size_bytes} bytes when serialized which is larger than {config['message.max.bytes']}, which "
-        "is the value of the max.request.size configuration."
-    )
-
-
-def _sized_bytes(part: bytes | None) -> int:
-    return 1 if part is None else _varint_bytes(len(part)) + len(part)
-
-
-def _varint_bytes(number: int) -> int:
-    """Of a whole number, written zigzag."""
-    return max(1, -(-(number << 1).bit_length() // 7))
-
-
-class StickyPartition:
-    """Java's partitioner for records without a key: a run of them stays together, and so in order.
-
-    librdkafka's own changes by time, which scatters the few records of a short run over all partitions.
-    """
+class Destination:
+    """The topic that a producer sends to, as Java's producer sees it."""
 
     def __init__(self, producer: Any, topic: str, config: Mapping[str, object]) -> None:
+        from confluent_kafka import KafkaException
+
         self._producer = producer
+        self._produce = producer.produce
+        self._refused: type[Exception] = KafkaException
         self._topic = topic
+        self._max_bytes = int(str(config.get("message.max.bytes", JAVA_DEFAULTS["message.max.bytes"])))
         self._batch_bytes = int(str(config.get("batch.size", BATCH_BYTES)))
         self._max_block_ms = int(str(config.get("topic.metadata.propagation.max.ms", MAX_BLOCK_MS)))
         self._partitions: list[int] = []
@@ -105,8 +86,10 @@ class StickyPartition:
         self._left_bytes = 0
 
     def awaited(self) -> KafkaError | None:
-        """To be called before `take`: waits, as Java's producer does in each send, until the topic is known; or tells
-        why it is not."""
+        """To be called before anything is sent: waits, as Java's producer does in each send, until the topic is known;
+        or tells why it is not."""
+        if self._partitions:
+            return None
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + self._max_block_ms / 1000
@@ -129,10 +112,60 @@ class StickyPartition:
                 self._producer.poll(METADATA_PAUSE_S)
         return None
 
-    def take(self, size_bytes: int) -> int:
-        """The partition of the next record, which is so long."""
+    def sticky(self, size_bytes: int) -> int:
+        """The partition of the next record without a key, which is so long: a run of them stays together, and so in
+        order. librdkafka's own partitioner changes by time, which scatters the few records of a short run."""
         if self._left_bytes <= 0:
             self._left_bytes = self._batch_bytes
             self._partition = random.choice(self._partitions)
         self._left_bytes -= size_bytes + 1
         return self._partition
+
+    def send(
+        self,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        *,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Delivered | None = None,
+    ) -> KafkaError | None:
+        """Hands a record to librdkafka, when it has room for it; or tells why it does not take it."""
+        timestamp = timestamp_ms or 0  # which librdkafka takes for "now"
+        while True:
+            try:
+                self._produce(
+                    self._topic,
+                    value,
+                    key,
+                    partition,
+                    on_delivery,
+                    timestamp=timestamp,
+                    headers=headers or None,
+                )
+                return None
+            except BufferError:
+                self._producer.poll(FULL_QUEUE_WAIT_S)
+            except self._refused as error:
+                return self._refusal(error.args[0], key, value, headers or [])
+
+    def _refusal(self, error: Any, key: bytes | None, value: bytes | None, headers: Headers) -> KafkaError:
+        refused = rdkafka.kafka_error(error)
+        if not isinstance(refused, RecordTooLargeException):
+            return refused
+        parts = [key, value, *(part for name, content in headers for part in (name.encode(), content))]
+        size_bytes = RECORD_OVERHEAD_BYTES + _varint_bytes(len(headers)) + sum(map(_sized_bytes, parts))
+        return RecordTooLargeException(
+            f"The message is {size_bytes} bytes when serialized which is larger than {self._max_bytes}, which is the "
+            "value of the max.request.size configuration."
+        )
+
+
+def _sized_bytes(part: bytes | None) -> int:
+    return 1 if part is None else _varint_bytes(len(part)) + len(part)
+
+
+def _varint_bytes(number: int) -> int:
+    """Of a whole number, written zigzag."""
+    return max(1, -(-(number << 1).bit_length() // 7))

@@ -209,6 +209,8 @@ def _check_position(options: ConsoleConsumerOptions) -> None:
         raise UsageError("--last must be at least 1")
     start_ms(options.from_time)
     record_filter(options.filter)
+    if options.include is not None:
+        matcher(options.include)
 
 
 def _is_positioned(options: ConsoleConsumerOptions) -> bool:

@@ -13,7 +13,7 @@ from kcli.cli import envelope, producing, rdkafka
 from kcli.cli.line_reader import LineParser, read_lines
 from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option, require
 from kcli.cli.output import Output, java_text, warn
-from kcli.cli.producing import PARTITION_UA, StickyPartition
+from kcli.cli.producing import PARTITION_UA, Destination
 from kcli.cli.transactional import DEFAULT_DURATION_MS, Transactions, check_duration, is_purged
 from kcli.errors import KafkaError, TimeoutException
 
@@ -21,8 +21,6 @@ LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
 # Lines between two calls that serve delivery reports and log lines.
 POLL_EVERY_LINES = 4096
-# How often a full queue is looked at again.
-FULL_QUEUE_WAIT_S = 0.05
 # Only this many failures are told one by one; the count at the end covers the rest.
 MAX_FAILURES_TOLD = 10
 
@@ -217,13 +215,12 @@ class Sender:
         from confluent_kafka import Producer
 
         self.topic = topic
-        self._config = config
         self.is_sync = is_sync
         self.sent = 0
         self.undelivered = 0
         self._told = 0
         self._producer: Any = rdkafka.start(Producer, {**config, "on_delivery": self._delivered})
-        self._sticky = StickyPartition(self._producer, topic, config)
+        self._destination = Destination(self._producer, topic, config)
         self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 
     def send(self, parser: LineParser) -> int:
@@ -257,7 +254,7 @@ class Sender:
         try:
             _prompt(is_prompting)
             for lines in read_lines(self._read()):
-                unknown = self._sticky.awaited()
+                unknown = self._destination.awaited()
                 if unknown is None:
                     send_lines(lines, number + 1)
                 else:
@@ -280,7 +277,7 @@ class Sender:
         """As `_send_one` for lines that are values alone, which most are: the calls would cost as much as the work."""
         from confluent_kafka import KafkaException
 
-        produce, topic, partition_for = self._producer.produce, self.topic, self._sticky.take
+        produce, topic, partition_for = self._producer.produce, self.topic, self._destination.sticky
         for line in lines:
             if self._transactions is not None:
                 self._begin(self._transactions)
@@ -288,7 +285,8 @@ class Sender:
             try:
                 produce(topic, line, None, partition)
             except (BufferError, KafkaException):
-                self._produce(line, None, partition, [])
+                if (refused := self._destination.send(line, None, partition)) is not None:
+                    self._lost(refused, None, line)
             self.sent += 1
             if self.sent % POLL_EVERY_LINES == 0:
                 self._producer.poll(0)
@@ -304,39 +302,16 @@ class Sender:
         if self._transactions is not None:
             self._begin(self._transactions)
         if partition is None:
-            partition = PARTITION_UA if key is not None else self._sticky.take(len(value or b""))
+            partition = PARTITION_UA if key is not None else self._destination.sticky(len(value or b""))
         failed_before = self._told
-        self._produce(value, key, partition, headers, timestamp_ms)
+        refused = self._destination.send(value, key, partition, headers=headers, timestamp_ms=timestamp_ms)
+        if refused is not None:
+            self._lost(refused, key, value)
         self.sent += 1
         if self.is_sync:
             self._producer.flush()
             if self._told > failed_before:
                 raise CommandError()
-
-    def _produce(
-        self,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int,
-        headers: list[tuple[str, bytes | None]],
-        timestamp_ms: int | None = None,
-    ) -> None:
-        """Hands a record to librdkafka, when it has room for it."""
-        from confluent_kafka import KafkaException
-
-        # librdkafka takes 0 for "now".
-        timestamp = timestamp_ms or 0
-        while True:
-            try:
-                self._producer.produce(
-                    self.topic, value, key, partition, headers=headers or None, timestamp=timestamp
-                )
-                return
-            except BufferError:
-                self._producer.poll(FULL_QUEUE_WAIT_S)
-            except KafkaException as error:
-                self._lost(producing.refusal(error.args[0], self._config, key, value, headers), key, value)
-                return
 
     def _read(self) -> Callable[[int], bytes]:
         source = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)

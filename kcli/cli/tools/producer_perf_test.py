@@ -26,7 +26,7 @@ from kcli.cli.options import (
     option,
 )
 from kcli.cli.output import Output, java_text, warn
-from kcli.cli.producing import StickyPartition
+from kcli.cli.producing import Destination
 from kcli.cli.transactional import DEFAULT_DURATION_MS, Transactions
 from kcli.errors import KafkaError
 
@@ -40,7 +40,6 @@ LATENCIES_MAX = 500_000
 POLL_EVERY_RECORDS = 512
 # With a limit: so often a second the pace is kept, lest records come in bursts and a transaction outlast its duration.
 PACES_A_SECOND = 100
-FULL_QUEUE_WAIT_S = 0.01
 # Sleeping less than this costs more than it holds back.
 LEAST_SLEEP_S = 0.002
 
@@ -163,16 +162,25 @@ def _payload(options: ProducerPerfOptions, output: Output) -> Callable[[int], by
 
 
 class _Statistics:
-    """Counts and latencies since a start. Of many records only some latencies are kept, for the percentiles."""
+    """Counts and latencies since a start, and since the last line that told of them.
 
-    def __init__(self, records: int = 1) -> None:
-        self.start = time.monotonic()
+    Of many records only some latencies are kept, for the percentiles.
+    """
+
+    def __init__(self, records: int) -> None:
         self.count = 0
         self.size_bytes = 0
         self.total_ms = 0
         self.most_ms = 0
         self._every = records // min(records, LATENCIES_MAX)
         self._latencies_ms: list[int] = []
+        self.start = time.monotonic()
+        self._open_window()
+
+    def _open_window(self) -> None:
+        self.window_start = time.monotonic()
+        self._told = (self.count, self.size_bytes, self.total_ms)
+        self._window_most_ms = 0
 
     def record(self, size_bytes: int, latency_ms: int) -> None:
         if self.count % self._every == 0:
@@ -180,23 +188,29 @@ class _Statistics:
         self.count += 1
         self.size_bytes += size_bytes
         self.total_ms += latency_ms
-        self.most_ms = max(self.most_ms, latency_ms)
+        if latency_ms > self._window_most_ms:
+            self._window_most_ms = latency_ms
+            self.most_ms = max(self.most_ms, latency_ms)
 
     def rates(self) -> tuple[float, float]:
         """Records and megabytes a second."""
-        elapsed_s = max(time.monotonic() - self.start, 1e-3)
-        return self.count / elapsed_s, self.size_bytes / elapsed_s / MEGABYTE
+        return _rates(self.count, self.size_bytes, self.start)
 
     @property
     def mean_ms(self) -> float:
         return self.total_ms / max(self.count, 1)
 
     def window_line(self) -> str:
-        records, megabytes = self.rates()
-        return (
-            f"{self.count} records sent, {records:.1f} records/sec ({megabytes:.2f} MB/sec), "
-            f"{self.mean_ms:.1f} ms avg latency, {self.most_ms:.1f} ms max latency."
+        """What came since the last such line."""
+        now = (self.count, self.size_bytes, self.total_ms)
+        count, size_bytes, total_ms = (here - there for here, there in zip(now, self._told, strict=True))
+        records, megabytes = _rates(count, size_bytes, self.window_start)
+        line = (
+            f"{count} records sent, {records:.1f} records/sec ({megabytes:.2f} MB/sec), "
+            f"{total_ms / max(count, 1):.1f} ms avg latency, {self._window_most_ms:.1f} ms max latency."
         )
+        self._open_window()
+        return line
 
     def total_line(self, label: str = "") -> str:
         records, megabytes = self.rates()
@@ -207,6 +221,11 @@ class _Statistics:
             f"{self.mean_ms:.2f} ms avg latency, {self.most_ms:.2f} ms max latency, "
             f"{p50} ms 50th, {p95} ms 95th, {p99} ms 99th, {p999} ms 99.9th."
         )
+
+
+def _rates(count: int, size_bytes: int, start: float) -> tuple[float, float]:
+    elapsed_s = max(time.monotonic() - start, 1e-3)
+    return count / elapsed_s, size_bytes / elapsed_s / MEGABYTE
 
 
 class _Run:
@@ -225,12 +244,10 @@ class _Run:
         self.payload = payload
         self.output = output
         self.failed = 0
-        self.config = config
         self.is_transactional = "transactional.id" in config
         self.producer: Any = rdkafka.start(Producer, {**config, "on_delivery": self._delivered})
-        self.sticky = StickyPartition(self.producer, options.topic, config)
+        self.destination = Destination(self.producer, options.topic, config)
         self.total = _Statistics(options.num_records)
-        self.window = _Statistics()
         self.steady: _Statistics | None = None
         self.is_steady_told = False
 
@@ -246,7 +263,6 @@ class _Run:
             duration_ms = options.transaction_duration_ms or DEFAULT_DURATION_MS
             transactions = Transactions(self.producer, duration_ms)
         self.total = _Statistics(options.num_records)
-        self.window = _Statistics()
         every = POLL_EVERY_RECORDS
         if options.throughput > 0:
             every = max(1, min(every, int(options.throughput / PACES_A_SECOND)))
@@ -255,7 +271,6 @@ class _Run:
                 transactions.begin()
             if number == options.warmup_records > 0:
                 self.steady = _Statistics(options.num_records - number)
-                self.window = _Statistics()
             self._produce(self.payload(number))
             if number % every == 0:
                 self.producer.poll(0)
@@ -268,21 +283,11 @@ class _Run:
         return 0
 
     def _produce(self, value: bytes) -> None:
-        from confluent_kafka import KafkaException
-
-        if (unknown := self.sticky.awaited()) is not None:
-            self._refused(unknown)
-            return
-        partition = self.sticky.take(len(value))
-        while True:
-            try:
-                self.producer.produce(self.options.topic, value, None, partition)
-                return
-            except BufferError:
-                self.producer.poll(FULL_QUEUE_WAIT_S)
-            except KafkaException as error:
-                self._refused(producing.refusal(error.args[0], self.config, None, value))
-                return
+        refused = self.destination.awaited()
+        if refused is None:
+            refused = self.destination.send(value, None, self.destination.sticky(len(value)))
+        if refused is not None:
+            self._refused(refused)
 
     def _throttle(self, sent: int) -> None:
         if self.options.throughput <= 0:
@@ -293,14 +298,14 @@ class _Run:
             time.sleep(max(0.0, sent / self.options.throughput - (time.monotonic() - self.total.start)))
 
     def _maybe_report(self) -> None:
-        if (time.monotonic() - self.window.start) * 1000 < self.options.reporting_interval:
+        current = self.steady or self.total
+        if (time.monotonic() - current.window_start) * 1000 < self.options.reporting_interval:
             return
-        if self.steady is not None and not self.is_steady_told:
+        if current is self.steady and not self.is_steady_told:
             self.is_steady_told = True
             self.output.say("In steady state.")
-        self.output.say(self.window.window_line())
+        self.output.say(current.window_line())
         sys.stdout.flush()  # somebody may be watching, and kill the run half-way
-        self.window = _Statistics()
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
@@ -309,7 +314,6 @@ class _Run:
         size_bytes = len(message)
         latency_ms = int((message.latency() or 0.0) * 1000)
         self.total.record(size_bytes, latency_ms)
-        self.window.record(size_bytes, latency_ms)
         if self.steady is not None and self.total.count > self.options.warmup_records:
             self.steady.record(size_bytes, latency_ms)
 

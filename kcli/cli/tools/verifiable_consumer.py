@@ -18,7 +18,7 @@ from kcli.cli.options import (
     option,
 )
 from kcli.cli.output import Output
-from kcli.cli.tools.verifiable_events import write
+from kcli.cli.tools.verifiable_events import text, write
 
 NO_LIMIT = -1
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -164,8 +164,8 @@ class _Run:
         write(
             self.output,
             "record_data",
-            key=_text(message.key()),
-            value=_text(message.value()),
+            key=text(message.key()),
+            value=text(message.value()),
             topic=message.topic(),
             partition=message.partition(),
             offset=message.offset(),
@@ -195,10 +195,6 @@ class _Run:
 
 def _shown(partitions: list[Any]) -> list[dict[str, object]]:
     return [{"topic": each.topic, "partition": each.partition} for each in partitions]
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("utf-8", "replace")
 
 
 command = Command(

@@ -14,3 +14,8 @@ def write(output: Output, name: str, **fields: object) -> None:
     row = {"timestamp": int(time.time() * 1000), "name": name, **fields}
     output.row(row, json.dumps(row, separators=(",", ":"), ensure_ascii=False))
     sys.stdout.flush()
+
+
+def text(value: bytes | None) -> str | None:
+    """A key or a value of an event."""
+    return None if value is None else value.decode("utf-8", "replace")

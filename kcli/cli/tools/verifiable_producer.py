@@ -9,12 +9,11 @@ from typing import Any
 from kcli.cli import producing, rdkafka
 from kcli.cli.options import Command, ConnectingOptions, Exclusive, Family, Kind, UsageError, option
 from kcli.cli.output import Output, java_name
-from kcli.cli.producing import PARTITION_UA, StickyPartition
-from kcli.cli.tools.verifiable_events import write
+from kcli.cli.producing import PARTITION_UA, Destination
+from kcli.cli.tools.verifiable_events import text, write
 from kcli.errors import KafkaError
 
 NO_LIMIT = -1
-FULL_QUEUE_WAIT_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +76,7 @@ class _Run:
         self.acked = 0
         config = configuration(options)
         self.producer: Any = rdkafka.start(Producer, config)
-        self.sticky = StickyPartition(self.producer, options.topic, config)
+        self.destination = Destination(self.producer, options.topic, config)
         self.started = time.monotonic()
         self.timestamp_ms = options.message_create_time
         write(output, "startup_complete")
@@ -108,26 +107,22 @@ class _Run:
         )
 
     def _produce(self, key: str | None, value: str) -> None:
-        from confluent_kafka import KafkaException
-
-        if (unknown := self.sticky.awaited()) is not None:
-            self._refused(unknown, key, value)
-            return
-        extra: dict[str, int] = {}
-        if self.options.message_create_time != NO_LIMIT:
-            extra["timestamp"] = self.timestamp_ms
-            # Each record is as much later as the run is old by then.
-            self.timestamp_ms += int((time.monotonic() - self.started) * 1000)
-        partition = PARTITION_UA if key is not None else self.sticky.take(len(value))
-        while True:
-            try:
-                self.producer.produce(self.options.topic, value, key, partition, self._delivered, **extra)
-                return
-            except BufferError:
-                self.producer.poll(FULL_QUEUE_WAIT_S)
-            except KafkaException as error:
-                self._refused(rdkafka.kafka_error(error.args[0]), key, value)
-                return
+        refused = self.destination.awaited()
+        if refused is None:
+            timestamp_ms = None
+            if self.options.message_create_time != NO_LIMIT:
+                timestamp_ms = self.timestamp_ms
+                # Each record is as much later as the run is old by then.
+                self.timestamp_ms += int((time.monotonic() - self.started) * 1000)
+            refused = self.destination.send(
+                value.encode(),
+                None if key is None else key.encode(),
+                PARTITION_UA if key is not None else self.destination.sticky(len(value)),
+                timestamp_ms=timestamp_ms,
+                on_delivery=self._delivered,
+            )
+        if refused is not None:
+            self._refused(refused, key, value)
 
     def _throttle(self) -> None:
         if self.options.throughput <= 0:
@@ -137,7 +132,7 @@ class _Run:
             self.producer.poll(ahead_s)
 
     def _delivered(self, error: Any, message: Any) -> None:
-        key, value = _text(message.key()), _text(message.value())
+        key, value = text(message.key()), text(message.value())
         if error is None:
             self.acked += 1
             write(
@@ -162,10 +157,6 @@ class _Run:
             exception=f"class {java_name(error)}",
             message=error.message,
         )
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("utf-8", "replace")
 
 
 command = Command(

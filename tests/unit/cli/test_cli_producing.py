@@ -52,22 +52,25 @@ class Topic:
     def poll(self, timeout: float) -> int:
         return 0
 
+    def produce(self) -> None:
+        raise AssertionError("nothing is sent")
+
 
 def test_a_run_of_records_stays_together() -> None:
     topic = Topic(1, 1, -1)
-    sticky = producing.StickyPartition(topic, "t", {})
-    assert sticky.awaited() is None
-    runs = [{sticky.take(1023) for _ in range(16)} for _ in range(200)]
+    destination = producing.Destination(topic, "t", {})
+    assert destination.awaited() is None
+    runs = [{destination.sticky(1023) for _ in range(16)} for _ in range(200)]
     assert all(len(run) == 1 for run in runs), "16 records of 1024 bytes are a batch"
     assert Counter(map(min, runs)).keys() == {0, 1}, "a partition without a leader is left out"
-    assert (sticky.awaited(), topic.asked) == (None, 1)
+    assert (destination.awaited(), topic.asked) == (None, 1)
 
 
 def test_a_topic_that_is_being_made_is_waited_for() -> None:
     topic = Topic(1, known_at=3, error=KafkaError.UNKNOWN_TOPIC_OR_PART)
-    sticky = producing.StickyPartition(topic, "t", {})
-    assert sticky.awaited() is None
-    assert (sticky.take(1), topic.asked) == (0, 3)
+    destination = producing.Destination(topic, "t", {})
+    assert destination.awaited() is None
+    assert (destination.sticky(1), topic.asked) == (0, 3)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,7 @@ def test_a_topic_that_is_being_made_is_waited_for() -> None:
 )
 def test_a_topic_that_does_not_come(code: int, name: str, message: str) -> None:
     config = {"topic.metadata.propagation.max.ms": "1"}
-    error = producing.StickyPartition(Topic(error=code), "t", config).awaited()
+    error = producing.Destination(Topic(error=code), "t", config).awaited()
     assert error is not None
     assert (type(error).__name__, error.message) == (name, message)
 
@@ -95,18 +98,42 @@ def test_no_broker_is_told_when_time_is_up() -> None:
             self.asked += 1
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
-    error = producing.StickyPartition(Away(), "t", {"topic.metadata.propagation.max.ms": "1"}).awaited()
+    error = producing.Destination(Away(), "t", {"topic.metadata.propagation.max.ms": "1"}).awaited()
     assert error is not None and error.message.startswith("Topic t not present in metadata")
+
+
+class Full:
+    """A producer that has room at the third time, and then refuses."""
+
+    def __init__(self, refused: int) -> None:
+        self.refused = refused
+        self.tried = 0
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+    def produce(self, topic: str, *record: object, timestamp: int, headers: object) -> None:
+        self.tried += 1
+        if self.tried < 3:
+            raise BufferError
+        raise KafkaException(KafkaError(self.refused))
 
 
 def test_a_record_that_is_too_large_is_told_with_its_size() -> None:
     """As Java's producer says it for five million bytes."""
-    refused, config = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), {"message.max.bytes": 1048576}
-    assert producing.refusal(refused, config, None, bytes(5_000_000)).message == (
+    producer = Full(KafkaError.MSG_SIZE_TOO_LARGE)
+    destination = producing.Destination(producer, "t", {})
+    refused = destination.send(bytes(5_000_000), None, 0)
+    assert refused is not None and refused.message == (
         "The message is 5000088 bytes when serialized which is larger than 1048576, which is the value of the "
         "max.request.size configuration."
     )
-    with_more = producing.refusal(refused, config, b"key", b"v" * 100, [("h", None), ("i", b"x")]).message
-    assert with_more.startswith(f"The message is {61 + 21 + 4 + 2 + 100 + 1 + 2 + 1 + 2 + 2} bytes")
-    other = producing.refusal(KafkaError(KafkaError.INVALID_REQUIRED_ACKS), config, None, None)
-    assert type(other).__name__ == "InvalidRequiredAcksException"
+    assert producer.tried == 3
+    refused = destination.send(b"v" * 100, b"key", 0, headers=[("h", None), ("i", b"x")])
+    bytes_of_it = 61 + 21 + 4 + 2 + 100 + 1 + 2 + 1 + 2 + 2
+    assert refused is not None and refused.message.startswith(f"The message is {bytes_of_it} bytes")
+
+
+def test_another_refusal_has_its_own_words() -> None:
+    refused = producing.Destination(Full(KafkaError.INVALID_REQUIRED_ACKS), "t", {}).send(b"", None, 0)
+    assert type(refused).__name__ == "InvalidRequiredAcksException"

@@ -47,6 +47,21 @@ def _parse(line: bytes, **properties: str) -> Line:
     )
 
 
+def test_a_long_line_is_put_together_once() -> None:
+    """Adding each read to what came before would take minutes for a file without a newline."""
+    copied = 0
+
+    class Read(bytes):
+        def __radd__(self, before: bytes) -> bytes:
+            nonlocal copied
+            copied += 1
+            return before + bytes(self)
+
+    reads = iter([Read(b"x" * 10)] * 5 + [Read(b"y\nz"), b""])
+    assert list(read_lines(lambda size: next(reads))) == [[b"x" * 50 + b"y"], [b"z"]]
+    assert copied == 0
+
+
 def test_plain_line_is_its_value() -> None:
     assert _parse(b"a\tb") == Line(None, b"a\tb", [])
 
@@ -64,6 +79,15 @@ def test_headers_key_and_value() -> None:
 def test_header_separator_is_a_regular_expression_and_trailing_empties_drop() -> None:
     line = _parse(b"a:1;b:2;;\tv", parse_headers="true", headers_separator="[;,]")
     assert line.headers == [("a", b"1"), ("b", b"2")]
+
+
+def test_separators_that_match_nothing_at_all() -> None:
+    """As Java's split: `|` is two empty alternatives, and an empty key separator is found at once."""
+    parser = LineParser.configure({"parse.headers": "true", "headers.separator": "|", "ignore.error": "true"})
+    assert parser.parse(b"ab\tv", 1).headers == [("a", None), ("b", None)]
+    assert LineParser.configure({"parse.key": "true", "key.separator": ""}).parse(b"v", 1)[:2] == (b"", b"v")
+    with pytest.raises(CommandError, match=r"headers.separator=\* is not a regular expression"):
+        LineParser.configure({"headers.separator": "*"})
 
 
 def test_null_marker() -> None:
