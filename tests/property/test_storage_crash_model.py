@@ -199,9 +199,10 @@ class CrashMachine(RuleBasedStateMachine):
 
     @rule(nth=st.integers(0, 5))
     def truncate(self, nth: int) -> None:
-        """Back to where a batch began that is not committed."""
+        """Back to where a batch began that is not committed; a crash forgets what was, and compaction tells."""
         log = self.log
-        places = [base for base in sorted(self.bases) if log.high_watermark <= base < log.log_end_offset]
+        committed = max(log.high_watermark, self.cleaned)
+        places = [base for base in sorted(self.bases) if committed <= base < log.log_end_offset]
         if not places:
             return
         offset = places[nth % len(places)]

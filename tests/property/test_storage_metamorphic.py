@@ -171,7 +171,9 @@ class Run:
             case Compact():
                 log.set_high_watermark(log.log_end_offset)
                 log.roll()
-                LogCleaner(self.store).clean(START_MS)
+                # Before an open transaction whole segments are cleaned: there it matters where they end.
+                if log.last_stable_offset == log.log_end_offset:
+                    LogCleaner(self.store).clean(START_MS)
 
     def _append(self, operation: Append) -> None:
         producer = operation.producer
