@@ -36,6 +36,8 @@ class _Words:
 
     argv: list[str]
     at: int = 0
+    past_options: bool = False
+    """Behind `--` nothing is an option any more."""
 
     def more(self) -> bool:
         return self.at < len(self.argv)
@@ -44,6 +46,14 @@ class _Words:
         word = self.argv[self.at]
         self.at += 1
         return word
+
+    def ends_options(self, word: str) -> bool:
+        ends = word == "--" and not self.past_options
+        self.past_options |= ends
+        return ends
+
+    def is_flag(self, word: str) -> bool:
+        return not self.past_options and _is_flag(word)
 
 
 def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand | None]:
@@ -58,9 +68,11 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
     chosen: Subcommand | None = None
     while words.more() and chosen is None:
         word = words.take()
+        if words.ends_options(word):
+            continue
         if command.has_version and word in ("-v", "--version"):
             raise VersionRequested
-        if _is_flag(word):
+        if words.is_flag(word):
             _take_option(word, words, top, values, given, command.exclusive)
         elif command.subcommands:
             chosen = _subcommand(command, word)
@@ -171,7 +183,9 @@ def _parse_subcommand(
 ) -> None:
     while words.more():
         word = words.take()
-        if not _is_flag(word):
+        if words.ends_options(word):
+            continue
+        if not words.is_flag(word):
             raise ParseError(f"unrecognized arguments: '{word}'")
         _take_option(word, words, known, values, given, sub.exclusive)
 

@@ -82,6 +82,13 @@ def test_a_short_option_may_hold_its_value() -> None:
     assert isinstance(options, Server) and options.bootstrap_server == "h:1"
 
 
+def test_two_dashes_end_the_options() -> None:
+    options, _ = argparse4j.parse(TOOL, ["show", "-bh:1", "--"])
+    assert isinstance(options, Server) and options.bootstrap_server == "h:1"
+    with pytest.raises(ParseError, match="unrecognized arguments: '-bh:1'"):
+        argparse4j.parse(TOOL, ["--", "show", "-bh:1"])
+
+
 def test_negative_numbers_are_values_and_lists_end_at_the_next_option() -> None:
     options, _ = argparse4j.parse(
         PERF, ["--topic", "t", "--throughput", "-1", "--props", "a=1", "b=2", "--print-metrics"]
