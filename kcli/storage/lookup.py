@@ -89,8 +89,12 @@ def _first_ending_at(entries: Sequence[AbortedTransaction], offset: int) -> int:
 def upper_bound_offset(segments: Sequence[Segment], offset: int, size_bytes: int, log_end_offset: int) -> int:
     """An offset past everything in the first `size_bytes` bytes from `offset`: how far to look for aborts."""
     candidates = segments_from(segments, offset)
-    found = candidates[0].locate(offset)
-    bound = None if found is None else candidates[0].upper_bound_offset(found[0] + size_bytes)
-    if bound is not None:
-        return bound
-    return candidates[1].base_offset if len(candidates) > 1 else log_end_offset
+    for nth, segment in enumerate(candidates, 1):
+        found = segment.locate(offset)
+        if found is None:
+            continue  # compaction, or a crash, took all from there to its end: what is read lies in the next
+        bound = segment.upper_bound_offset(found[0] + size_bytes)
+        if bound is not None:
+            return bound
+        return candidates[nth].base_offset if nth < len(candidates) else log_end_offset
+    return log_end_offset
