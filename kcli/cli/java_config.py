@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from kcli.cli.options import CommandError, Kind
 
+_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 _NO_LEAST = -(2**63)
 
 # Key -> the least value. Only what the tools' clients use: others are passed on as they are.
@@ -31,6 +33,7 @@ _CHOICES_IN_ANY_CASE = {
     "group.protocol": ("CLASSIC", "CONSUMER"),
     "security.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
 }
+HOST_PORT = re.compile(r"^(?:[a-zA-Z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:\s,]+):(\d{1,5})$")
 _RESETS = ("earliest", "latest", "none")
 # What the broker decides in one of the group protocols (KIP-848), and the client in the other.
 _NOT_IN_PROTOCOL = {
@@ -70,6 +73,8 @@ def _checked(key: str, value: str) -> str:
         raise _refused(key, value, f"String must be one of (case insensitive): {choices}")
     if key == "auto.offset.reset":
         return _reset(text)
+    if key == "bootstrap.servers":
+        return _servers(value)
     return text if key in _CHOICES or key in _CHOICES_IN_ANY_CASE else value
 
 
@@ -95,14 +100,22 @@ def _reset(text: str) -> str:
         )
     if reset not in _RESETS:
         raise CommandError(
-            f"org.apache.kafka.common.config.ConfigException: Invalid value `{text}` for configuration "
+            f"{_EXCEPTION}: Invalid value `{text}` for configuration "
             "auto.offset.reset. The value must be either 'earliest', 'latest', 'none' or of the format "
             "'by_duration:<PnDTnHnMn.nS.>'."
         )
     return reset
 
 
+def _servers(value: str) -> str:
+    addresses = [address.strip() for address in value.split(",") if address.strip()]
+    for address in addresses:
+        if HOST_PORT.match(address) is None:
+            raise CommandError(f"{_EXCEPTION}: Invalid url in bootstrap.servers: {address}")
+    if not addresses:
+        raise CommandError(f"{_EXCEPTION}: No resolvable bootstrap urls given in bootstrap.servers")
+    return value
+
+
 def _refused(key: str, value: str, reason: str) -> CommandError:
-    return CommandError(
-        f"org.apache.kafka.common.config.ConfigException: Invalid value {value} for configuration {key}: {reason}"
-    )
+    return CommandError(f"{_EXCEPTION}: Invalid value {value} for configuration {key}: {reason}")

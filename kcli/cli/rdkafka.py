@@ -71,7 +71,6 @@ _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
 _UNKNOWN = re.compile(r'No such configuration property: "(.+)"')
 _OUTSIDE = re.compile(r'Configuration property "(.+)" value .*is outside allowed range (-?\d+)\.\.(-?\d+)')
 _WRONG_SIZE = re.compile(r"Invalid response size (-?\d+)")
-_HOST_PORT = re.compile(r"^(?:[a-zA-Z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:\s,]+):(\d{1,5})$")
 
 # librdkafka tells every failed attempt to connect, some twenty a second; Java's back-off lets one a second through.
 REPEAT_S = 1.0
@@ -84,7 +83,7 @@ def check_bootstrap(servers: str | None) -> None:
     if not servers or not servers.strip():
         raise UsageError("Error while validating the bootstrap address\n")
     addresses = [address.strip() for address in servers.split(",") if address.strip()]
-    if not addresses or any(_HOST_PORT.match(address) is None for address in addresses):
+    if not addresses or any(java_config.HOST_PORT.match(address) is None for address in addresses):
         raise UsageError("Please provide valid host:port like host1:9091,host2:9092\n")
 
 

@@ -16,7 +16,7 @@ from kcli.cli import consuming, envelope, formatters, rdkafka
 from kcli.cli.consuming import Standing
 from kcli.cli.matching_topics import MatchingTopics, matcher, max_age_s
 from kcli.cli.moment import FORMS
-from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
+from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option, require
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.record_filter import Filter, record_filter
 from kcli.cli.tools.console_positions import partitions_of, start_ms, starts
@@ -46,7 +46,7 @@ class ConsoleConsumerOptions(ConnectingOptions):
         metavar="consume offset",
     )
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", required=True, metavar="server to connect to"
+        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
     )
     group: str | None = option(
         "The consumer group; a new one each time when left out.", metavar="consumer group id"
@@ -196,9 +196,9 @@ def _check(options: ConsoleConsumerOptions) -> None:
         raise UsageError("The partition is required when offset is specified.")
     if options.from_beginning and options.offset is not None:
         raise UsageError("Options from-beginning and offset cannot be specified together.")
+    require(options, "bootstrap-server")
     _start_offset(options)
     _check_position(options)
-    rdkafka.check_bootstrap(options.bootstrap_server)
 
 
 def _check_position(options: ConsoleConsumerOptions) -> None:

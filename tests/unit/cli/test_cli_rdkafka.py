@@ -118,6 +118,21 @@ def test_what_java_refuses_is_refused_in_its_words(key: str, value: str, reason:
     assert str(caught.value) == f"{prefix}Invalid value {value} for configuration {key}: {reason}"
 
 
+@pytest.mark.parametrize(
+    ("servers", "reason"),
+    [
+        ("h", "Invalid url in bootstrap.servers: h"),
+        ("h:1,i:port", "Invalid url in bootstrap.servers: i:port"),
+        (" , ", "No resolvable bootstrap urls given in bootstrap.servers"),
+    ],
+)
+def test_servers_have_ports(servers: str, reason: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        rdkafka.translate({"bootstrap.servers": servers})
+    assert str(caught.value) == f"org.apache.kafka.common.config.ConfigException: {reason}"
+    assert rdkafka.translate({"bootstrap.servers": "h:1, [::1]:2"})
+
+
 def test_what_would_have_changed_the_records_is_not_dropped_in_silence() -> None:
     keys = ("partitioner.class", "partitioner.ignore.keys", "interceptor.classes")
     assert rdkafka.translate(dict.fromkeys(keys, "x")).keys() == set(keys), "for librdkafka to refuse"
