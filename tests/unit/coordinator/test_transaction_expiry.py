@@ -16,7 +16,9 @@ CONFIG = TransactionConfig(
 def written(shard: TransactionShard, now_ms: int) -> list[str]:
     """What the shard forgets at a moment; all of it is committed."""
     names = []
-    for ready in shard.tick(now_ms):
+    due = shard.tick(now_ms)
+    assert len(due) <= 1, "a slice is one write"
+    for ready in due:
         for record in ready.records:
             assert record.transaction is None
             shard.replay(record)
