@@ -20,7 +20,8 @@ from kcli.cli.options import Command, CommandError, ConnectingOptions, Kind, Usa
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.record_filter import Filter, record_filter
 from kcli.cli.tools.console_positions import partitions_of, start_ms, starts
-from kcli.errors import ErrorCode
+from kcli.controller.topic_names import is_valid
+from kcli.errors import ErrorCode, InvalidTopicException
 
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
@@ -265,6 +266,12 @@ class Printer:
     def run(self, config: dict[str, object]) -> int:
         from confluent_kafka import Consumer
 
+        topic = self.options.topic
+        if topic is not None and not is_valid(topic):
+            # librdkafka would wait for it to be made; in Kafka a name that cannot be ends the reading.
+            why = java_text(InvalidTopicException(f"Invalid topics: [{topic}]"))
+            rdkafka.logger().error("Error processing message, terminating consumer process: %s", why)
+            return 0
         consumer: Any = rdkafka.start(Consumer, config)
         try:
             self._subscribe(consumer, config)
@@ -391,13 +398,7 @@ class Printer:
 
 
 # Waiting helps nobody after these.
-_FATAL = frozenset(
-    {
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    }
-)
+_FATAL = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 
 
 def _positions(consumer: Any, options: ConsoleConsumerOptions) -> list[Any]:

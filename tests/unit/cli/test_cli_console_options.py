@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcli.cli import envelope, jopt, main, moment
+from kcli.cli import envelope, jopt, main, moment, rdkafka
 from kcli.cli.options import CommandError, UsageError
 from kcli.cli.record_filter import record_filter
 from kcli.cli.registry import TOOLS
@@ -156,3 +156,15 @@ def test_producer_options_that_do_not_go_together(capsys: pytest.CaptureFixture[
     assert main.run_command(command, [*base, "--keep-partition"]) == 1
     assert capsys.readouterr().err.startswith("--keep-partition needs --input json")
     assert jopt.parse(command, [*base, "--input", "json"]).has("input")
+
+
+@pytest.mark.parametrize("topic", ["a b", "", "..", "x" * 250])
+def test_a_topic_that_cannot_be_is_not_waited_for(capsys: pytest.CaptureFixture[str], topic: str) -> None:
+    rdkafka.logger().handlers.clear()  # its stream is the stderr of now
+    words = ["console-consumer", "--bootstrap-server", "127.0.0.1:1", "--topic", topic]
+    assert main.run(words) == 0
+    said = capsys.readouterr().err
+    assert "ERROR Error processing message, terminating consumer process: " in said
+    assert f"InvalidTopicException: Invalid topics: [{topic}]" in said
+    assert said.endswith("Processed a total of 0 messages\n")
+    rdkafka.logger().handlers.clear()
