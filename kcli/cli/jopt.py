@@ -21,9 +21,17 @@ from kcli.cli.options import (
     did_you_mean,
     options_of,
 )
+from kcli.cli.output import warn
 from kcli.cli.profiles import chosen_profile
 
 WIDTH_COLUMNS = 80
+_EXCEPTIONS = {
+    "is not a recognized option": "UnrecognizedOptionException",
+    "requires an argument": "OptionMissingRequiredArgumentException",
+    "Cannot parse argument": "OptionArgumentConversionException",
+    "Found multiple arguments": "MultipleArgumentsForOptionException",
+    "Missing required option": "MissingRequiredOptionsException",
+}
 
 
 def parse(command: Command, argv: list[str]) -> CommonOptions:
@@ -48,6 +56,13 @@ def parse(command: Command, argv: list[str]) -> CommonOptions:
         texts = [text for word, text in words if word == name]
         values[known[name].field] = _value(known[name], texts)
     return command.options(given=given, arguments=tuple(arguments), argv=tuple(argv), **values)
+
+
+def let_through(error: ParseError) -> int:
+    """The words and the exit code of an exception of joptsimple's that a tool lets through."""
+    name = next((name for part, name in _EXCEPTIONS.items() if part in str(error)), "OptionException")
+    warn(f'Exception in thread "main" joptsimple.{name}: {error}')
+    return 1
 
 
 def usage(command: Command) -> str:

@@ -188,8 +188,9 @@ def _help(command: Command, *, bare: bool) -> int:
 
 
 def _parse_failed(command: Command, error: ParseError) -> int:
+    code = 1
     if command.parse_failed is not None:
-        command.parse_failed(str(error))
+        code = command.parse_failed(error)
     elif command.family is Family.ARGPARSE4J:
         warn(usage(command))
         warn(f"{command.prog}: error: {error}")
@@ -200,7 +201,7 @@ def _parse_failed(command: Command, error: ParseError) -> int:
     shows_usage = command.on_parse_error is OnParseError.USAGE and not error.is_late
     if command.family is Family.JOPT and shows_usage:
         warn(usage(command))
-    return 1
+    return code
 
 
 def _usage_failed(command: Command, message: str) -> int:

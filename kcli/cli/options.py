@@ -302,8 +302,8 @@ class Command:
     """argparse4j: `@file` stands for the lines of a file."""
     has_version: bool = False
     """argparse4j: takes `-v` and `--version`."""
-    parse_failed: Callable[[str], None] | None = None
-    """Says a parse error in the tool's own way; it then exits 1."""
+    parse_failed: Callable[[ParseError], int] | None = None
+    """Says a parse error in the tool's own way; the exit code."""
     sections: tuple[tuple[str, str], ...] = ()
     """More for the manual page: titles, each with an example that is shown as it is."""
 

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.java_order import map_order, string_hash
+from kcli.cli.jopt import let_through
 from kcli.cli.options import (
     Command,
     CommandError,
     Kind,
     OnParseError,
+    ParseError,
     UsageError,
     flag,
     forbid,
@@ -361,18 +363,12 @@ def _filter(text: str | None, known: tuple[str, ...], complaint: str) -> tuple[s
     return tuple(spelling[name] for name in dict.fromkeys(wanted))
 
 
-_JOPT_EXCEPTIONS = {
-    "is not a recognized option": "UnrecognizedOptionException",
-    "requires an argument": "OptionMissingRequiredArgumentException",
-    "Found multiple arguments": "MultipleArgumentsForOptionException",
-    "Cannot parse argument": "OptionArgumentConversionException",
-    "Missing required option": "MissingRequiredOptionsException",
-}
-
-
-def _parse_failed(message: str) -> None:
-    name = next((name for part, name in _JOPT_EXCEPTIONS.items() if part in message), "OptionException")
-    warn(f'Exception in thread "main" joptsimple.{name}: {message}')
+def _parse_failed(error: ParseError) -> int:
+    """What is found out late is a failure like any other."""
+    if not error.is_late:
+        return let_through(error)
+    failed(Output(), f"Executing consumer group command failed due to {error}")
+    return 0
 
 
 command = Command(

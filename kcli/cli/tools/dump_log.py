@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from kcli.cli.jopt import let_through
 from kcli.cli.options import Command, CommandError, CommonOptions, Kind, OnParseError, flag, option
 from kcli.cli.output import WRITE_FAILED, Output, java_name, warn
 from kcli.cli.tools import dump_log_decoders as decoders
@@ -210,21 +211,6 @@ def _title(path: str) -> str:
     return f"Log starting offset: {first_offset_of(path)}"
 
 
-# joptsimple's exceptions, which this tool lets through.
-_JOPT_EXCEPTIONS = {
-    "is not a recognized option": "UnrecognizedOptionException",
-    "requires an argument": "OptionMissingRequiredArgumentException",
-    "Cannot parse argument": "OptionArgumentConversionException",
-    "Found multiple arguments": "MultipleArgumentsForOptionException",
-    "Missing required option": "MissingRequiredOptionsException",
-}
-
-
-def _parse_failed(message: str) -> None:
-    name = next((name for part, name in _JOPT_EXCEPTIONS.items() if part in message), "OptionException")
-    warn(f'Exception in thread "main" joptsimple.{name}: {message}')
-
-
 command = Command(
     name="dump-log",
     description="This tool helps to parse a log file and dump its contents to the console, "
@@ -232,5 +218,5 @@ command = Command(
     options=DumpLogOptions,
     run=run,
     on_parse_error=OnParseError.MESSAGE,
-    parse_failed=_parse_failed,
+    parse_failed=let_through,
 )

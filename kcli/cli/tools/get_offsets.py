@@ -14,6 +14,7 @@ from kcli.cli.options import (
     Command,
     CommandError,
     OnParseError,
+    ParseError,
     UsageError,
     flag,
     java_split,
@@ -175,8 +176,9 @@ def _rule(text: str) -> Filter:
     return lambda name, partition: by_topic(name) and first <= partition < end
 
 
-def _parse_failed(message: str) -> None:
-    warn(f"Error occurred: {message}")
+def _parse_failed(error: ParseError) -> int:
+    warn(f"Error occurred: {error}")
+    return 1
 
 
 command = Command(

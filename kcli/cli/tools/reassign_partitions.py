@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.jopt import let_through
 from kcli.cli.json_file import FileError, read_text
 from kcli.cli.options import (
     Command,
     CommandError,
     Kind,
     OnParseError,
+    ParseError,
     UsageError,
     flag,
     option,
@@ -188,9 +190,21 @@ async def run(options: ReassignOptions, output: Output) -> None:
 def _fail(output: Output, message: str, *, terse: bool = False) -> NoReturn:
     if not output.is_text:
         raise CommandError(message)
-    # Kafka prints the stack trace after it, which ends with an empty line.
-    output.say(message if terse else f"Error: {message}\n")
+    output.say(message if terse else _error(message))
     raise CommandError
+
+
+def _error(message: object) -> str:
+    """Kafka prints the stack trace after it, which ends with an empty line."""
+    return f"Error: {message}\n"
+
+
+def _parse_failed(error: ParseError) -> int:
+    """What is found out late is a failure like any other."""
+    if not error.is_late:
+        return let_through(error)
+    Output().say(_error(error))
+    return 1
 
 
 def _checked(options: ReassignOptions) -> str:
@@ -499,4 +513,5 @@ command = Command(
     options=ReassignOptions,
     run=run,
     on_parse_error=OnParseError.MESSAGE,
+    parse_failed=_parse_failed,
 )

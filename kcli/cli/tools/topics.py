@@ -13,6 +13,7 @@ from kcli.cli.options import (
     CommandError,
     Kind,
     OnParseError,
+    ParseError,
     UsageError,
     flag,
     forbid,
@@ -179,12 +180,16 @@ def _failed(message: str, output: Output) -> None:
         warn(message)
 
 
-def _parse_failed(message: str) -> None:
-    """Kafka converts arguments only when it uses them, after the action has begun."""
-    if message.startswith("Cannot parse argument"):
+def _parse_failed(error: ParseError) -> int:
+    """Kafka converts arguments only when it uses them: after the action has begun, but for those of its client."""
+    message = str(error)
+    if error.is_late and not any(
+        f"option {name}," in message for name in ("bootstrap-server", "command-config")
+    ):
         _failed(message, Output())
     else:
         warn(message)
+    return 1
 
 
 def _check(options: TopicsOptions) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from kcli.cli import jopt
+from kcli.cli.main import run
 from kcli.cli.options import (
     Command,
     CommonOptions,
@@ -141,3 +142,49 @@ def test_java_drops_what_is_empty_at_the_end(text: str, parts: list[str]) -> Non
 def test_separated_values_may_come_in_several_options() -> None:
     assert separated(["a,,b", "", "c,"]) == ("a", "b", "", "c")
     assert separated([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "out", "err"),
+    [
+        (
+            "consumer-groups --bootstrap-server 127.0.0.1:1 --list --timeout x",
+            0,
+            "\nError: Executing consumer group command failed due to Cannot parse argument 'x' of option timeout\n",
+            "",
+        ),
+        (
+            "topics --bootstrap-server 127.0.0.1:1 --list --topic a --topic b",
+            1,
+            (
+                "Error while executing topic command : "
+                "Found multiple arguments for option topic, but you asked for only one\n"
+            ),
+            "",
+        ),
+        (
+            "topics --bootstrap-server a:1 --bootstrap-server b:1 --list",
+            1,
+            "",
+            "Found multiple arguments for option bootstrap-server, but you asked for only one\n",
+        ),
+        (
+            "reassign-partitions --bootstrap-server 127.0.0.1:1 --execute --throttle x",
+            1,
+            "Error: Cannot parse argument 'x' of option throttle\n\n",
+            "",
+        ),
+        (
+            "reassign-partitions --nonsense",
+            1,
+            "",
+            'Exception in thread "main" joptsimple.UnrecognizedOptionException: nonsense is not a recognized option\n',
+        ),
+    ],
+)
+def test_each_tool_tells_what_cannot_be_parsed_in_its_way(
+    words: str, code: int, out: str, err: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """joptsimple converts a value when the tool asks for it: by then some tools tell it as any other failure."""
+    assert run(words.split()) == code
+    assert tuple(capsys.readouterr()) == (out, err)
