@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 import subprocess
+import time
 
 import pytest
 from clients import Confluent, Sent
@@ -124,3 +125,43 @@ def test_kcat_lists_what_there_is(broker: BrokerProcess) -> None:
     assert topic["partitions"] == [
         {"partition": 0, "leader": 1, "replicas": [{"id": 1}], "isrs": [{"id": 1}]}
     ]
+
+
+def test_security_that_is_not_there(broker: BrokerProcess) -> None:
+    """Clients hear what they hear of a Kafka without authorizer and SASL, not that the broker is too old."""
+    from confluent_kafka import KafkaError, KafkaException, Producer
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        AdminClient,
+        ResourcePatternType,
+        ResourceType,
+    )  # fmt: skip
+
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    acl = AclBinding(
+        ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:a", "*", AclOperation.READ, AclPermissionType.ALLOW
+    )  # fmt: skip
+    any_acl = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    for answer in [*admin.create_acls([acl]).values(), *admin.delete_acls([any_acl]).values()]:
+        with pytest.raises(KafkaException, match="No Authorizer is configured") as refused:
+            answer.result(30)
+        assert refused.value.args[0].code() == KafkaError.SECURITY_DISABLED
+
+    said: list[str] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
+            "sasl.username": "u", "sasl.password": "p",
+            "error_cb": lambda error: said.append(str(error)),
+        }
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not any("SASL" in each for each in said) and time.monotonic() < deadline:
+        producer.poll(0.1)
+    assert any("SASL" in each for each in said), said

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from server_rig import BrokerRig, topic_image
 
-from kcli.errors import ErrorCode, InvalidGroupIdException, ProtocolError, StorageError
+from kcli.errors import ErrorCode, InvalidGroupIdException, KafkaError, ProtocolError, StorageError
 from kcli.protocol import codec
 from kcli.protocol.api import API, ApiKey
 from kcli.protocol.messages import describe_log_dirs, init_producer_id, list_offsets
@@ -144,3 +144,46 @@ def test_a_client_without_an_id_is_served(tmp_path):
                 assert response.topics[0].partitions[0].offset == 0
 
     asyncio.run(main())
+
+
+def test_acls_are_refused_one_by_one_where_no_authorizer_runs():
+    from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+    from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+    from kcli.protocol.messages.describe_acls import DescribeAclsRequest
+
+    described = refused(ApiKey.DESCRIBE_ACLS, DescribeAclsRequest())
+    assert described.error_code is ErrorCode.SECURITY_DISABLED
+    assert described.error_message == "No Authorizer is configured on the broker"
+    created = refused(ApiKey.CREATE_ACLS, CreateAclsRequest(creations=(AclCreation(), AclCreation()))).results
+    deleted = refused(ApiKey.DELETE_ACLS, DeleteAclsRequest(filters=(DeleteAclsFilter(),))).filter_results
+    assert (len(created), len(deleted)) == (2, 1)
+    assert {each.error_code for each in created + deleted} == {ErrorCode.SECURITY_DISABLED}
+    assert {each.error_message for each in created + deleted} == {"No Authorizer is configured."}
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        (ApiKey.SASL_HANDSHAKE, ErrorCode.ILLEGAL_SASL_STATE),
+        (ApiKey.SASL_AUTHENTICATE, ErrorCode.ILLEGAL_SASL_STATE),
+        (ApiKey.CREATE_DELEGATION_TOKEN, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+        (ApiKey.RENEW_DELEGATION_TOKEN, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+        (ApiKey.EXPIRE_DELEGATION_TOKEN, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+        (ApiKey.DESCRIBE_DELEGATION_TOKEN, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+    ],
+    ids=lambda value: value.name,
+)
+def test_what_needs_sasl_is_refused_on_a_plaintext_listener(key, code):
+    assert refused(key, codec.message_class(key, "request")()).error_code is code
+
+
+def refused(key, request):
+    """The answer of a handler that refuses whatever it is asked."""
+    from kcli.server.context import RequestContext
+    from kcli.server.dispatch import _load
+
+    route = _load(key)
+    context = RequestContext(SimpleNamespace(), key, route.spec.max_version, 1, "c", "PLAINTEXT", "127.0.0.1")
+    with pytest.raises(KafkaError) as error:
+        route.handle(context, request)
+    return route.error_response(context, request, error.value)

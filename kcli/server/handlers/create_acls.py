@@ -1,0 +1,18 @@
+"""CreateAcls (key 30, versions 1-3): no authorizer runs here, so each of them is refused."""
+
+from __future__ import annotations
+
+from kcli.errors import KafkaError, SecurityDisabledException
+from kcli.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from kcli.server.context import RequestContext
+
+
+def handle(_context: RequestContext, _request: CreateAclsRequest) -> CreateAclsResponse:
+    raise SecurityDisabledException("No Authorizer is configured.")
+
+
+def error_response(
+    _context: RequestContext, request: CreateAclsRequest, error: KafkaError
+) -> CreateAclsResponse:
+    refused = AclCreationResult(error_code=error.code, error_message=error.message)
+    return CreateAclsResponse(results=(refused,) * len(request.creations))

@@ -1,0 +1,14 @@
+"""CreateDelegationToken (key 38, versions 1-3): not on PLAINTEXT listeners (KIP-48), and there are no others."""
+
+from __future__ import annotations
+
+from kcli.errors import UnsupportedByAuthenticationException
+from kcli.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from kcli.server.context import RequestContext
+
+
+def handle(_context: RequestContext, _request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+    raise UnsupportedByAuthenticationException

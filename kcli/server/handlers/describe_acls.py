@@ -1,0 +1,11 @@
+"""DescribeAcls (key 29, versions 1-3): no authorizer runs here, so there are no ACLs to find."""
+
+from __future__ import annotations
+
+from kcli.errors import SecurityDisabledException
+from kcli.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kcli.server.context import RequestContext
+
+
+def handle(_context: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:
+    raise SecurityDisabledException("No Authorizer is configured on the broker")

@@ -1,0 +1,16 @@
+"""DescribeDelegationToken (key 41, versions 1-3): not on PLAINTEXT listeners (KIP-48), and there are no others."""
+
+from __future__ import annotations
+
+from kcli.errors import UnsupportedByAuthenticationException
+from kcli.protocol.messages.describe_delegation_token import (
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
+from kcli.server.context import RequestContext
+
+
+def handle(
+    _context: RequestContext, _request: DescribeDelegationTokenRequest
+) -> DescribeDelegationTokenResponse:
+    raise UnsupportedByAuthenticationException

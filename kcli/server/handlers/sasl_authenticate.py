@@ -1,0 +1,11 @@
+"""SaslAuthenticate (key 36, versions 0-2): there is nothing to authenticate for on a listener without SASL."""
+
+from __future__ import annotations
+
+from kcli.errors import IllegalSaslStateException
+from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kcli.server.context import RequestContext
+
+
+def handle(_context: RequestContext, _request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+    raise IllegalSaslStateException("SaslAuthenticate request received after successful authentication")
