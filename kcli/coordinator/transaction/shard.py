@@ -103,7 +103,7 @@ class TransactionShard:
             return _answer(token, init_refused(code))
         before = self._transactions.get(transactional_id)
         if before is not None and before.state is State.ONGOING:
-            self._fence(transactional_id, before, step)
+            self._fence({transactional_id: before}, step)
             step.reply(token, init_refused(ErrorCode.CONCURRENT_TRANSACTIONS))
             return step.ready()
         after = renewed(before, request, fresh_producer_id, now_ms)
@@ -269,22 +269,21 @@ class TransactionShard:
         return step.ready()
 
     def _sends_markers(self, transactional_id: str) -> Callable[[ErrorCode, int], TransactionReady]:
-        return lambda code, _: self._send(transactional_id) if code is ErrorCode.NONE else Ready()
+        return lambda code, _: self._send((transactional_id,)) if code is ErrorCode.NONE else Ready()
 
-    def _send(self, transactional_id: str) -> TransactionReady:
+    def _send(self, transactional_ids: Iterable[str]) -> TransactionReady:
+        return Ready(sends=tuple(self._markers(each) for each in transactional_ids))
+
+    def _markers(self, transactional_id: str) -> SendMarkers:
         known = self._transactions[transactional_id]
         self._unmarked[transactional_id] = set(known.partitions)
-        return Ready(
-            sends=(
-                SendMarkers(
-                    transactional_id=transactional_id,
-                    producer_id=known.producer_id,
-                    producer_epoch=known.producer_epoch,
-                    committed=known.commits,
-                    partitions=tuple(sorted(known.partitions)),
-                    transaction_version=known.client_version,
-                ),
-            )
+        return SendMarkers(
+            transactional_id=transactional_id,
+            producer_id=known.producer_id,
+            producer_epoch=known.producer_epoch,
+            committed=known.commits,
+            partitions=tuple(sorted(known.partitions)),
+            transaction_version=known.client_version,
         )
 
     # Questions
@@ -308,9 +307,9 @@ class TransactionShard:
         done: list[TransactionReady] = []
         while (key := self._timers.pop_expired(now_ms)) is not None:
             if key == _ABORT_TIMED_OUT:
-                done.extend(self._abort_timed_out(now_ms))
+                done.append(self._abort_timed_out(now_ms))
             elif key == _REMOVE_EXPIRED:
-                done.extend(self._remove_expired(now_ms))
+                done.append(self._remove_expired(now_ms))
             else:
                 assert isinstance(key, tuple)
                 what, transactional_id = key
@@ -328,30 +327,35 @@ class TransactionShard:
         known = self._transactions.get(transactional_id)
         if known is None or known.state not in PREPARED or transactional_id in self._pending:
             return Ready()
-        return self._send(transactional_id)
+        return self._send((transactional_id,))
 
-    def _abort_timed_out(self, now_ms: int) -> Iterable[TransactionReady]:
+    def _abort_timed_out(self, now_ms: int) -> TransactionReady:
         self._timers.schedule(_ABORT_TIMED_OUT, now_ms + self._config.abort_timed_out_interval_ms)
-        for transactional_id, known in tuple(self._transactions.items()):
-            timed_out = known.state is State.ONGOING and known.start_ms + known.timeout_ms < now_ms
-            if timed_out and transactional_id not in self._pending:
-                step: TransactionStep = Step(now_ms)
-                self._fence(transactional_id, known, step)
-                yield step.ready()
+        timed_out = {
+            transactional_id: known
+            for transactional_id, known in self._transactions.items()
+            if known.state is State.ONGOING
+            and known.start_ms + known.timeout_ms < now_ms
+            and transactional_id not in self._pending
+        }
+        step: TransactionStep = Step(now_ms)
+        self._fence(timed_out, step)
+        return step.ready()
 
-    def _fence(self, transactional_id: str, known: Transaction, step: TransactionStep) -> None:
-        """Aborts in the place of a client that must not go on."""
-        send = self._sends_markers(transactional_id)
+    def _fence(self, due: Mapping[str, Transaction], step: TransactionStep) -> None:
+        """Aborts in the place of clients that must not go on."""
 
-        def written(code: ErrorCode, now_ms: int) -> TransactionReady:
+        def written(code: ErrorCode, _now_ms: int) -> TransactionReady:
+            if code is ErrorCode.NONE:
+                return self._send(due)
             # A fence that was not written fences all the same; the next attempt is to write the same epoch.
-            if code is not ErrorCode.NONE:
-                self._failed_fences[transactional_id] = known.producer_epoch
-            return send(code, now_ms)
+            self._failed_fences.update((name, known.producer_epoch) for name, known in due.items())
+            return Ready()
 
-        self._write({transactional_id: fenced(known, self._version(), step.now_ms)}, step, written)
+        version = self._version()
+        self._write({name: fenced(known, version, step.now_ms) for name, known in due.items()}, step, written)
 
-    def _remove_expired(self, now_ms: int) -> Iterable[TransactionReady]:
+    def _remove_expired(self, now_ms: int) -> TransactionReady:
         expired = [
             transactional_id
             for transactional_id, known in self._transactions.items()
@@ -359,13 +363,12 @@ class TransactionShard:
             and now_ms - known.update_ms > self._config.id_expiration_ms
             and transactional_id not in self._pending
         ]
-        if expired:
-            step: TransactionStep = Step(now_ms)
-            self._write(dict.fromkeys(expired[:EXPIRED_AT_ONCE]), step)
-            yield step.ready()
+        step: TransactionStep = Step(now_ms)
+        self._write(dict.fromkeys(expired[:EXPIRED_AT_ONCE]), step)
         is_all = len(expired) <= EXPIRED_AT_ONCE
         pause_ms = self._config.remove_expired_interval_ms if is_all else EXPIRED_PAUSE_MS
         self._timers.schedule(_REMOVE_EXPIRED, now_ms + pause_ms)
+        return step.ready()
 
     # The log
 
@@ -422,7 +425,7 @@ class TransactionShard:
         self._timers.schedule(_ABORT_TIMED_OUT, now_ms + self._config.abort_timed_out_interval_ms)
         self._timers.schedule(_REMOVE_EXPIRED, now_ms + self._config.remove_expired_interval_ms)
         decided = [name for name, known in self._transactions.items() if known.state in PREPARED]
-        return Ready(sends=tuple(send for name in decided for send in self._send(name).sends))
+        return self._send(decided)
 
     def resign(self, _now_ms: int) -> TransactionReady:
         """Another broker coordinates from now on. Nobody is parked here but those whose writes are on their way."""
