@@ -10,10 +10,9 @@ import io
 from dataclasses import dataclass
 
 from kcli.cli.options import Kind
+from kcli.cli.partitions_file import FileError, read_text
 from kcli.cli.tools.consumer_groups import ExecutionError
 
-MAX_FILE_BYTES = 64 * 1024 * 1024
-"""A plan for a million partitions fits."""
 QUOTE_FROM_LENGTH = 25
 """Kafka's CSV writer quotes longer texts without looking at them."""
 FIRST_SAFE_CHARACTER = "-"
@@ -94,10 +93,6 @@ def _number(text: str, kind: Kind) -> int:
 
 def _read(path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError:
-        raise ExecutionError(f"java.io.IOException: Unable to read file {path}") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise ExecutionError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
-    return content.decode("utf-8", "replace")
+        return read_text(path)
+    except FileError as error:
+        raise ExecutionError(f"java.io.IOException: {error}") from None

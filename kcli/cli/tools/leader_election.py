@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.java_order import map_order, partition_hash
-from kcli.cli.json_file import FileError, entries, field, partition_names, read_text, repeated
 from kcli.cli.options import Command, CommandError, Kind, OnParseError, flag, option
 from kcli.cli.output import Output, java_text
+from kcli.cli.partitions_file import FileError, entries, field, partition_names, read_text, repeated
 from kcli.client.admin import AdminClient
 from kcli.errors import ErrorCode, KafkaError
 

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.jopt import let_through
-from kcli.cli.json_file import FileError, read_text
 from kcli.cli.options import (
     Command,
     CommandError,
@@ -21,6 +20,7 @@ from kcli.cli.options import (
     require,
 )
 from kcli.cli.output import Output, java_text
+from kcli.cli.partitions_file import FileError, read_text
 from kcli.cli.tools import reassign_throttles as throttles
 from kcli.cli.tools.reassign_moves import MoveState, log_dir_moves, move_line, start_moves
 from kcli.cli.tools.reassign_plan import (

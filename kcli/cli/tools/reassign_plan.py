@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.cli.json_file import FileError, entries, field, partition_names, repeated
 from kcli.cli.options import java_split
+from kcli.cli.partitions_file import FileError, entries, field, partition_names, repeated
 from kcli.client.reassignments import Replica, TopicPartition
 
 VERSION = 1

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli.json_file import MAX_FILE_BYTES, FileError, read_text, repeated
 from kcli.cli.main import run
+from kcli.cli.partitions_file import MAX_FILE_BYTES, FileError, read_text, repeated
 
 TOOLS = {
     "delete-records": "--offset-json-file",

@@ -1,4 +1,4 @@
-"""The JSON files that list topics and partitions: reading one, and what its entries must hold."""
+"""Files that list topics and partitions: reading one, and what the entries of a JSON one must hold."""
 
 from __future__ import annotations
 
