@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import resource
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,9 +71,12 @@ class Written:
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "check.crcs": True})
         consumer.assign([TopicPartition("t", number, 0) for number in range(self.partitions)])
         stored: dict[tuple[int, int], bytes] = {}
+        deadline = time.monotonic() + 60
         while not self.acked.keys() <= stored.keys():
-            messages = consumer.consume(100, 60)
-            assert messages, f"{len(self.acked)} were acknowledged, {len(stored)} came back"
+            assert time.monotonic() < deadline, (
+                f"{len(self.acked)} were acknowledged, {len(stored)} came back"
+            )
+            messages = consumer.consume(100, 0.5)
             stored.update({(each.partition(), each.offset()): each.value() for each in messages})
         consumer.close()
         assert {place: stored[place] for place in self.acked} == self.acked
