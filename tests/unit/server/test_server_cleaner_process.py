@@ -97,6 +97,14 @@ def test_stopped_in_the_middle(process: CleanerProcess, plan: CleaningPlan) -> N
     stopper.join()
 
 
+def test_stopped_while_an_event_is_dealt_with(process: CleanerProcess, plan: CleaningPlan) -> None:
+    events = process.run_pass(plan, DEFAULT_LIMITS)
+    assert isinstance(next(events), CleanedSegment)
+    process.stop("the cleaner's settings have changed")
+    with pytest.raises(CleaningStopped, match="the cleaner's settings have changed"):
+        next(events)
+
+
 def test_a_process_that_dies(process: CleanerProcess, plan: CleaningPlan) -> None:
     list(process.run_pass(plan, DEFAULT_LIMITS))
     assert process.pid is not None
