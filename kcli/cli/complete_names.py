@@ -81,21 +81,25 @@ async def _ask(kind: str, client: AdminClient, incomplete: str) -> list[str]:
 
 
 def _admin(command: Command, known: list[Option], words: Sequence[str]) -> AdminClient:
-    """A client for the cluster that the words so far, or the profile, name."""
-    from kcli.cli.connect import ClusterOptions, admin
+    """A client for the cluster that the words so far, or the profile, name: without what a tool says of its settings,
+    or looks up, before it begins."""
+    from kcli.cli.connect import load_properties
     from kcli.cli.profiles import chosen_profile, servers_option
+    from kcli.client.admin import AdminClient
+    from kcli.client.config import client_config
 
     servers = servers_option(command)
     given = {name for name in (servers, "bootstrap-controller") if _argument(words, name) is not None}
     profile = chosen_profile(known, _argument(words, "profile"))
     added = dict(profile.words(command, known, given, list(words))) if profile is not None else {}
-    options = ClusterOptions(
-        bootstrap_server=_argument(words, servers) or added.get(servers),
-        command_config=_argument(words, "command-config"),
-        client_properties=profile.properties if profile is not None else {},
-        timeout=round(LOOKUP_S * 1000),
+    config = client_config(
+        load_properties(
+            _argument(words, "command-config"), profile.properties if profile is not None else None
+        ),
+        bootstrap_servers=_argument(words, servers) or added.get(servers),
+        api_timeout_ms=round(LOOKUP_S * 1000),
     )
-    return admin(options)
+    return AdminClient(config)
 
 
 def _argument(words: Sequence[str], name: str) -> str | None:
