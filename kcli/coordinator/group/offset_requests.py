@@ -57,10 +57,9 @@ class OffsetProtocol:
     ) -> None:
         code = _commit_error(group, request, api_version)
         if code is ErrorCode.NONE and isinstance(group, ClassicGroup):
+            # Who commits is alive; a producer that does it for a member tells nothing of it.
             member = group.members.get(request.member_id)
-            if (
-                member is not None
-            ):  # who commits is alive; a producer that does it for a member tells nothing of it
+            if member is not None:
                 self._rebalance.restart_session(group, member, step.now_ms)
         self._commit_unless(code, request, token, step)
 

@@ -75,9 +75,7 @@ class TransactionShard:
         self._version = version
         self._transactions: dict[str, Transaction] = {}
         self._pending = set[str]()  # a change of theirs is on its way to the log
-        self._overdue = set[
-            str
-        ]()  # of those, for so long that whoever asked was told; it may be committed yet
+        self._overdue = set[str]()  # of those, so long that who asked was told; it may be committed yet
         self._unmarked: dict[str, set[TopicPartition]] = {}
         self._failed_fences: dict[str, int] = {}  # the epoch that is not good any more
         self._timers = Timers()

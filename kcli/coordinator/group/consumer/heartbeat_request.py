@@ -64,9 +64,9 @@ def owned_partitions(listed: tuple[RequestTopicPartitions, ...] | None) -> Assig
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:
-    """Raises FENCED_MEMBER_EPOCH. A member may join anew at any time (0); it may be one epoch behind, having missed the
-    answer that raised it, if it claims nothing but what it has."""
-    if epoch in (0, member.epoch):
+    """Raises FENCED_MEMBER_EPOCH. A member may be one epoch behind, having missed the answer that raised it, if it
+    claims nothing but what it has."""
+    if epoch == member.epoch:
         return
     if epoch < member.epoch:
         missed_answer = epoch == member.previous_epoch and owned is not None
