@@ -63,9 +63,9 @@ class ConsoleConsumerOptions(ConnectingOptions):
     )
     formatter: str = option("Class that prints records.", default=DEFAULT_FORMATTER, metavar="class")
     property: tuple[str, ...] = option(
-        "Property of the formatter: print.timestamp, print.partition, print.offset, print.headers, print.key, "
-        "print.value, key.separator, line.separator, headers.separator, null.literal, key.deserializer, "
-        "value.deserializer, headers.deserializer.", metavar="prop", repeatable=True,
+        "Property of the formatter: print.timestamp, print.partition, print.offset, print.delivery, print.epoch, "
+        "print.headers, print.key, print.value, key.separator, line.separator, headers.separator, null.literal, "
+        "key.deserializer, value.deserializer, headers.deserializer.", metavar="prop", repeatable=True,
     )  # fmt: skip
     formatter_property: tuple[str, ...] = option(
         "The name --property has since Kafka 4.2.", metavar="prop", repeatable=True
