@@ -175,7 +175,7 @@ def start(make: Callable[[dict[str, object]], object], config: dict[str, object]
     with a warning; anything else that it refuses is a CommandError that names the property."""
     from confluent_kafka import KafkaException
 
-    config = within_transaction(config)
+    config = dict(within_transaction(config))
     while True:
         try:
             return make({**config, "logger": logger()})
