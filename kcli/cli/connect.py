@@ -37,9 +37,9 @@ def admin(
     """An admin client for the cluster that the options name; it connects at the first call. `defaults` are settings
     that the tool has of its own. Raises CommandError for settings that cannot be used, naming their file."""
     properties = load_properties(options.command_config, options.client_properties)
+    _check_settings(properties)
     for name, text in (defaults or {}).items():
         properties.setdefault(name, text)
-    _check_settings(properties)
     try:
         config = client_config(
             properties,
@@ -55,15 +55,11 @@ def admin(
 
 
 def _check_settings(properties: Properties) -> None:
-    """Refuse what an admin client cannot use, and warn about names that neither a client nor a broker has (the file
-    for `metadata-quorum add-controller` is a broker's)."""
+    """Refuse what an admin client cannot use, and warn about names that nobody has."""
     if not properties:
         return
     from kcli.config.admin import ADMIN
-    from kcli.config.broker_keys import BROKER
-    from kcli.config.consumer import CONSUMER
     from kcli.config.definition import ConfigError
-    from kcli.config.producer import PRODUCER
 
     for name, text in properties.items():
         where = properties.where(name)
@@ -72,9 +68,18 @@ def _check_settings(properties: Properties) -> None:
                 ADMIN[name].parse(text)
             except ConfigError as error:
                 raise CommandError(f"{error} ({where})") from error
-        elif not any(name in known for known in (PRODUCER, CONSUMER, BROKER)):
+        elif not _is_another_programs(name):
             hint = did_you_mean(name, list(ADMIN))
             warn(" ".join(filter(None, (f"WARN {where}: {name} is no setting of Kafka: ignored.", hint))))
+
+
+def _is_another_programs(name: str) -> bool:
+    """Files are shared with producers and consumers, and that of `metadata-quorum add-controller` is a broker's."""
+    from kcli.config.broker_keys import BROKER
+    from kcli.config.consumer import CONSUMER
+    from kcli.config.producer import PRODUCER
+
+    return any(name in known for known in (PRODUCER, CONSUMER, BROKER))
 
 
 def _refuse_unresolvable(config: ClientConfig) -> None:
