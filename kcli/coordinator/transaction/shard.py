@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from kcli.coordinator.runtime import Ready, Step, Timers, Token
 from kcli.coordinator.transaction.config import TransactionConfig
@@ -45,9 +46,11 @@ TransactionStep = Step[TransactionRecord]
 COMPLETE_RETRY_MS = 100
 """When writing Complete failed: soon, for the client's next transaction waits for it."""
 EXPIRED_AT_ONCE = 100
-"""So many ids are forgotten between other work: a millisecond, and there may be fifty shards that do. The rest follows
-after `EXPIRED_PAUSE_MS`."""
-EXPIRED_PAUSE_MS = 20
+"""So many ids are forgotten between other work: a millisecond, and there may be fifty shards that do."""
+TIMED_OUT_AT_ONCE = 5
+"""So many transactions are aborted between other work: they have markers to be written, which takes longer."""
+PAUSE_MS = 20
+"""Then the rest follows."""
 
 _ABORT_TIMED_OUT = "abort timed out"
 _REMOVE_EXPIRED = "remove expired"
@@ -328,7 +331,6 @@ class TransactionShard:
         return self._send((transactional_id,))
 
     def _abort_timed_out(self, now_ms: int) -> TransactionReady:
-        self._timers.schedule(_ABORT_TIMED_OUT, now_ms + self._config.abort_timed_out_interval_ms)
         timed_out = {
             transactional_id: known
             for transactional_id, known in self._transactions.items()
@@ -337,17 +339,21 @@ class TransactionShard:
             and transactional_id not in self._pending
         }
         step: TransactionStep = Step(now_ms)
-        self._fence(timed_out, step)
+        self._fence(dict(islice(timed_out.items(), TIMED_OUT_AT_ONCE)), step)
+        is_all = len(timed_out) <= TIMED_OUT_AT_ONCE
+        pause_ms = self._config.abort_timed_out_interval_ms if is_all else PAUSE_MS
+        self._timers.schedule(_ABORT_TIMED_OUT, now_ms + pause_ms)
         return step.ready()
 
     def _fence(self, due: Mapping[str, Transaction], step: TransactionStep) -> None:
         """Aborts in the place of clients that must not go on."""
 
-        def written(code: ErrorCode, _now_ms: int) -> TransactionReady:
+        def written(code: ErrorCode, now_ms: int) -> TransactionReady:
             if code is ErrorCode.NONE:
                 return self._send(due)
             # A fence that was not written fences all the same; the next attempt is to write the same epoch.
             self._failed_fences.update((name, known.producer_epoch) for name, known in due.items())
+            self._timers.schedule(_ABORT_TIMED_OUT, now_ms + self._config.abort_timed_out_interval_ms)
             return Ready()
 
         version = self._version()
@@ -361,10 +367,16 @@ class TransactionShard:
             and now_ms - known.update_ms > self._config.id_expiration_ms
             and transactional_id not in self._pending
         ]
+
+        def written(code: ErrorCode, later_ms: int) -> TransactionReady:
+            if code is not ErrorCode.NONE:
+                self._timers.schedule(_REMOVE_EXPIRED, later_ms + self._config.remove_expired_interval_ms)
+            return Ready()
+
         step: TransactionStep = Step(now_ms)
-        self._write(dict.fromkeys(expired[:EXPIRED_AT_ONCE]), step)
+        self._write(dict.fromkeys(expired[:EXPIRED_AT_ONCE]), step, written)
         is_all = len(expired) <= EXPIRED_AT_ONCE
-        pause_ms = self._config.remove_expired_interval_ms if is_all else EXPIRED_PAUSE_MS
+        pause_ms = self._config.remove_expired_interval_ms if is_all else PAUSE_MS
         self._timers.schedule(_REMOVE_EXPIRED, now_ms + pause_ms)
         return step.ready()
 

@@ -1,10 +1,16 @@
-"""Transactional ids that did nothing for long are forgotten, however many they are, without holding up the others."""
+"""Transactional ids that idle too long are forgotten, those that work too long aborted: many at once hold nobody up."""
 
 from __future__ import annotations
 
 from kcli.coordinator.transaction.config import TransactionConfig
 from kcli.coordinator.transaction.records import TransactionRecord
-from kcli.coordinator.transaction.shard import EXPIRED_AT_ONCE, EXPIRED_PAUSE_MS, TransactionShard
+from kcli.coordinator.transaction.shard import (
+    EXPIRED_AT_ONCE,
+    PAUSE_MS,
+    TIMED_OUT_AT_ONCE,
+    SendMarkers,
+    TransactionShard,
+)
 from kcli.coordinator.transaction.state import new_transactional_id, with_partitions
 from kcli.errors import ErrorCode
 
@@ -46,17 +52,43 @@ def test_many_expired_ids_go_in_slices() -> None:
         sizes.append(len(gone))
         seen |= set(gone)
     assert sizes == [EXPIRED_AT_ONCE, EXPIRED_AT_ONCE, 7]
-    assert moments == [5000, 5000 + EXPIRED_PAUSE_MS, 5000 + 2 * EXPIRED_PAUSE_MS]
+    assert moments == [5000, 5000 + PAUSE_MS, 5000 + 2 * PAUSE_MS]
     assert seen == {f"id-{number}" for number in range(count)}
     assert shard.next_deadline_ms == moments[-1] + 5000
 
 
 def test_a_slice_that_could_not_be_written_is_tried_again() -> None:
     shard = TransactionShard(CONFIG, lambda: 2)
-    shard.replay(TransactionRecord("x", new_transactional_id(1, 60_000, 0)))
+    for number in range(EXPIRED_AT_ONCE + 1):
+        shard.replay(TransactionRecord(f"id-{number}", new_transactional_id(1, 60_000, 0)))
     shard.start(0)
     (failed,) = shard.tick(5000)
     assert failed.on_written is not None
     failed.on_written(ErrorCode.NOT_ENOUGH_REPLICAS, 5000)
-    assert written(shard, 9000) == []
-    assert written(shard, 10_000) == ["x"]
+    assert written(shard, 9000) == [], "not at once, again and again"
+    assert len(written(shard, 10_000)) == EXPIRED_AT_ONCE
+    assert len(written(shard, 10_000 + PAUSE_MS)) == 1
+
+
+def test_many_that_time_out_together_are_aborted_in_slices() -> None:
+    shard = TransactionShard(TransactionConfig(abort_timed_out_interval_ms=1000), lambda: 2)
+    names = [f"id-{number}" for number in range(2 * TIMED_OUT_AT_ONCE + 1)]
+    ongoing = with_partitions(new_transactional_id(1, 100, 0), frozenset({("t", 0)}), 0, 0)
+    for name in names:
+        shard.replay(TransactionRecord(name, ongoing))
+    shard.start(0)
+    (failed,) = shard.tick(1000)
+    assert failed.on_written is not None
+    failed.on_written(ErrorCode.NOT_ENOUGH_REPLICAS, 1000)
+    assert shard.tick(1999) == ()
+    sent: list[str] = []
+    for slice_ms in (2000, 2000 + PAUSE_MS, 2000 + 2 * PAUSE_MS):
+        (due,) = shard.tick(slice_ms)
+        assert len(due.records) <= TIMED_OUT_AT_ONCE
+        for record in due.records:
+            shard.replay(record)
+        assert due.on_written is not None
+        sends = due.on_written(ErrorCode.NONE, slice_ms).sends
+        sent += [send.transactional_id for send in sends if isinstance(send, SendMarkers)]
+    assert sent == names
+    assert shard.next_deadline_ms == 2000 + 2 * PAUSE_MS + 1000
