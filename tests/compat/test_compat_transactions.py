@@ -271,6 +271,7 @@ while True:
 KILLS = 50
 
 
+@pytest.mark.timeout(900)  # as many starts of a process, which a busy machine makes slow
 def test_a_loop_killed_again_and_again_neither_loses_nor_repeats(tmp_path) -> None:
     """Killed at any moment after a few transactions, together with the broker every fifth time."""
     chosen = random.Random()
