@@ -6,7 +6,7 @@ order of Java's HashMap: tools print them as they come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kcli.config.describe import ConfigEntry
 from kcli.config.java_order import hash_order
@@ -29,10 +29,15 @@ from kcli.server import broker_loggers
 from kcli.server.config_changes import require_own_id
 from kcli.server.context import RequestContext
 
+_Results = tuple[DescribeConfigsResourceResult, ...]
+_OfTopics = dict[tuple[frozenset[tuple[str, str]], frozenset[str] | None], _Results]
+"""What was answered for topics of this request, by what is set for them and what was asked: most are set alike."""
+
 
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    of_topics: _OfTopics = {}
     return DescribeConfigsResponse(
-        results=tuple(_describe(context, request, resource) for resource in request.resources)
+        results=tuple(_describe(context, request, resource, of_topics) for resource in request.resources)
     )
 
 
@@ -45,23 +50,32 @@ def error_response(
 
 
 def _describe(
-    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    context: RequestContext,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    of_topics: _OfTopics,
 ) -> DescribeConfigsResult:
+    wanted = None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
     try:
-        entries = _entries(context, resource)
+        if resource.resource_type == ConfigResourceType.TOPIC:
+            overrides = _topic_overrides(context, resource.resource_name)
+            alike = (frozenset(overrides.items()), wanted)
+            if alike not in of_topics:
+                entries = context.broker.dynamic_config.describe_topic(overrides)
+                of_topics[alike] = _results(entries, wanted, request)
+            configs = of_topics[alike]
+        else:
+            configs = _results(_entries(context, resource), wanted, request)
     except UnknownTopicOrPartitionException as error:
         # Kafka leaves the text empty here, and tools print it.
         return _failed(resource, error, "")
     except KafkaError as error:
         return _failed(resource, error, error.message)
-    wanted = None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
     return DescribeConfigsResult(
         error_message=None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=tuple(
-            _result(entry, request) for entry in _ordered(entries) if wanted is None or entry.name in wanted
-        ),
+        configs=configs,
     )
 
 
@@ -74,15 +88,18 @@ def _failed(resource: DescribeConfigsResource, error: KafkaError, message: str) 
     )
 
 
+def _topic_overrides(context: RequestContext, name: str) -> Mapping[str, str]:
+    image = context.broker.metadata
+    topic_names.validate(name)
+    if name not in image.topics:
+        raise UnknownTopicOrPartitionException
+    return image.topic_config(name)
+
+
 def _entries(context: RequestContext, resource: DescribeConfigsResource) -> tuple[ConfigEntry, ...]:
     image, dynamic = context.broker.metadata, context.broker.dynamic_config
     name = resource.resource_name
     match resource.resource_type:
-        case ConfigResourceType.TOPIC:
-            topic_names.validate(name)
-            if name not in image.topics:
-                raise UnknownTopicOrPartitionException
-            return dynamic.describe_topic(image.topic_config(name))
         case ConfigResourceType.BROKER:
             if not name:
                 return dynamic.describe_broker_defaults()
@@ -107,9 +124,12 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> tupl
             raise InvalidRequestException(f"Unsupported resource type: {unknown}")
 
 
-def _ordered(entries: Iterable[ConfigEntry]) -> list[ConfigEntry]:
+def _results(
+    entries: Iterable[ConfigEntry], wanted: frozenset[str] | None, request: DescribeConfigsRequest
+) -> _Results:
     by_name = {entry.name: entry for entry in entries}
-    return [by_name[name] for name in hash_order(by_name)]
+    ordered = (by_name[name] for name in hash_order(by_name))
+    return tuple(_result(entry, request) for entry in ordered if wanted is None or entry.name in wanted)
 
 
 def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -237,6 +237,40 @@ def test_only_the_keys_asked_for(run):
     run(story)
 
 
+def test_each_topic_of_a_request_is_told_its_own(run):
+    async def story(broker):
+        await create(broker, "a")
+        await create(broker, "b", **{"segment.ms": "5"})
+        await create(broker, "c")
+        asked = [
+            ("a", ("segment.ms",)),
+            ("b", ("segment.ms",)),
+            ("c", ("segment.ms",)),
+            ("c", ("segment.bytes",)),
+        ]
+        request = dc.DescribeConfigsRequest(
+            resources=tuple(
+                dc.DescribeConfigsResource(resource_type=2, resource_name=name, configuration_keys=keys)
+                for name, keys in asked
+            )
+        )
+        answer = await call(broker, describe_configs, request, ApiKey.DESCRIBE_CONFIGS, 4)
+        assert [
+            (
+                result.resource_name,
+                [(entry.name, entry.value, entry.config_source) for entry in result.configs],
+            )
+            for result in answer.results
+        ] == [
+            ("a", [("segment.ms", "604800000", 5)]),
+            ("b", [("segment.ms", "5", 1)]),
+            ("c", [("segment.ms", "604800000", 5)]),
+            ("c", [("segment.bytes", "1073741824", 5)]),
+        ]
+
+    run(story)
+
+
 def test_configs_of_every_kind_of_resource(run):
     async def story(broker):
         assert await set_configs(broker, 4, "", ("log.retention.ms", SET, "77")) == ("NONE", None)
