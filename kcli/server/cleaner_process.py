@@ -52,7 +52,8 @@ class CleanerProcess:
                         yield event
                     case _:
                         raise self._ended(process)
-        except (BrokenPipeError, ValueError):  # a ValueError where `stop` has closed the pipe between two events
+        except (BrokenPipeError, ValueError):
+            # A ValueError where `stop` has closed the pipe between two events.
             raise self._ended(process) from None
         finally:
             if not is_done:

@@ -9,6 +9,7 @@ import os
 
 import pytest
 from server_rig import Client, batch
+from until import until
 
 from kcli.config.broker import BrokerConfig
 from kcli.errors import ErrorCode, StorageError
@@ -435,9 +436,12 @@ def test_one_directory_of_two_fails(tmp_path, caplog):
             assert on_first
             assert on_second
             on_second[0].log.directory.failed(OSError(5, "Input/output error"))
-            await asyncio.sleep(0.01)
-            row = await send(client, "t", batch(b"x"), on_second[0].partition)
-            assert row.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+
+            async def is_refused():
+                row = await send(client, "t", batch(b"x"), on_second[0].partition)
+                return row.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+
+            await until(is_refused)
             assert (await send(client, "t", batch(b"x"), on_first[0].partition)).error_code is ErrorCode.NONE
             (healthy, broken) = sorted(
                 (await client.call(
