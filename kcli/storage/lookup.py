@@ -25,7 +25,7 @@ def whole_batches(
 
     None when there is none in this segment.
     """
-    found = segment.locate(offset)
+    found = segment.locate(offset, doubting_gaps=True)
     if found is None:
         return None
     start, first_size = found

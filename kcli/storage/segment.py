@@ -21,6 +21,7 @@ from kcli.protocol.batch import (
     HEADER_SIZE,
     PREFIX_SIZE,
     BatchHeader,
+    crc_is_valid,
     read_header,
     read_records,
 )
@@ -357,8 +358,12 @@ class Segment:
         )
         return self.headers()
 
-    def locate(self, offset: int) -> tuple[int, int] | None:
-        """(position, size) of the first batch that ends at or past `offset`; None when all end before it."""
+    def locate(self, offset: int, *, doubting_gaps: bool = False) -> tuple[int, int] | None:
+        """(position, size) of the first batch that ends at or past `offset`; None when all end before it.
+
+        `doubting_gaps`: where none holds `offset`, the batch before the gap is what is found if it is damaged. It may
+        have held it, and its checksum tells the reader so.
+        """
         last_offsets = self._recent_last_offsets
         if last_offsets and offset > last_offsets[0]:
             nth = bisect_left(last_offsets, offset)
@@ -368,10 +373,19 @@ class Segment:
             following = nth + 1
             end = self._recent_positions[following] if following < len(last_offsets) else self.size_bytes
             return position, end - position
-        for position, header in self.headers_near(offset):
-            if header.last_offset >= offset:
-                return position, header.size_bytes
-        return None
+        before = found = None
+        for at in self.headers_near(offset):
+            if at[1].last_offset >= offset:
+                found = at
+                break
+            before = at
+        holds = found is not None and (found[1].base_offset <= offset or found[1].magic < 2)
+        if doubting_gaps and before is not None and not holds and self._is_damaged(*before):
+            found = before
+        return None if found is None else (found[0], found[1].size_bytes)
+
+    def _is_damaged(self, position: int, header: BatchHeader) -> bool:
+        return not crc_is_valid(self.log.file().read_at(position, header.size_bytes), 0, header)
 
     def boundary_at_or_below(self, start: int, limit: int) -> int:
         """The greatest end of a batch in [start, limit], where `start` begins a batch."""

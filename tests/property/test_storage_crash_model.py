@@ -211,7 +211,8 @@ class CrashMachine(RuleBasedStateMachine):
             self.safe = min(self.safe, offset)
             log.truncate_to(offset)
             log.flush()  # until then a crash may bring it back, and a follower asks its leader
-            self.safe = offset
+            # After a crash there may be nothing where it was cut: the log ends with what lies before.
+            self.safe = max((each + 1 for each in self.written if each < offset), default=0)
 
         self.cut |= {each: pair for each, pair in self.written.items() if each >= offset}
         self._survives(work)

@@ -72,6 +72,22 @@ def test_a_batch_that_states_too_much_does_not_hide_what_follows() -> None:
         log.read(second_entry[0] + 1, 1 << 20, end_offset=30)
 
 
+@pytest.mark.parametrize(("at", "bit"), [(23, 7), (26, 1)])
+def test_a_batch_that_states_too_few_offsets_is_read_nevertheless(at: int, bit: int) -> None:
+    """Its checksum tells the reader; what follows it, or the next segment, would not."""
+    disk = SimDisk(lambda: START_MS)
+    rig = LogRig(disk)
+    log = rig.create()
+    for _ in range(2):
+        log.append(batch_of([b"x"] * 3), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    log.close(clean=True)
+    size = disk.size(LOG) // 2
+    disk.flip(LOG, at, bit)
+    log = rig.load(clean=True)
+    assert log.read(2, 1000, end_offset=6).base_position == 0
+    assert log.read(3, 1000, end_offset=6).base_position == size
+
+
 def test_a_batch_is_read_twice_before_it_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     disk = SimDisk(lambda: START_MS)
     rig, log = filled(disk, 1)
