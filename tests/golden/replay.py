@@ -32,7 +32,7 @@ from kcli.cli import producing
 from kcli.cli.main import run
 from kcli.cli.registry import TOOLS
 from kcli.protocol import messages
-from kcli.testing.broker_process import BrokerProcess, free_port
+from kcli.testing.broker_process import BrokerProcess
 
 CLI = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden" / "cli"
 CLUSTER_ID = "Z29sZGVuLWNsdXN0ZXItMQ"
@@ -100,7 +100,6 @@ def stories() -> dict[str, dict[str, Any]]:
 def replay(story: dict[str, Any], directory: Path) -> Iterator[Compared]:
     """Run a story in an empty directory, step by step; steps of tools that are not built are passed over."""
     broker = BrokerProcess(directory, BASE_CONFIG | story["broker_config"])
-    broker.port, broker.controller_port = _five_digit_port(), _five_digit_port()
     stage = _Stage(broker, directory)
     _import_tools()
     with contextlib.ExitStack() as stack:
@@ -383,13 +382,6 @@ def _import_tools() -> None:
     for name in os.listdir(os.path.dirname(messages.__file__ or "")):
         if name.endswith(".py"):
             importlib.import_module(f"{messages.__name__}.{name.removesuffix('.py')}")
-
-
-def _five_digit_port() -> int:
-    """Column widths depend on the number of digits."""
-    while (port := free_port()) < 10_000:
-        continue
-    return port
 
 
 def _show(compared: Compared) -> None:
