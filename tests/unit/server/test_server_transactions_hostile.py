@@ -29,6 +29,7 @@ from kcli.protocol.messages import (
     produce,
     txn_offset_commit,
     update_features,
+    write_txn_markers,
 )
 
 NOW_MS = int(time.time() * 1000)
@@ -638,5 +639,30 @@ def test_who_is_sent_to_a_coordinator_is_served_there(tmp_path):
             answers = await asyncio.gather(*(ask(broker) for _ in range(6)))
         assert {group for _, group in answers} == {NONE}
         assert {code for code, _ in answers} <= {NONE, ErrorCode.CONCURRENT_TRANSACTIONS}
+
+    asyncio.run(main())
+
+
+def test_a_marker_in_the_coordinators_own_log_stops_no_load_of_it(tmp_path):
+    marker = write_txn_markers.WritableTxnMarker(
+        producer_id=7,
+        producer_epoch=0,
+        topics=(
+            write_txn_markers.WritableTxnMarkerTopic(name="__transaction_state", partition_indexes=(0,)),
+        ),
+    )
+
+    async def main():
+        async with running(tmp_path, **SETTINGS) as broker:
+            session = Session(broker, await connect(broker))
+            await session.init()
+            request = write_txn_markers.WriteTxnMarkersRequest(markers=(marker,))
+            response = await session.client.call(request, ApiKey.WRITE_TXN_MARKERS, 1)
+            assert response.markers[0].topics[0].partitions[0].error_code is NONE
+            await session.init()
+        async with running(tmp_path, **SETTINGS) as broker:
+            again = Session(broker, await connect(broker))
+            await again.init()
+            assert (again.producer_id, again.epoch) == (session.producer_id, session.epoch + 1)
 
     asyncio.run(main())
