@@ -97,10 +97,12 @@ class BatchProgress:
     def text(self) -> str:
         stages = self._spark.sparkContext._jsc.sc().statusStore().activeStages()
         each = [stages.apply(nth) for nth in range(stages.size())]
+        if not each:
+            return "no task under way"  # the query is planned, or what it made is committed
         done, total = sum(stage.numCompleteTasks() for stage in each), sum(stage.numTasks() for stage in each)
         rows, now = sum(stage.inputRecords() for stage in each), time.monotonic()
         if self._by_task and self._offsets is not None:
-            rows = self._offsets * done // max(total, 1)
+            rows = self._offsets * done // total
         rate = max(0, rows - self._rows) / max(now - self._at, 0.001)  # fewer rows: another stage has begun
         self._rows, self._at = rows, now
         behind = "" if self._offsets is None else f"lag {max(0, self._offsets - rows)}, "
