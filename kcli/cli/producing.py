@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kcli.cli import rdkafka
-from kcli.cli.options import CommandError
+from kcli.cli.options import INT_MAX, CommandError
 from kcli.errors import (
     ErrorCode,
     InvalidTopicException,
@@ -48,13 +48,13 @@ def configuration(properties: Mapping[str, str], **more: object) -> dict[str, ob
     """librdkafka's configuration from Java's properties, idempotent as Java is: unless they rule it out (KIP-679)."""
     config = {**rdkafka.translate(properties), **more}
     may_be_idempotent = (
-        properties.get("acks", "all") in ("all", "-1")
-        and properties.get("retries") != "0"
+        properties.get("acks", "all").strip() in ("all", "-1")
+        and int(properties.get("retries", INT_MAX)) != 0
         and int(properties.get("max.in.flight.requests.per.connection", IN_FLIGHT_MAX)) <= IN_FLIGHT_MAX
     )
     # A record may wait for company and then for its answer: Java makes the time for both, unless a time is asked for.
     linger_ms = int(properties.get("linger.ms", LINGER_MS))
-    needed_ms = linger_ms + int(properties.get("request.timeout.ms", REQUEST_TIMEOUT_MS))
+    needed_ms = min(INT_MAX, linger_ms + int(properties.get("request.timeout.ms", REQUEST_TIMEOUT_MS)))
     if int(properties.get("delivery.timeout.ms", needed_ms)) < needed_ms:
         raise CommandError(
             "org.apache.kafka.common.config.ConfigException: "

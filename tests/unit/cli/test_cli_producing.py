@@ -19,6 +19,8 @@ from kcli.cli.options import CommandError
         ({"acks": "all", "retries": "3"}, True),
         ({"acks": "1"}, False),
         ({"retries": "0"}, False),
+        ({"acks": " all ", "retries": " 00 "}, False),
+        ({"acks": " all "}, True),
         ({"max.in.flight.requests.per.connection": "10"}, False),
         ({"acks": "1", "enable.idempotence": "TRUE"}, "true"),
     ],
@@ -32,6 +34,8 @@ def test_a_record_has_time_to_wait_and_to_be_answered() -> None:
     assert producing.configuration({"linger.ms": "100000"})["message.timeout.ms"] == 130_000
     with pytest.raises(CommandError, match="should be equal to or larger than linger"):
         producing.configuration({"delivery.timeout.ms": "30000"})
+    most = dict.fromkeys(("delivery.timeout.ms", "request.timeout.ms"), str(2**31 - 1))
+    assert producing.configuration(most)["message.timeout.ms"] == str(2**31 - 1)
 
 
 class Topic:

@@ -106,9 +106,16 @@ def test_a_file_that_cannot_be_understood_is_named_with_its_line(tmp_path: Path)
         (
             "security.protocol",
             "TLS",
-            "String must be one of (case insensitive): PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+            "String must be one of (case insensitive): SASL_SSL, PLAINTEXT, SSL, SASL_PLAINTEXT",
         ),
-        ("group.protocol", "new", "String must be one of (case insensitive): CLASSIC, CONSUMER"),
+        ("group.protocol", "new", "String must be one of (case insensitive): CONSUMER, CLASSIC"),
+        ("group.instance.id", "", "String must be non-empty"),
+        ("transactional.id", "", "String must be non-empty"),
+        (
+            "client.dns.lookup",
+            "any",
+            "String must be one of: use_all_dns_ips, resolve_canonical_bootstrap_servers_only",
+        ),
     ],
 )
 def test_what_java_refuses_is_refused_in_its_words(key: str, value: str, reason: str) -> None:
@@ -135,7 +142,7 @@ def test_servers_have_ports(servers: str, reason: str) -> None:
 
 def test_what_would_have_changed_the_records_is_not_dropped_in_silence() -> None:
     keys = ("partitioner.class", "partitioner.ignore.keys", "interceptor.classes")
-    assert rdkafka.translate(dict.fromkeys(keys, "x")).keys() == set(keys), "for librdkafka to refuse"
+    assert rdkafka.translate(dict.fromkeys(keys, "true")).keys() == set(keys), "for librdkafka to refuse"
 
 
 def test_numbers_that_mean_the_systems_own() -> None:
