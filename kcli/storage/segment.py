@@ -397,7 +397,7 @@ class Segment:
         return self._boundary_after(indexed, limit) or self._boundary_after(start, limit) or start
 
     def _boundary_after(self, start: int, limit: int) -> int | None:
-        """The greatest end of a batch in [start, limit], before what is damaged; None when that is all."""
+        """As `boundary_at_or_below`, up to what is damaged; None where already `start` begins no batch."""
         boundary = None
         with contextlib.suppress(CorruptRecordError):  # its reader is told of it when he comes to it
             for position, header in self.headers(start):
