@@ -1,6 +1,7 @@
-"""Kafka's script names, as two-line shell scripts: `python -m kcli.cli.shims [DIRECTORY]`.
+"""Kafka's script names, as small shell scripts: `python -m kcli.cli.shims [DIRECTORY]`.
 
-A shim runs the kcli of the checkout it lies in (../.venv/bin), of its own directory, or else of the PATH.
+A shim runs the kcli of the checkout it lies in (../.venv/bin), of its own directory, or else of the PATH. Programs that
+start Kafka's classes by kafka-run-class.sh get the command that does what the class does.
 """
 
 from __future__ import annotations
@@ -11,17 +12,88 @@ import sys
 from kcli.cli.registry import TOOLS
 
 EXECUTABLE = 0o755
+# The simple names of the classes that Kafka's scripts run; packages have changed between versions, names have not.
+MAIN_CLASSES = {
+    "BrokerApiVersionsCommand": "broker-api-versions",
+    "ClientMetricsCommand": "client-metrics",
+    "ClusterTool": "cluster",
+    "ConfigCommand": "configs",
+    "ConsoleConsumer": "console-consumer",
+    "ConsoleProducer": "console-producer",
+    "ConsumerGroupCommand": "consumer-groups",
+    "ConsumerPerformance": "consumer-perf-test",
+    "DeleteRecordsCommand": "delete-records",
+    "DumpLogSegments": "dump-log",
+    "EndToEndLatency": "e2e-latency",
+    "FeatureCommand": "features",
+    "GetOffsetShell": "get-offsets",
+    "GroupsCommand": "groups",
+    "JmxTool": "jmx",
+    "Kafka": "server-start",
+    "LeaderElectionCommand": "leader-election",
+    "LogDirsCommand": "log-dirs",
+    "MetadataQuorumCommand": "metadata-quorum",
+    "MetadataShell": "metadata-shell",
+    "ProducerPerformance": "producer-perf-test",
+    "ReassignPartitionsCommand": "reassign-partitions",
+    "ReplicaVerificationTool": "replica-verification",
+    "StorageTool": "storage",
+    "StreamsResetter": "streams-application-reset",
+    "TopicCommand": "topics",
+    "TransactionsCommand": "transactions",
+    "VerifiableConsumer": "verifiable-consumer",
+    "VerifiableProducer": "verifiable-producer",
+}
+RUN_CLASS = "kafka-run-class.sh"
+# `exec` is a special built-in: the assignment before it holds for the look-up of kcli.
+_HERE = '$(dirname "$0")'
+_PATH = f'PATH="{_HERE}/../.venv/bin:{_HERE}:$PATH"'
 
 
 def shims() -> dict[str, str]:
-    """File name -> script, for every tool that stands for one of Kafka's."""
-    return {tool.script: _shim(tool.name) for tool in TOOLS.values() if tool.script}
+    """File name -> script, for every tool that stands for one of Kafka's, and for the script that runs classes."""
+    found = {tool.script: _shim(tool.name) for tool in TOOLS.values() if tool.script}
+    return {**found, RUN_CLASS: _run_class()}
 
 
 def _shim(name: str) -> str:
-    # `exec` is a special built-in: the assignment before it holds for the look-up of kcli.
-    here = '$(dirname "$0")'
-    return f'#!/bin/sh\nPATH="{here}/../.venv/bin:{here}:$PATH" exec kcli {name} "$@"\n'
+    return f'#!/bin/sh\n{_PATH} exec kcli {name} "$@"\n'
+
+
+def _run_class() -> str:
+    cases = "\n".join(f"    {name}) command={command} ;;" for name, command in MAIN_CLASSES.items())
+    return f"""#!/bin/sh
+# Runs the command that stands for a main class of Kafka's. A JVM's options (-loggc) have nothing to do.
+daemon=
+name=kafka
+while [ $# -gt 0 ]; do
+    case "$1" in
+        -daemon) daemon=yes ;;
+        -name) name=${{2-}}; [ $# -gt 1 ] && shift ;;
+        -loggc) ;;
+        *) break ;;
+    esac
+    shift
+done
+if [ $# -eq 0 ]; then
+    echo "USAGE: $0 [-daemon] [-name servicename] [-loggc] classname [opts]"
+    exit 1
+fi
+case "${{1##*.}}" in
+{cases}
+    *)
+        echo "$0: $1 is a Java class that no kcli command stands for; see kcli --help" >&2
+        exit 1
+        ;;
+esac
+shift
+{_PATH}
+export PATH
+[ -n "$daemon" ] || exec kcli "$command" "$@"
+log_dir=${{LOG_DIR:-logs}}
+mkdir -p "$log_dir" || exit 1
+nohup kcli "$command" "$@" > "$log_dir/$name.out" 2>&1 < /dev/null &
+"""
 
 
 def main() -> None:

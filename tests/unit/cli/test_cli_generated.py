@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 from kcli import KAFKA_VERSION
 from kcli.cli.man import pages
-from kcli.cli.shims import shims
+from kcli.cli.registry import TOOLS
+from kcli.cli.shims import MAIN_CLASSES, RUN_CLASS, shims
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -54,6 +56,44 @@ def test_a_shim_runs_the_kcli_next_to_it(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout == "[topics]\n"
+
+
+def run_class(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    kcli = tmp_path / "kcli"
+    kcli.write_text('#!/bin/sh\necho "$@"\n')
+    script = tmp_path / RUN_CLASS
+    script.write_text(shims()[RUN_CLASS])
+    kcli.chmod(0o755)
+    script.chmod(0o755)
+    environment = {"PATH": "/usr/bin:/bin", "LOG_DIR": str(tmp_path / "logs")}
+    return subprocess.run([script, *words], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_classes_of_kafka_are_run_as_the_commands_that_stand_for_them(tmp_path: Path) -> None:
+    # kafka-server-stop.sh is a shell script in Kafka, too.
+    scripts = {tool.name for tool in TOOLS.values() if tool.script} - {"server-stop"}
+    assert sorted(MAIN_CLASSES.values()) == sorted(scripts)
+    done = run_class(tmp_path, "kafka.Kafka", "server.properties", "--override", "node.id=2")
+    assert done.stdout == "server-start server.properties --override node.id=2\n"
+    done = run_class(tmp_path, "-loggc", "-name", "x", "org.apache.kafka.tools.TopicCommand", "--list")
+    assert done.stdout == "topics --list\n"
+
+
+def test_a_class_in_the_background_writes_where_kafkas_does(tmp_path: Path) -> None:
+    done = run_class(tmp_path, "-daemon", "-name", "groups", "org.apache.kafka.tools.GroupsCommand", "--list")
+    assert (done.returncode, done.stdout) == (0, "")
+    written = tmp_path / "logs" / "groups.out"
+    end = time.monotonic() + 60
+    while not written.exists() or "groups --list" not in written.read_text():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_no_class_and_a_class_that_nothing_stands_for(tmp_path: Path) -> None:
+    done = run_class(tmp_path)
+    assert done.returncode == 1 and done.stdout.startswith("USAGE: ")
+    done = run_class(tmp_path, "com.example.Main")
+    assert done.returncode == 1 and "com.example.Main" in done.stderr and not done.stdout
 
 
 def test_a_man_page_says_what_the_command_takes() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kcli.cli.options import options_of
 from kcli.cli.registry import TOOLS
+from kcli.cli.shims import RUN_CLASS
 
 PAGE = Path(__file__).parents[3] / "docs" / "scripts.md"
 # The bin/ of Apache Kafka 4.1, without `.sh`.
@@ -38,7 +39,7 @@ def test_every_script_of_kafka_is_told_of_in_order() -> None:
 
 def test_commands_and_the_table_agree() -> None:
     there = {script for script, (state, _) in rows().items() if state != "not yet"}
-    assert there == BY_SCRIPT.keys()
+    assert there == BY_SCRIPT.keys() | {RUN_CLASS}
 
 
 def test_whoever_has_more_says_what_and_whoever_has_nothing_why() -> None:
@@ -47,7 +48,7 @@ def test_whoever_has_more_says_what_and_whoever_has_nothing_why() -> None:
 
 def test_options_that_are_named_are_there() -> None:
     for script, (state, words) in rows().items():
-        if state == "not yet":
+        if state == "not yet" or script == RUN_CLASS:
             continue
         command = BY_SCRIPT[script].load()
         declared = [command.options, *(each.options for each in command.subcommands)]
