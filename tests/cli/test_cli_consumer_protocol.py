@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import subprocess
 import sys
@@ -50,6 +51,8 @@ def tool(quick: BrokerProcess, capfd: pytest.CaptureFixture[str]) -> Tool:
 
     def call(words: str, code: int = 0) -> tuple[str, str]:
         name, *more = words.split()
+        # A tool has a process of its own; here the log of another test's would go to where that test's stderr was.
+        logging.getLogger("kcli.rdkafka").handlers.clear()
         assert run([name, "--bootstrap-server", quick.bootstrap, *more]) == code
         return tuple(capfd.readouterr())
 
