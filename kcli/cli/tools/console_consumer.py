@@ -390,7 +390,7 @@ class Printer:
         if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
             raise CommandError(f"Authentication failed: terminating consumer process: {error.str()}")
         if rdkafka.is_fatal(error) or error.code() in (*_FATAL, error._AUTO_OFFSET_RESET):
-            why = java_text(rdkafka.kafka_error(error))
+            why = error.str() if error.code() < 0 else java_text(rdkafka.kafka_error(error))
             rdkafka.logger().error("Error processing message, terminating consumer process: %s", why)
             return True
         rdkafka.logger().warning("%s", error.str())

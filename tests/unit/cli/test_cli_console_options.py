@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from kcli.cli import envelope, jopt, main, moment, rdkafka
+from kcli.cli.formatters import tsv_line
 from kcli.cli.options import CommandError, UsageError
 from kcli.cli.record_filter import record_filter
 from kcli.cli.registry import TOOLS
+from kcli.cli.tools.console_consumer import ConsoleConsumerOptions, Printer
 
 NOW_MS = 1_800_000_000_000
 
@@ -156,6 +158,17 @@ def test_producer_options_that_do_not_go_together(capsys: pytest.CaptureFixture[
     assert main.run_command(command, [*base, "--keep-partition"]) == 1
     assert capsys.readouterr().err.startswith("--keep-partition needs --input json")
     assert jopt.parse(command, [*base, "--input", "json"]).has("input")
+
+
+def test_what_librdkafka_gives_up_itself_is_told_in_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+    from confluent_kafka import KafkaError
+
+    rdkafka.logger().handlers.clear()  # its stream is the stderr of now
+    options = ConsoleConsumerOptions(bootstrap_server="h:1", topic="t")
+    error = KafkaError(KafkaError._AUTO_OFFSET_RESET, "no offset")
+    assert Printer(options, tsv_line, None)._is_last(error)
+    assert "terminating consumer process: no offset (" in capsys.readouterr().err
+    rdkafka.logger().handlers.clear()
 
 
 @pytest.mark.parametrize("topic", ["a b", "", "..", "x" * 250])
