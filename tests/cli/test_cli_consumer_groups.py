@@ -207,14 +207,6 @@ def test_a_plan_goes_out_and_in(tool: Tool, topic: str, tmp_path: Path) -> None:
     assert "metadata for topic `nope` could not be found" in unknown
 
 
-def test_a_partition_that_is_not_there_is_told_at_once(tool: Tool, topic: str) -> None:
-    said, _ = tool(
-        f"--reset-offsets --group cg-none --topic {topic}:0,9 --topic nope:1 --to-latest --execute"
-    )
-    where = f'The partitions "{topic}-9,nope-1" do not exist'
-    assert said == f"\nError: Executing consumer group command failed due to {where}\n"
-
-
 def test_several_groups_are_reset_each_by_its_own_offsets(tool: Tool, topic: str) -> None:
     for group, offset in (("cg-m1", 1), ("cg-m2", 2)):
         tool(f"--reset-offsets --group {group} --topic {topic} --to-offset {offset} --execute")

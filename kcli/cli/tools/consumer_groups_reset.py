@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from kcli.cli.java_order import map_order, partition_hash, string_hash
 from kcli.cli.options import Kind, UsageError, java_split
 from kcli.cli.output import Output, java_text
-from kcli.cli.partitions_file import partition_names
 from kcli.cli.tools.consumer_groups import (
     INACTIVE,
     SCENARIOS,
@@ -89,7 +88,6 @@ class _Offsets:
     _committed: Mapping[str, Mapping[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError] = (
         field(default_factory=dict)
     )
-    _checked: set[TopicPartition] = field(default_factory=set)
     _log: dict[int, Plan] = field(default_factory=dict)
 
     async def committed(self, group_id: str) -> Plan:
@@ -106,24 +104,6 @@ class _Offsets:
             if each is not None:
                 committed[partition] = each.offset
         return committed
-
-    async def check(self, partitions: Iterable[TopicPartition]) -> None:
-        """Offsets of a partition that is not there, or has no leader, would be waited for until the time is over."""
-        new = [partition for partition in partitions if partition not in self._checked]
-        described = await self.client.describe_topics(dict.fromkeys(topic for topic, _ in new)) if new else {}
-        leaders = {
-            (name, each.partition): each.leader
-            for name, topic in described.items()
-            if not isinstance(topic, KafkaError)
-            for each in topic.partitions
-        }
-        missing = [partition for partition in new if partition not in leaders]
-        if missing:
-            raise ExecutionError(f'The partitions "{partition_names(missing)}" do not exist')
-        leaderless = [partition for partition in new if leaders[partition] is None]
-        if leaderless:
-            raise ExecutionError(f'The partitions "{partition_names(leaderless)}" have no leader')
-        self._checked.update(new)
 
     async def of_log(self, partitions: Iterable[TopicPartition], at: int) -> Plan:
         """The offset of each partition's log at a moment, or at one of its ends."""
@@ -150,7 +130,6 @@ class _Reset:
         """Where each partition of the scope should be, by the one scenario that is given."""
         options = self.options
         partitions = await self._scope()
-        await self.offsets.check(partitions)
         if options.to_offset is not None:
             offset = _long("to-offset", options.to_offset)
             return await self._in_range(dict.fromkeys(partitions, offset))

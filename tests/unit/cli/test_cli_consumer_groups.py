@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from kcli.cli.main import run
 from kcli.cli.options import UsageError
-from kcli.cli.output import Output
-from kcli.cli.tools.consumer_groups import (
-    ACTIONS,
-    DRY_RUN_WARNING,
-    STATES,
-    ConsumerGroupsOptions,
-    ExecutionError,
-)
+from kcli.cli.tools.consumer_groups import ACTIONS, DRY_RUN_WARNING, STATES, ExecutionError
 from kcli.cli.tools.consumer_groups_plan import NewOffset, csv_line, read_plan
 from kcli.cli.tools.consumer_groups_regex import verdict
-from kcli.cli.tools.consumer_groups_reset import named_partitions, reset
+from kcli.cli.tools.consumer_groups_reset import named_partitions
 from kcli.cli.tools.consumer_groups_time import epoch_ms_of, milliseconds_of
 
 B = "--bootstrap-server 127.0.0.1:9 "
@@ -128,24 +117,6 @@ def test_a_reset_without_execute_is_warned_about(capsys: pytest.CaptureFixture[s
         DRY_RUN_WARNING,
         "Option [reset-offsets] takes one of these options: [all-groups], [group]",
     ]
-
-
-class OneTopic:
-    """A cluster with an empty group and a topic of which partition 1 has no leader."""
-
-    async def describe_groups(self, groups: list[str]) -> dict[str, object]:
-        return {group: SimpleNamespace(state="Empty") for group in groups}
-
-    async def describe_topics(self, names: Iterable[str]) -> dict[str, object]:
-        partitions = [SimpleNamespace(partition=0, leader=1), SimpleNamespace(partition=1, leader=None)]
-        return {name: SimpleNamespace(partitions=partitions) for name in names}
-
-
-def test_a_partition_without_a_leader_is_not_waited_for() -> None:
-    options = ConsumerGroupsOptions(group=("g",), topic=("t",), reset_offsets=True, to_latest=True)
-    cluster: Any = OneTopic()
-    with pytest.raises(ExecutionError, match=r'^The partitions "t-1" have no leader$'):
-        asyncio.run(reset(options, cluster, Output()))
 
 
 @pytest.mark.parametrize(
