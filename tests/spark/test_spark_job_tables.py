@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from librdkafka import produce
+from pyspark_processes import TASK_DAEMON
 
 from kcli.spark.jobs import export
 from kcli.spark.jobs.running import Done
@@ -236,14 +237,14 @@ def test_a_driver_killed_after_the_commit_of_the_table(
 
 
 def workers(jvm: int) -> list[int]:
-    """The Python processes that serve the tasks of a session: children of its daemons."""
+    """The Python processes that serve the tasks of a session."""
     parents: dict[int, int] = {}
     daemons = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                if b"pyspark.daemon" in (entry / "cmdline").read_bytes():
+                if (entry / "cmdline").read_bytes().endswith(TASK_DAEMON):
                     daemons.add(int(entry.name))
             except OSError:
                 continue  # it ended meanwhile

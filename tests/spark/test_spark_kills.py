@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from librdkafka import produce
+from pyspark_processes import TASK_DAEMON
 
 from kcli.spark.submit import write_conf
 from kcli.testing.broker_process import BrokerProcess
@@ -79,7 +80,7 @@ class Job:
         assert self.process is not None
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
-            daemons = {pid for pid, _, line in self._processes() if "pyspark.daemon" in line}
+            daemons = {pid for pid, _, line in self._processes() if line.endswith(TASK_DAEMON)}
             for pid, parent, _ in self._processes():
                 if parent in daemons:
                     os.kill(pid, signal.SIGKILL)
@@ -87,14 +88,14 @@ class Job:
             time.sleep(0.02)
         raise AssertionError(f"there was no worker; {self.tail()}")
 
-    def _processes(self) -> Iterator[tuple[int, int, str]]:
+    def _processes(self) -> Iterator[tuple[int, int, bytes]]:
         """Process id, parent and command line of each process of the job's session."""
         assert self.process is not None
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 try:
                     fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                    line = (entry / "cmdline").read_bytes().decode("utf-8", "replace")
+                    line = (entry / "cmdline").read_bytes()
                 except OSError:
                     continue  # it ended meanwhile
                 if int(fields[3]) == self.process.pid:
