@@ -1,14 +1,15 @@
-"""What the handlers of all group APIs ask of a request before a coordinator sees it."""
+"""What the handlers of group APIs ask of a request before a coordinator sees it, and put into its answer."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from kcli.controller.image import Topics
-from kcli.errors import InvalidGroupIdException
-from kcli.protocol.messages.offset_commit import OffsetCommitRequestTopic
-from kcli.protocol.messages.offset_delete import OffsetDeleteRequestTopic
+from kcli.errors import ErrorCode, InvalidGroupIdException
+from kcli.protocol.messages.offset_commit import OffsetCommitRequestTopic, OffsetCommitResponseTopic
+from kcli.protocol.messages.offset_delete import OffsetDeleteRequestTopic, OffsetDeleteResponseTopic
 from kcli.server.context import RequestContext
 
 TopicT = TypeVar("TopicT", OffsetCommitRequestTopic, OffsetDeleteRequestTopic)
@@ -36,3 +37,21 @@ def _existing(topics: Topics, asked: TopicT) -> TopicT:
     numbers = () if image is None else image.partitions
     there = tuple(each for each in asked.partitions if each.partition_index in numbers)
     return asked if len(there) == len(asked.partitions) else replace(asked, partitions=there)
+
+
+def merged_codes(
+    asked: tuple[TopicT, ...], answered: Sequence[OffsetCommitResponseTopic | OffsetDeleteResponseTopic]
+) -> Iterator[tuple[str, list[tuple[int, ErrorCode]]]]:
+    """Each topic asked for with (partition, code): the group's answers, and what `existing` left out as unknown."""
+    codes = {
+        (topic.name, each.partition_index): each.error_code for topic in answered for each in topic.partitions
+    }
+    for topic in asked:
+        numbers = [each.partition_index for each in topic.partitions]
+        yield (
+            topic.name,
+            [
+                (number, codes.get((topic.name, number), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                for number in numbers
+            ],
+        )

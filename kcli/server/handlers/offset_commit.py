@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kcli.coordinator.group.failure import fail_offset_commit
-from kcli.errors import ErrorCode, KafkaError
+from kcli.errors import KafkaError
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -18,7 +18,7 @@ from kcli.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kcli.server.context import RequestContext
-from kcli.server.group_ids import existing
+from kcli.server.group_ids import existing, merged_codes
 
 Commit = Callable[[OffsetCommitRequest], object]
 """Has the group do it: the response, or an awaitable of it."""
@@ -60,25 +60,15 @@ async def _merged(
             accepted = answer if isinstance(answer, OffsetCommitResponse) else await answer  # type: ignore[misc]
         except KafkaError as error:
             accepted = fail_offset_commit(known, error.code)
-    codes = {
-        (topic.name, partition.partition_index): partition.error_code
-        for topic in accepted.topics
-        for partition in topic.partitions
-    }
     return OffsetCommitResponse(
         topics=tuple(
             OffsetCommitResponseTopic(
-                name=topic.name,
+                name=name,
                 partitions=tuple(
-                    OffsetCommitResponsePartition(
-                        partition_index=each.partition_index,
-                        error_code=codes.get(
-                            (topic.name, each.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                        ),
-                    )
-                    for each in topic.partitions
+                    OffsetCommitResponsePartition(partition_index=number, error_code=code)
+                    for number, code in codes
                 ),
             )
-            for topic in request.topics
+            for name, codes in merged_codes(request.topics, accepted.topics)
         )
     )

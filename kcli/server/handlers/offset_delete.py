@@ -16,7 +16,7 @@ from kcli.protocol.messages.offset_delete import (
 )
 from kcli.server.answers import then
 from kcli.server.context import RequestContext
-from kcli.server.group_ids import existing, require_group_id
+from kcli.server.group_ids import existing, merged_codes, require_group_id
 
 
 def handle(context: RequestContext, request: OffsetDeleteRequest) -> object:
@@ -33,25 +33,15 @@ def _merged(request: OffsetDeleteRequest, response: OffsetDeleteResponse) -> Off
     """The group's answer with the refused partitions put in, in the order of the request."""
     if response.error_code is not ErrorCode.NONE:
         return response
-    codes = {
-        (topic.name, partition.partition_index): partition.error_code
-        for topic in response.topics
-        for partition in topic.partitions
-    }
     return OffsetDeleteResponse(
         topics=tuple(
             OffsetDeleteResponseTopic(
-                name=topic.name,
+                name=name,
                 partitions=tuple(
-                    OffsetDeleteResponsePartition(
-                        partition_index=each.partition_index,
-                        error_code=codes.get(
-                            (topic.name, each.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                        ),
-                    )
-                    for each in topic.partitions
+                    OffsetDeleteResponsePartition(partition_index=number, error_code=code)
+                    for number, code in codes
                 ),
             )
-            for topic in request.topics
+            for name, codes in merged_codes(request.topics, response.topics)
         )
     )
