@@ -13,10 +13,10 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
-from kcli.protocol.batch import Record, encode_batch
-from kcli.protocol.batch_headers import read_headers
-from kcli.protocol.columns import Depth, decode
-from kcli.protocol.compression import Codec
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.protocol.batches.batch_headers import read_headers
+from kcli.protocol.batches.columns import Depth, decode
+from kcli.protocol.batches.compression import Codec
 
 GOAL = 5.0
 """Million 100-byte records a second, to read and to write."""

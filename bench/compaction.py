@@ -21,17 +21,17 @@ import numpy as np
 from crc32c import crc32c
 
 from kcli.config.topic import LogConfig
-from kcli.protocol.batch import Record, encode_batch
-from kcli.protocol.batch_headers import CRC_BEGIN
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.protocol.batches.batch_headers import CRC_BEGIN
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
-from kcli.server.cleaner_process import CleanerProcess
-from kcli.storage.cleaner import LogCleaner
-from kcli.storage.cleaner_plan import CleanerLimits
-from kcli.storage.log import AppendOrigin, PartitionLog
+from kcli.server.partitions.cleaner_process import CleanerProcess
+from kcli.storage.cleaner.cleaner import LogCleaner
+from kcli.storage.cleaner.plan import CleanerLimits
+from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
-from kcli.storage.store import LogStore
+from kcli.storage.store.store import LogStore
 
 KEY_BYTES = 16
 SEGMENT_BYTES = 64 << 20

@@ -26,11 +26,10 @@ from typing import Any
 
 from run import Bench, _pinned
 
-from kcli.client.admin import AdminClient
+from kcli.client.admin.admin import AdminClient
 from kcli.client.config import Address, client_config
 from kcli.client.connection import Connection
 from kcli.errors import ErrorCode
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages import consumer_group_heartbeat as ch
 from kcli.protocol.messages import heartbeat as h
 from kcli.protocol.messages import join_group as jg
@@ -46,6 +45,7 @@ from kcli.protocol.records.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
+from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import SystemNetwork
 from kcli.testing.broker_process import BrokerProcess
 

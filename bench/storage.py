@@ -27,15 +27,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcli.config.topic import LogConfig
-from kcli.protocol.batch import Record, encode_batch, read_header
+from kcli.protocol.batches.batch import Record, encode_batch, read_header
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
 from kcli.storage.checkpoint import CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_FILE
 from kcli.storage.files import default_handle_capacity
-from kcli.storage.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
-from kcli.storage.store import LogStore
+from kcli.storage.store.store import LogStore
 
 NODE = 1
 RECORD_BYTES = 100

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kcli.protocol.batch import HEADER_SIZE, Record, encode_batch, read_header
-from kcli.protocol.compression import Codec, compress, decompress
-from kcli.protocol.survey import survey
+from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch, read_header
+from kcli.protocol.batches.compression import Codec, compress, decompress
+from kcli.protocol.batches.survey import survey
 
 REPEATS = 15
 NOW_MS = 1_700_000_000_000

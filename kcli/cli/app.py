@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from kcli.cli.registry import TOOLS, Tool
+from kcli.cli.syntax.registry import TOOLS, Tool
 
 
 class ToolCommand(TyperCommand):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.cli.complete_names import names_for
-from kcli.cli.options import Argument, Command, Option, Subcommand, options_of
+from kcli.cli.syntax.options import Argument, Command, Option, Subcommand, options_of
 
 
 @dataclass(frozen=True, slots=True)

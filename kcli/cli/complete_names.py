@@ -10,10 +10,10 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kcli.cli.options import Command, Option
+from kcli.cli.syntax.options import Command, Option
 
 if TYPE_CHECKING:
-    from kcli.client.admin import AdminClient
+    from kcli.client.admin.admin import AdminClient
 
 # A person waits; a broker that is there answers in a tenth of it.
 LOOKUP_S = 1.5
@@ -51,8 +51,8 @@ def names_for(
 
 
 def _profiles() -> list[str]:
-    from kcli.cli.options import CommandError
-    from kcli.cli.profiles import load_profiles
+    from kcli.cli.syntax.options import CommandError
+    from kcli.cli.syntax.profiles import load_profiles
 
     try:
         return load_profiles().names()
@@ -84,8 +84,8 @@ def _admin(command: Command, known: list[Option], words: Sequence[str]) -> Admin
     """A client for the cluster that the words so far, or the profile, name: without what a tool says of its settings,
     or looks up, before it begins."""
     from kcli.cli.connect import load_properties
-    from kcli.cli.profiles import chosen_profile, servers_option
-    from kcli.client.admin import AdminClient
+    from kcli.cli.syntax.profiles import chosen_profile, servers_option
+    from kcli.client.admin.admin import AdminClient
     from kcli.client.config import client_config
 
     servers = servers_option(command)

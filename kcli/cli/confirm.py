@@ -6,8 +6,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from kcli.cli.options import CommandError
 from kcli.cli.output import warn
+from kcli.cli.syntax.options import CommandError
 
 MAX_SHOWN = 20
 """Names in a question: more would scroll it off the screen."""

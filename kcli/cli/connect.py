@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.cli.options import CallingOptions, CommandError, did_you_mean, option
 from kcli.cli.output import warn
-from kcli.client.admin import AdminClient
+from kcli.cli.syntax.options import CallingOptions, CommandError, did_you_mean, option
+from kcli.client.admin.admin import AdminClient
 from kcli.client.config import ClientConfig, ClientConfigError, client_config
 
 if TYPE_CHECKING:

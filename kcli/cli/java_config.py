@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kcli.cli.options import CommandError
+from kcli.cli.syntax.options import CommandError
 
 _EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 HOST_PORT = re.compile(r"^(?:[a-zA-Z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:\s,]+):(\d{1,5})$")

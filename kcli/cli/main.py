@@ -11,8 +11,9 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from kcli.cli import argparse4j, jopt
-from kcli.cli.options import (
+from kcli.cli.output import WRITE_FAILED, Output, warn
+from kcli.cli.syntax import argparse4j, jopt
+from kcli.cli.syntax.options import (
     Command,
     CommandError,
     CommonOptions,
@@ -25,8 +26,7 @@ from kcli.cli.options import (
     UsageError,
     VersionRequested,
 )
-from kcli.cli.output import WRITE_FAILED, Output, warn
-from kcli.cli.registry import TOOLS, Tool
+from kcli.cli.syntax.registry import TOOLS, Tool
 
 COMPLETION = "_KCLI_COMPLETE"  # how a shell asks Typer for completions
 INTERRUPTED = 130  # 128 + SIGINT, as the shell and the JVM have it

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable
 
 from kcli import KAFKA_VERSION
-from kcli.cli.options import Argument, Command, Family, Option, options_of
-from kcli.cli.registry import TOOLS, Tool
+from kcli.cli.syntax.options import Argument, Command, Family, Option, options_of
+from kcli.cli.syntax.registry import TOOLS, Tool
 
 
 def pages() -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kcli.cli import rdkafka
-from kcli.cli.options import CommandError
+from kcli.cli.syntax.options import CommandError
 from kcli.cli.topic_filter import INTERNAL_TOPICS
 
 METADATA_MAX_AGE_MS = 300_000

@@ -32,7 +32,7 @@ def epoch_ms(text: str, now_ms: int) -> int:
         parts = _AMOUNT.findall(ago[1])
         return max(0, now_ms - round(sum(float(amount) * _UNITS_MS[unit] for amount, unit in parts)))
     if text.startswith(("P", "-P", "+P")):
-        from kcli.cli.tools.consumer_groups_time import milliseconds_of
+        from kcli.cli.java.date_times import milliseconds_of
 
         return max(0, now_ms - milliseconds_of(text))
     try:

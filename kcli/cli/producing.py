@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kcli.cli import rdkafka
-from kcli.cli.options import INT_MAX, CommandError
+from kcli.cli.syntax.options import INT_MAX, CommandError
 from kcli.errors import (
     ErrorCode,
     InvalidTopicException,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 
 from kcli.cli import java_config
-from kcli.cli.options import CommandError, Terminated, UsageError
+from kcli.cli.syntax.options import CommandError, Terminated, UsageError
 from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
 
 TRANSACTION_TIMEOUT_MS = 60_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from kcli.cli.registry import TOOLS
+from kcli.cli.syntax.registry import TOOLS
 
 EXECUTABLE = 0o755
 # The simple names of the classes that Kafka's scripts run; packages have changed between versions, names have not.

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcli.cli.options import CommandError, UsageError
 from kcli.cli.rdkafka import TRANSACTION_TIMEOUT_MS
+from kcli.cli.syntax.options import CommandError, UsageError
 
 DEFAULT_DURATION_MS = 3000
 """How long the records of one transaction are gathered: what kafka-producer-perf-test takes."""

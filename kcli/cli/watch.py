@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from kcli.cli.options import UsageError
 from kcli.cli.output import Output, plain
+from kcli.cli.syntax.options import UsageError
 
 DEFAULT_SECONDS = 2.0
 # ECMA-48: cursor to the top left; erase to the end of the line, and to the end of the screen.

@@ -24,8 +24,8 @@ from kcli.errors import (
     UnsupportedVersionException,
     error_for,
 )
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import Network, SystemNetwork
 
 log = logging.getLogger("kcli.client")

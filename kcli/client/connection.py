@@ -12,9 +12,9 @@ from typing import Any
 from kcli import KAFKA_VERSION
 from kcli.client.config import Address
 from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
-from kcli.protocol.api import API, ApiKey
-from kcli.protocol.codec import decode_response, encode_request
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.codec import decode_response, encode_request
 from kcli.runtime.network import Network
 
 # A describe of a very large cluster takes some tens of MB; Kafka's own clients allow 100 MB (socket.request.max.bytes).

@@ -11,7 +11,7 @@ from typing import Any
 
 from kcli.client.config import Address
 from kcli.errors import KafkaError
-from kcli.protocol.object_name import ObjectName, unquoted
+from kcli.model.object_name import ObjectName, unquoted
 
 Value = str | int | float
 

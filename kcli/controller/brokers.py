@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from kcli.controller import values
 from kcli.controller.configs import elr_enabled
 from kcli.controller.decision import Decision
 from kcli.controller.election import PartitionTarget
-from kcli.controller.image import METADATA_VERSION, BrokerRegistration, MetadataImage
 from kcli.controller.leadership import PartitionUpdates, partitions_where
 from kcli.controller.sessions import BrokerSessions
 from kcli.controller.settings import ControllerSettings
@@ -22,6 +20,8 @@ from kcli.errors import (
     StaleBrokerEpochException,
     UnsupportedVersionException,
 )
+from kcli.metadata import values
+from kcli.metadata.image import METADATA_VERSION, BrokerRegistration, MetadataImage
 from kcli.protocol.messages import broker_heartbeat as hb
 from kcli.protocol.messages import broker_registration as br
 from kcli.protocol.messages import unregister_broker as ub

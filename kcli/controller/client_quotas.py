@@ -12,8 +12,8 @@ from kcli.config.definition import ConfigDef, ConfigType
 from kcli.config.java_order import hash_order
 from kcli.config.quota import CLIENTS, IPS
 from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
-from kcli.controller.image import CLIENT_ID, IP, USER, MetadataImage, QuotaEntity
 from kcli.errors import InvalidRequestException, KafkaError, UnsupportedVersionException
+from kcli.metadata.image import CLIENT_ID, IP, USER, MetadataImage, QuotaEntity
 from kcli.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,

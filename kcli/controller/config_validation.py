@@ -9,8 +9,6 @@ from kcli.config.client_metrics import CLIENT_METRICS
 from kcli.config.definition import ConfigError
 from kcli.config.dynamic import validate_topic_overrides
 from kcli.config.group import validate_group_overrides
-from kcli.controller import topic_names
-from kcli.controller.image import ConfigResource, ConfigResourceType, MetadataImage
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import (
     BrokerIdNotRegisteredException,
@@ -18,6 +16,8 @@ from kcli.errors import (
     InvalidRequestException,
     UnknownTopicOrPartitionException,
 )
+from kcli.metadata.image import ConfigResource, ConfigResourceType, MetadataImage
+from kcli.model import topic_names
 
 # A key's value by its name; None deletes it.
 NewValues = Mapping[str, str | None]

@@ -20,13 +20,13 @@ from kcli.config.java_order import hash_order
 from kcli.config.topic import TOPIC
 from kcli.controller.config_validation import NewValues, check_exists, validate
 from kcli.controller.decision import NO_ERROR, ApiError
-from kcli.controller.image import ConfigResource, ConfigResourceType, MetadataImage
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import (
     InvalidConfigurationException,
     InvalidRequestException,
     KafkaError,
 )
+from kcli.metadata.image import ConfigResource, ConfigResourceType, MetadataImage
 from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord, MetadataRecord
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"

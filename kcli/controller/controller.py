@@ -23,13 +23,13 @@ from kcli.controller import (
 from kcli.controller.brokers import BrokerContext
 from kcli.controller.configs import ConfigChange, ConfigOperation, ResourceChange
 from kcli.controller.decision import Decision, decide
-from kcli.controller.delta import MetadataDelta
-from kcli.controller.image import ControllerRegistration, MetadataImage
-from kcli.controller.replay import ImageReplayer
 from kcli.controller.sessions import BrokerSessions
 from kcli.controller.settings import ControllerSettings
-from kcli.controller.snapshot import controller_record
 from kcli.controller.topics import Charge, TopicContext, no_charge
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import ControllerRegistration, MetadataImage
+from kcli.metadata.replay import ImageReplayer
+from kcli.metadata.snapshot import controller_record
 from kcli.protocol.messages import (
     allocate_producer_ids as ap,
 )

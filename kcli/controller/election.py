@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from kcli.controller.delta import merge_partition_change
-from kcli.controller.image import (
+from kcli.metadata.delta import merge_partition_change
+from kcli.metadata.image import (
     MIGRATING_DIRECTORY,
     UNASSIGNED_DIRECTORY,
     BrokerRegistration,

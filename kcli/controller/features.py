@@ -15,9 +15,9 @@ from kcli.config.features import (
 )
 from kcli.controller.configs import MIN_INSYNC_REPLICAS
 from kcli.controller.decision import Decision, decide
-from kcli.controller.image import CLUSTER_DEFAULT, ConfigResourceType, MetadataImage, VersionRange
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import InvalidUpdateVersionException
+from kcli.metadata.image import CLUSTER_DEFAULT, ConfigResourceType, MetadataImage, VersionRange
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import ConfigRecord, FeatureLevelRecord, MetadataRecord
 

@@ -9,15 +9,9 @@ from kcli.config.topic import TOPIC
 from kcli.controller.configs import MIN_INSYNC_REPLICAS, elr_enabled
 from kcli.controller.decision import Decision, decide
 from kcli.controller.election import Election, ElectionRules, PartitionTarget, may_lead, partition_change
-from kcli.controller.image import (
-    CLUSTER_DEFAULT,
-    BrokerRegistration,
-    MetadataImage,
-    PartitionImage,
-    TopicImage,
-)
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import ErrorCode, InvalidRequestException
+from kcli.metadata.image import CLUSTER_DEFAULT, BrokerRegistration, MetadataImage, PartitionImage, TopicImage
 from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.records.metadata import NO_LEADER, MetadataRecord, PartitionChangeRecord
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from kcli.controller.decision import ApiError, Decision, decide
 from kcli.controller.election import Election, PartitionTarget
-from kcli.controller.image import MetadataImage, PartitionImage, TopicImage
 from kcli.controller.leadership import PartitionRef, PartitionUpdates
 from kcli.controller.settings import ControllerSettings
 from kcli.controller.topics import check_assignment, default_directory
@@ -22,6 +21,7 @@ from kcli.errors import (
     NoReassignmentInProgressException,
     UnknownTopicOrPartitionException,
 )
+from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages import list_partition_reassignments as lr
 

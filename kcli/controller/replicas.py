@@ -5,14 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from kcli.controller import values
 from kcli.controller.brokers import BrokerContext, known_broker
 from kcli.controller.decision import Decision, decide
-from kcli.controller.delta import merge_partition_change
 from kcli.controller.election import PartitionTarget, directory_online
-from kcli.controller.image import BrokerRegistration, LeaderRecoveryState, MetadataImage, PartitionImage
 from kcli.controller.leadership import PartitionRef, PartitionUpdates
 from kcli.errors import ErrorCode
+from kcli.metadata import values
+from kcli.metadata.delta import merge_partition_change
+from kcli.metadata.image import BrokerRegistration, LeaderRecoveryState, MetadataImage, PartitionImage
 from kcli.protocol.messages import alter_partition as ap
 from kcli.protocol.messages import assign_replicas_to_dirs as ad
 from kcli.protocol.records.metadata import MetadataRecord

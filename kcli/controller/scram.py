@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from kcli.config.features import SCRAM_SUPPORTED_FROM
 from kcli.config.java_order import hash_order
 from kcli.controller.decision import ApiError, Decision, decide
-from kcli.controller.image import MetadataImage, ScramKey
 from kcli.errors import (
     DuplicateResourceException,
     KafkaError,
@@ -19,6 +18,7 @@ from kcli.errors import (
     UnsupportedSaslMechanismException,
     UnsupportedVersionException,
 )
+from kcli.metadata.image import MetadataImage, ScramKey
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,

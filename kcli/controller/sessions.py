@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kcli.controller.image import BrokerRegistration
+from kcli.metadata.image import BrokerRegistration
 
 
 @dataclass(slots=True)

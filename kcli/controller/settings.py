@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcli.config.definition import ConfigValue
-from kcli.controller.image import VersionRange
+from kcli.metadata.image import VersionRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,21 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from kcli.config.definition import ConfigValue
 from kcli.config.describe import BrokerLayers, describe_topic
-from kcli.controller import placement, topic_names
+from kcli.controller import placement
 from kcli.controller.configs import topic_config_records
 from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
-from kcli.controller.image import (
-    MIGRATING_DIRECTORY,
-    UNASSIGNED_DIRECTORY,
-    ConfigResource,
-    ConfigResourceType,
-    LeaderRecoveryState,
-    MetadataImage,
-    PartitionImage,
-    TopicImage,
-)
 from kcli.controller.settings import ControllerSettings
-from kcli.controller.snapshot import partition_record
 from kcli.errors import (
     ErrorCode,
     InvalidPartitionsException,
@@ -41,6 +30,18 @@ from kcli.errors import (
     TopicExistsException,
     UnknownTopicOrPartitionException,
 )
+from kcli.metadata.image import (
+    MIGRATING_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    ConfigResource,
+    ConfigResourceType,
+    LeaderRecoveryState,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
+from kcli.metadata.snapshot import partition_record
+from kcli.model import topic_names
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt

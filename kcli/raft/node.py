@@ -11,14 +11,8 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from kcli.errors import StorageError
-from kcli.protocol.control import (
-    KRaftVersionRecord,
-    LeaderChangeMessage,
-    RaftControl,
-)
-from kcli.protocol.control import (
-    Voter as VoterId,
-)
+from kcli.protocol.batches.control import KRaftVersionRecord, LeaderChangeMessage, RaftControl
+from kcli.protocol.batches.control import Voter as VoterId
 from kcli.raft.states import MOVES, UNKNOWN_OFFSET, Candidate, Leader, Resigned, State, Unattached
 from kcli.raft.voters import ReplicaKey, VoterSet
 from kcli.storage.checkpoint import NO_LEADER, NO_VOTE, QuorumState

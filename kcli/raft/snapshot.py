@@ -12,8 +12,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
-from kcli.protocol.batch import BatchHeader, Record, crc_is_valid, encode_batch, iter_batches, read_records
-from kcli.protocol.control import (
+from kcli.protocol.batches.batch import (
+    BatchHeader,
+    Record,
+    crc_is_valid,
+    encode_batch,
+    iter_batches,
+    read_records,
+)
+from kcli.protocol.batches.control import (
     Control,
     KRaftVersionRecord,
     RaftControl,

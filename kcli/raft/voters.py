@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcli.protocol.control import KRaftVersionFeature, VoterEndpoint, VoterRecord, VotersRecord
+from kcli.protocol.batches.control import KRaftVersionFeature, VoterEndpoint, VoterRecord, VotersRecord
 
 ZERO_ID = uuid.UUID(int=0)
 

@@ -19,37 +19,37 @@ from kcli.config.dynamic import DynamicConfig
 from kcli.config.features import KRAFT_VERSION, supported_ranges
 from kcli.config.listeners import Listener as ConfiguredListener
 from kcli.config.topic import LogConfig
-from kcli.controller.delta import MetadataDelta
-from kcli.controller.image import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType, MetadataImage
 from kcli.errors import StorageError
-from kcli.protocol.api import ApiKey
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType, MetadataImage
+from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk
 from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
-from kcli.server.broker_lifecycle import BrokerLifecycle
-from kcli.server.connection import Serve
-from kcli.server.coordinators import GroupCoordinator
-from kcli.server.directory_assignments import DirectoryAssignments
-from kcli.server.dispatch import Dispatch, served_on_broker, served_on_controller, warm_up
-from kcli.server.fetch_sessions import Sessions
-from kcli.server.format import Machine, ensure_formatted
+from kcli.server.coordinators.groups import GroupCoordinator
+from kcli.server.coordinators.transaction_markers import MarkerWriter
+from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.housekeeping import Housekeeping, Job
-from kcli.server.listener import SocketServer
-from kcli.server.listener_settings import connection_limits, idle_max_seconds, listener_settings
-from kcli.server.log_cleaning import LogCleaning
-from kcli.server.log_dir_moves import LogDirMoves
 from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
-from kcli.server.producer_ids import ProducerIdBlock, ProducerIds
-from kcli.server.quorum import Quorum
-from kcli.server.quotas import ClientQuotas
-from kcli.server.replicas import Replicas
-from kcli.server.transaction_markers import MarkerWriter
-from kcli.server.transactions import TransactionCoordinator
+from kcli.server.network.connection import Serve
+from kcli.server.network.listener import SocketServer
+from kcli.server.network.listener_settings import connection_limits, idle_max_seconds, listener_settings
+from kcli.server.partitions.directory_assignments import DirectoryAssignments
+from kcli.server.partitions.fetch_sessions import Sessions
+from kcli.server.partitions.log_cleaning import LogCleaning
+from kcli.server.partitions.log_dir_moves import LogDirMoves
+from kcli.server.partitions.replicas import Replicas
+from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
+from kcli.server.quorum.producer_ids import ProducerIdBlock, ProducerIds
+from kcli.server.quorum.quorum import Quorum
+from kcli.server.requests.dispatch import Dispatch, served_on_broker, served_on_controller, warm_up
+from kcli.server.requests.quotas import ClientQuotas
 from kcli.storage.directory import LogDirectory
-from kcli.storage.record_validation import Validation
-from kcli.storage.store import LogStore
+from kcli.storage.log.record_validation import Validation
+from kcli.storage.store.store import LogStore
 
 if TYPE_CHECKING:
     from kcli.server.metrics.endpoint import MetricsEndpoint

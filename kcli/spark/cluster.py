@@ -19,7 +19,6 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
     error_for,
 )
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -29,6 +28,7 @@ from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kcli.protocol.wire.api import ApiKey
 from kcli.spark.connection import Connection
 from kcli.spark.security import Security
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.errors import ProtocolError, SaslAuthenticationException
-from kcli.protocol.api import API, ApiKey
-from kcli.protocol.codec import decode_response, encode_request
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.codec import decode_response, encode_request
 from kcli.spark.security import Credentials, Security, authenticate
 
 MAX_FRAME_BYTES = 1 << 30

@@ -1,4 +1,6 @@
-"""Arrow columns as the records areas of batches: the reverse of `kcli.protocol.columns`, again without a row loop.
+"""Encodes Arrow columns as the records areas of batches, without a loop over rows.
+
+This is the reverse of `kcli.protocol.batches.columns`.
 
 A record is `length, attributes, deltas, key length | key | value length | value | headers`. The parts between keys and
 values are short runs of varints, built for all rows as one byte matrix; one join in Arrow then interleaves them with
@@ -15,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from crc32c import crc32c
 
-from kcli.protocol.batch import HEADER_SIZE, LENGTH_OVERHEAD
-from kcli.protocol.batch_headers import CRC_BEGIN, HEADER, TRANSACTIONAL
-from kcli.protocol.compression import Codec, compress
-from kcli.protocol.record_starts import Ints
+from kcli.protocol.batches.batch import HEADER_SIZE, LENGTH_OVERHEAD
+from kcli.protocol.batches.batch_headers import CRC_BEGIN, HEADER, TRANSACTIONAL
+from kcli.protocol.batches.compression import Codec, compress
+from kcli.protocol.batches.record_starts import Ints
 
 BATCH_BYTES = 512 << 10
 """Records of one batch before compression: half of what a topic takes by default (max.message.bytes), since a

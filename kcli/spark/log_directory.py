@@ -19,9 +19,9 @@ from itertools import pairwise
 import numpy as np
 
 from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
-from kcli.protocol import batch_headers
-from kcli.protocol.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
-from kcli.protocol.columns import Depth, decode
+from kcli.protocol.batches import batch_headers
+from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
+from kcli.protocol.batches.columns import Depth, decode
 from kcli.runtime.disk import SystemDisk
 from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, FoundOffset, TopicPartition
 from kcli.spark.fetcher import Fetched
@@ -29,8 +29,8 @@ from kcli.spark.offsets import OffsetRange, data_loss
 from kcli.spark.options import SourceOptions
 from kcli.spark.segment_files import SegmentFile, list_segments
 from kcli.storage.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, read_offsets
-from kcli.storage.producer_state import decode_snapshot
-from kcli.storage.transaction_index import AbortedTransaction
+from kcli.storage.log.producer_state import decode_snapshot
+from kcli.storage.log.transaction_index import AbortedTransaction
 
 log = logging.getLogger("kcli.spark")
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kcli.protocol.compression import Codec, codec_named
+from kcli.protocol.batches.compression import Codec, codec_named
 from kcli.spark.cluster import (
     EARLIEST,
     LATEST,

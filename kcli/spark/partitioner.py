@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kcli.protocol.columns import Spans
-from kcli.protocol.record_starts import Ints
+from kcli.protocol.batches.columns import Spans
+from kcli.protocol.batches.record_starts import Ints
 
 _M = np.uint32(0x5BD1E995)
 _R = np.uint32(24)

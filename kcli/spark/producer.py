@@ -6,13 +6,13 @@ import time
 from collections import deque
 
 from kcli.errors import ErrorCode, KafkaError, error_for
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
+from kcli.protocol.wire.api import ApiKey
 from kcli.spark.cluster import Cluster, Retry, TopicPartition
 from kcli.spark.connection import Pending
 from kcli.spark.encoder import RecordsArea, seal

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kcli.protocol.columns import Spans
-from kcli.protocol.record_starts import Ints
+from kcli.protocol.batches.columns import Spans
+from kcli.protocol.batches.record_starts import Ints
 from kcli.spark.cluster import Cluster, TopicPartition
 from kcli.spark.encoder import RecordsArea, encode_records
 from kcli.spark.partitioner import partitions_for_keys

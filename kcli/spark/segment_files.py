@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcli.errors import CorruptRecordError
-from kcli.protocol.batch import LENGTH_OVERHEAD
-from kcli.protocol.batch_headers import BatchHeaders, read_headers
+from kcli.protocol.batches.batch import LENGTH_OVERHEAD
+from kcli.protocol.batches.batch_headers import BatchHeaders, read_headers
 from kcli.spark.fetcher import check_order
-from kcli.storage.transaction_index import ENTRY as ABORTED_ENTRY
-from kcli.storage.transaction_index import AbortedTransaction
+from kcli.storage.log.transaction_index import ENTRY as ABORTED_ENTRY
+from kcli.storage.log.transaction_index import AbortedTransaction
 
 CHUNK_BYTES = 8 << 20
 """Read at once, as a fetch would be; more where a batch is larger."""

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.errors import ErrorCode, KafkaError, KcliError, error_for
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kcli.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kcli.protocol.messages.end_txn import EndTxnRequest
@@ -27,6 +26,7 @@ from kcli.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from kcli.protocol.wire.api import ApiKey
 from kcli.spark.cluster import GROUP, TRANSACTION, Cluster, TopicPartition
 
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
+from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import Disk, read_file, replace_file
-from kcli.runtime.uuids import uuid_from_text, uuid_to_text
 
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_FILE = "replication-offset-checkpoint"

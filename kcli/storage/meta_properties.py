@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from kcli.errors import StorageError
+from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import Disk, read_file, replace_file
-from kcli.runtime.uuids import uuid_from_text, uuid_to_text
 
 META_PROPERTIES_FILE = "meta.properties"
 CURRENT_VERSION = 1

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kcli.cli.main import run
-from kcli.protocol.batch import Record, encode_batch
+from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.testing.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.compat

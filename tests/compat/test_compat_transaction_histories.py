@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcli.testing.broker_process import BrokerProcess
-from kcli.testing.history import Outcome, Transaction, anomalies, write_cycles
+from kcli.testing.checks.history import Outcome, Transaction, anomalies, write_cycles
 
 pytestmark = pytest.mark.compat
 

@@ -19,9 +19,7 @@ from confluent_kafka import Consumer, TopicPartition
 from test_compat_transaction_histories import PARTITIONS, TIMEOUT, TOPIC, broker, committed_log
 
 from kcli.errors import ErrorCode
-from kcli.protocol import codec
-from kcli.protocol.api import ApiKey
-from kcli.protocol.batch import Record, encode_batch
+from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages.end_txn import EndTxnRequest
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -31,8 +29,10 @@ from kcli.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from kcli.protocol.wire import codec
+from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import BrokerProcess
-from kcli.testing.history import Outcome, Transaction, anomalies
+from kcli.testing.checks.history import Outcome, Transaction, anomalies
 
 pytestmark = pytest.mark.compat
 __all__ = ["broker"]

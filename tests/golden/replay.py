@@ -30,7 +30,7 @@ from known_differences import STICKS, WIDTHS
 
 from kcli.cli import producing
 from kcli.cli.main import run
-from kcli.cli.registry import TOOLS
+from kcli.cli.syntax.registry import TOOLS
 from kcli.protocol import messages
 from kcli.testing.broker_process import BrokerProcess
 

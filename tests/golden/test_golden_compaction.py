@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from kcli.protocol.batch import Record, encode_batch, iter_batches, read_header, read_records
-from kcli.storage.cleaner import DEFAULT_LIMITS
-from kcli.storage.cleaner_pass import CleaningPass
-from kcli.storage.cleaner_plan import CleanedSegment, CleaningDone, CleaningPlan, LastRecord, SourceSegment
+from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_header, read_records
+from kcli.storage.cleaner.cleaner import DEFAULT_LIMITS
+from kcli.storage.cleaner.one_pass import CleaningPass
+from kcli.storage.cleaner.plan import CleanedSegment, CleaningDone, CleaningPlan, LastRecord, SourceSegment
 from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_name
-from kcli.storage.transaction_index import ENTRY, AbortedTransaction
-from kcli.testing.sim_disk import SimDisk
+from kcli.storage.log.transaction_index import ENTRY, AbortedTransaction
+from kcli.testing.sim.disk import SimDisk
 
 GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden" / "logdir-clean"
 REWRITTEN_LATER = b"written again later"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from kcli.cli.main import run_command
-from kcli.cli.tools.dump_log import command
+from kcli.cli.tools.dump_log.command import command
 
 GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden"
 INDEX = GOLDEN / "dump" / "INDEX.tsv"

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.join import Caller
 from kcli.coordinator.group.records import ConsumerRecord, GroupRecord, OffsetRecord, decode, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic
 from kcli.coordinator.hashing import partition_for
-from kcli.protocol.batch import encode_batch, iter_batches, read_records
-from kcli.protocol.control import EndTransactionMarker, decode_control
+from kcli.protocol.batches.batch import encode_batch, iter_batches, read_records
+from kcli.protocol.batches.control import EndTransactionMarker, decode_control
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.protocol.records.consumer_offsets import ConsumerGroupMemberMetadataKey
 from kcli.runtime.rng import SystemRng

@@ -19,20 +19,20 @@ from kcli.controller.bootstrap import (
     encode_bootstrap,
     encode_voters_snapshot,
 )
-from kcli.controller.image import ConfigResource, ConfigResourceType, MetadataImage, ScramKey
-from kcli.controller.replay import ImageReplayer
-from kcli.controller.snapshot import image_records
-from kcli.protocol.batch import iter_batches, read_records
-from kcli.protocol.control import VotersRecord, decode_control
+from kcli.metadata.image import ConfigResource, ConfigResourceType, MetadataImage, ScramKey
+from kcli.metadata.replay import ImageReplayer
+from kcli.metadata.snapshot import image_records
+from kcli.protocol.batches.batch import iter_batches, read_records
+from kcli.protocol.batches.control import VotersRecord, decode_control
 from kcli.protocol.records.metadata import decode_metadata_record, encode_metadata_record, write_version_for
 from kcli.raft.snapshot import decode_snapshot, encode_snapshot, snapshot_id_of
 from kcli.raft.voters import voter_set
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
-from kcli.server.broker_lifecycle import BrokerLifecycle
-from kcli.server.quorum import Quorum
-from kcli.storage.store import LogStore
+from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
+from kcli.server.quorum.quorum import Quorum
+from kcli.storage.store.store import LogStore
 
 LOG = "00000000000000000000.log"
 

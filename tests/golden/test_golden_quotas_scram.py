@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli.tools.configs_quotas import _upsertion
-from kcli.client.quotas import _salted
+from kcli.cli.tools.configs.quotas import _upsertion
+from kcli.client.admin.quotas import _salted
 from kcli.controller.client_quotas import alter_client_quotas
-from kcli.controller.image import MetadataImage, ScramKey
-from kcli.controller.replay import ImageReplayer
 from kcli.controller.scram import alter_user_scram_credentials
-from kcli.protocol.batch import iter_batches, read_records
+from kcli.metadata.image import MetadataImage, ScramKey
+from kcli.metadata.replay import ImageReplayer
+from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.messages import alter_client_quotas as aq
 from kcli.protocol.messages import alter_user_scram_credentials as au
 from kcli.protocol.records.metadata import (

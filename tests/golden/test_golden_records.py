@@ -10,9 +10,9 @@ from types import ModuleType
 
 import pytest
 
-from kcli.protocol.batch import BatchHeader, crc_is_valid, encode_batch, iter_batches, read_records
-from kcli.protocol.compression import Codec, compress, decompress
-from kcli.protocol.control import UnknownControlRecord, decode_control, encode_control
+from kcli.protocol.batches.batch import BatchHeader, crc_is_valid, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.compression import Codec, compress, decompress
+from kcli.protocol.batches.control import UnknownControlRecord, decode_control, encode_control
 from kcli.protocol.records import consumer_offsets, metadata, share_state, transaction_state
 
 

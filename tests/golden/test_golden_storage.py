@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from kcli.config.topic import LogConfig
-from kcli.protocol.batch import BatchHeader, Record, iter_batches, read_header, read_records
+from kcli.protocol.batches.batch import BatchHeader, Record, iter_batches, read_header, read_records
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
 from kcli.storage.checkpoint import read_offsets
-from kcli.storage.cleaner import LogCleaner
-from kcli.storage.log import PartitionLog
-from kcli.storage.store import LogStore
+from kcli.storage.cleaner.cleaner import LogCleaner
+from kcli.storage.log.log import PartitionLog
+from kcli.storage.store.store import LogStore
 
 GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden"
 KEEP = LogConfig(retention_ms=-1, segment_index_bytes=65536)

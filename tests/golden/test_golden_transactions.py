@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kcli.coordinator.transaction.records import decode, encode
-from kcli.protocol.batch import iter_batches, read_records
-from kcli.protocol.control import EndTransactionMarker, decode_control, encode_marker_batch
+from kcli.protocol.batches.batch import iter_batches, read_records
+from kcli.protocol.batches.control import EndTransactionMarker, decode_control, encode_marker_batch
 from kcli.testing.broker_process import BrokerProcess
 
 GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden" / "logdir-clean"
@@ -89,7 +89,7 @@ def broker_state(broker: BrokerProcess) -> dict[str, str]:
     """The state of the transaction that was left open."""
     import asyncio
 
-    from kcli.client.admin import AdminClient
+    from kcli.client.admin.admin import AdminClient
     from kcli.client.config import client_config
 
     async def ask():

@@ -8,9 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.errors import KcliError
-from kcli.protocol.batch import Record, crc_is_valid, encode_batch, iter_batches, read_header, read_records
-from kcli.protocol.compression import Codec, compress, decompress
-from kcli.protocol.varint import encode_varint, read_varint, read_varlong
+from kcli.protocol.batches.batch import (
+    Record,
+    crc_is_valid,
+    encode_batch,
+    iter_batches,
+    read_header,
+    read_records,
+)
+from kcli.protocol.batches.compression import Codec, compress, decompress
+from kcli.protocol.wire.varint import encode_varint, read_varint, read_varlong
 
 maybe_bytes = st.none() | st.binary(max_size=300)
 headers = st.lists(st.tuples(st.text(max_size=20), maybe_bytes), max_size=4).map(tuple)

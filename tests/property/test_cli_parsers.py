@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.cli import argparse4j, jopt
-from kcli.cli.options import (
+from kcli.cli.syntax import argparse4j, jopt
+from kcli.cli.syntax.options import (
     Command,
     CommonOptions,
     Family,
@@ -20,7 +20,7 @@ from kcli.cli.options import (
     option,
     options_of,
 )
-from kcli.cli.registry import TOOLS
+from kcli.cli.syntax.registry import TOOLS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

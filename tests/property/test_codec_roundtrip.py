@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcli.errors import ErrorCode
-from kcli.protocol import codec, schema
-from kcli.protocol.api import API, ApiSpec
+from kcli.protocol.wire import codec, schema
+from kcli.protocol.wire.api import API, ApiSpec
 
 _INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _TEXT = st.text(max_size=6)

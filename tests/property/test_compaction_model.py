@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcli.protocol.batch import BatchHeader, Record, encode_batch, iter_batches, read_records
-from kcli.protocol.compression import Codec
-from kcli.storage.cleaner_map import ENTRY_BYTES
-from kcli.storage.cleaner_pass import CleaningPass
-from kcli.storage.cleaner_plan import (
+from kcli.protocol.batches.batch import BatchHeader, Record, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.compression import Codec
+from kcli.storage.cleaner.offset_map import ENTRY_BYTES
+from kcli.storage.cleaner.one_pass import CleaningPass
+from kcli.storage.cleaner.plan import (
     CleanedSegment,
     CleanerLimits,
     CleaningDone,
@@ -24,9 +24,9 @@ from kcli.storage.cleaner_plan import (
     SourceSegment,
 )
 from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, offset_name
-from kcli.storage.transaction_index import AbortedTransaction
-from kcli.testing.logs import marker_of
-from kcli.testing.sim_disk import SimDisk
+from kcli.storage.log.transaction_index import AbortedTransaction
+from kcli.testing.rigs.logs import marker_of
+from kcli.testing.sim.disk import SimDisk
 
 NOW_MS = 2_000_000
 RETENTION_MS = 1_000

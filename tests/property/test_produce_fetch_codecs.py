@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.errors import ErrorCode, ProtocolError
-from kcli.protocol import codec
-from kcli.protocol.api import API, ApiKey
-from kcli.protocol.fetch_codec import decode_fetch_request, encode_fetch_response
 from kcli.protocol.messages import fetch, produce
-from kcli.protocol.produce_codec import decode_produce_request, encode_produce_response
+from kcli.protocol.wire import codec
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.fetch_codec import decode_fetch_request, encode_fetch_response
+from kcli.protocol.wire.produce_codec import decode_produce_request, encode_produce_response
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kcli.errors import CorruptRecordError, KafkaError
-from kcli.protocol.batch import Record, encode_batch, iter_batches, read_records
-from kcli.protocol.batch_headers import read_headers
-from kcli.protocol.columns import Columns, Depth, bytes_at, decode, headers_at
-from kcli.protocol.compression import Codec
+from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.batch_headers import read_headers
+from kcli.protocol.batches.columns import Columns, Depth, bytes_at, decode, headers_at
+from kcli.protocol.batches.compression import Codec
 
 texts = st.none() | st.binary(max_size=200)
 headers = st.lists(st.tuples(st.text(max_size=5), texts), max_size=3).map(tuple)

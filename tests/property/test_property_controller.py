@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcli.controller.image import MetadataImage
-from kcli.controller.replay import ImageReplayer
-from kcli.controller.snapshot import image_records
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.replay import ImageReplayer
+from kcli.metadata.snapshot import image_records
 from kcli.protocol.messages import alter_partition as al
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import delete_topics as dt

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kcli.errors import CorruptRecordError
-from kcli.protocol.batch import Record, encode_batch
-from kcli.protocol.batch_headers import AbortedTransaction, read_headers
-from kcli.protocol.columns import Columns, Depth, decode
-from kcli.protocol.compression import Codec
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.protocol.batches.batch_headers import AbortedTransaction, read_headers
+from kcli.protocol.batches.columns import Columns, Depth, decode
+from kcli.protocol.batches.compression import Codec
 
 pa = pytest.importorskip("pyarrow")
 np = pytest.importorskip("numpy")

@@ -11,10 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kcli.errors import KafkaError
-from kcli.protocol import survey as survey_module
-from kcli.protocol.batch import HEADER_SIZE, Record, encode_batch, read_header, read_records
-from kcli.protocol.survey import survey
-from kcli.protocol.varint import read_varint
+from kcli.protocol.batches import survey as survey_module
+from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch, read_header, read_records
+from kcli.protocol.batches.survey import survey
+from kcli.protocol.wire.varint import read_varint
 
 BASE_MS = 1_700_000_000_000
 

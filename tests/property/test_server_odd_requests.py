@@ -18,15 +18,15 @@ import pytest
 
 from kcli.config.broker import BrokerConfig
 from kcli.errors import ProtocolError
-from kcli.protocol import bounds, codec, schema
-from kcli.protocol.api import API, ApiKey
 from kcli.protocol.messages import metadata
+from kcli.protocol.wire import bounds, codec, schema
+from kcli.protocol.wire.api import API, ApiKey
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.broker import Broker
-from kcli.server.dispatch import SERVED
+from kcli.server.requests.dispatch import SERVED
 
 SEEDS = range(3)
 REQUESTS_PER_VERSION = 4

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kcli.config.topic import LogConfig
-from kcli.protocol.batch import iter_batches
-from kcli.storage.log import AppendOrigin, PartitionLog
-from kcli.testing.logs import START_MS, LogRig, batch_of, contents
-from kcli.testing.sim_disk import SimDisk
+from kcli.protocol.batches.batch import iter_batches
+from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents
+from kcli.testing.sim.disk import SimDisk
 
 DAY_MS = 86_400_000
 

@@ -33,9 +33,10 @@ from collections.abc import Iterable, Iterator
 
 from stories import CountingUuids, World, pairs, partition, show, show_text
 
+from kcli.coordinator.group.classic.join import Caller
+from kcli.coordinator.group.classic.subscription import subscribed_topics
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
 from kcli.coordinator.group.consumer.regexes import ResolveRegexes, matching
-from kcli.coordinator.group.join import Caller
 from kcli.coordinator.group.records import (
     ConsumerRecord,
     GroupRecord,
@@ -45,7 +46,6 @@ from kcli.coordinator.group.records import (
     encode,
 )
 from kcli.coordinator.group.shard import GroupShard
-from kcli.coordinator.group.subscription import subscribed_topics
 from kcli.coordinator.group.topics import Topic
 from kcli.coordinator.runtime import Producer
 from kcli.errors import CorruptRecordError, ErrorCode

@@ -16,7 +16,7 @@ import re
 import pytest
 from group_world import GroupWorld
 
-from kcli.coordinator.group.classic import ClassicGroup, GroupState
+from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
 from kcli.coordinator.group.consumer.group import ConsumerGroup
 
 SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "30"))

@@ -15,8 +15,8 @@ from collections import deque
 
 import pytest
 
+from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.join import Caller
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.write_errors import write_error

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.server.metadata_log import MetadataLog
-from kcli.server.shard_runner import ShardRunner, _answer
-from kcli.storage import store
+from kcli.server.coordinators.shard_runner import ShardRunner, _answer
+from kcli.server.quorum.metadata_log import MetadataLog
 from kcli.storage.directory import CLUSTER_METADATA_TOPIC
-from kcli.storage.loader import load_log
-from kcli.storage.log import PartitionLog
-from kcli.storage.producer_state import ProducerState
-from kcli.testing.simulation import run_seed
+from kcli.storage.log.log import PartitionLog
+from kcli.storage.log.producer_state import ProducerState
+from kcli.storage.store import store
+from kcli.storage.store.loader import load_log
+from kcli.testing.sim.simulation import run_seed
 
 
 def test_story(sim_seed: int) -> None:
@@ -28,7 +28,7 @@ def test_story(sim_seed: int) -> None:
 
 
 def test_a_seed_tells_the_same_story_in_every_process() -> None:
-    script = "from kcli.testing.simulation import run_seed; print(run_seed(3))"
+    script = "from kcli.testing.sim.simulation import run_seed; print(run_seed(3))"
     told = {
         subprocess.run(
             [sys.executable, "-c", script],

@@ -18,9 +18,9 @@ from dataclasses import replace
 
 import pytest
 
+from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
 from kcli.coordinator.group.consumer.regexes import matching
-from kcli.coordinator.group.join import Caller
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic

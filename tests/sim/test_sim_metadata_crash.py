@@ -17,23 +17,23 @@ import random
 import pytest
 
 from kcli.config.broker import BrokerConfig
-from kcli.controller.image import MetadataImage
-from kcli.controller.replay import ImageReplayer
 from kcli.errors import ErrorCode, KcliError
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.replay import ImageReplayer
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.runtime.rng import SystemRng
-from kcli.server.broker_lifecycle import BrokerLifecycle
-from kcli.server.context import RequestContext
-from kcli.server.format import Machine, ensure_formatted
-from kcli.server.metadata_log import MetadataLog
-from kcli.server.quorum import Quorum
-from kcli.storage.store import LogStore
-from kcli.testing.dump_check import dump_complaints
-from kcli.testing.sim_clock import SimClock
-from kcli.testing.sim_disk import SimDisk
-from kcli.testing.sim_loop import SimProcess, simulate
+from kcli.server.formatting.format import Machine, ensure_formatted
+from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
+from kcli.server.quorum.metadata_log import MetadataLog
+from kcli.server.quorum.quorum import Quorum
+from kcli.server.requests.context import RequestContext
+from kcli.storage.store.store import LogStore
+from kcli.testing.checks.dump_check import dump_complaints
+from kcli.testing.sim.clock import SimClock
+from kcli.testing.sim.disk import SimDisk
+from kcli.testing.sim.loop import SimProcess, simulate
 
 SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "25"))
 DATA = "/data"

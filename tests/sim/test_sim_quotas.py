@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from kcli.client.admin import AdminClient
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.topics import NewTopic
 from kcli.client.config import Address, ClientConfig
 from kcli.client.connection import Connection
-from kcli.client.topics import NewTopic
 from kcli.errors import ErrorCode
-from kcli.protocol.api import ApiKey
-from kcli.protocol.batch import Record, encode_batch, iter_batches
-from kcli.protocol.compression import Codec
+from kcli.protocol.batches.batch import Record, encode_batch, iter_batches
+from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import fetch as f
 from kcli.protocol.messages import metadata as md
 from kcli.protocol.messages import produce as p
-from kcli.testing.sim_cluster import BROKER_PORT, SimCluster
-from kcli.testing.sim_loop import SimLoop, simulate
+from kcli.protocol.wire.api import ApiKey
+from kcli.testing.sim.cluster import BROKER_PORT, SimCluster
+from kcli.testing.sim.loop import SimLoop, simulate
 
 TOPIC = "t"
 RATE = 100_000

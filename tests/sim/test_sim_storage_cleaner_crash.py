@@ -8,15 +8,15 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import KcliError
-from kcli.protocol.batch import Record, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.runtime.rng import SystemRng
-from kcli.storage.cleaner import LogCleaner
-from kcli.storage.log import AppendOrigin, PartitionLog
+from kcli.storage.cleaner.cleaner import LogCleaner
+from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
-from kcli.storage.store import LogStore
-from kcli.testing.dump_check import dump_complaints
-from kcli.testing.logs import START_MS, ManualClock, marker_of
-from kcli.testing.sim_disk import SimDisk
+from kcli.storage.store.store import LogStore
+from kcli.testing.checks.dump_check import dump_complaints
+from kcli.testing.rigs.logs import START_MS, ManualClock, marker_of
+from kcli.testing.sim.disk import SimDisk
 
 CONFIG = LogConfig(
     cleanup_policy=("compact",),

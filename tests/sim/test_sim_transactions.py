@@ -23,11 +23,11 @@ from kcli.coordinator.transaction.shard import TransactionShard
 from kcli.coordinator.transaction.state import State
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError
-from kcli.protocol.batch import Record, encode_batch, read_header
-from kcli.protocol.control import EndTransactionMarker, encode_marker_batch
+from kcli.protocol.batches.batch import Record, encode_batch, read_header
+from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.protocol.messages.end_txn import EndTxnRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
-from kcli.storage.producer_state import ProducerState, read_marker
+from kcli.storage.log.producer_state import ProducerState, read_marker
 
 PARTITIONS = tuple(("t", number) for number in range(4))
 TIMEOUT_MS = 3_000

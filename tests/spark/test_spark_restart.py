@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.protocol.columns import Depth, decode
+from kcli.protocol.batches.columns import Depth, decode
 from kcli.spark.cluster import Cluster, TopicPartition
 from kcli.spark.fetcher import fetch_range
 from kcli.spark.offsets import OffsetRange

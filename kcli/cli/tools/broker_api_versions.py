@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.options import Command, CommandError, OnParseError, require
 from kcli.cli.output import Output, java_text
+from kcli.cli.syntax.options import Command, CommandError, OnParseError, require
+from kcli.client.admin.cluster import ApiVersionRange
 from kcli.client.client import Node
-from kcli.client.cluster import ApiVersionRange
 from kcli.errors import KafkaError
-from kcli.protocol.api import API, ApiSpec
+from kcli.protocol.wire.api import API, ApiSpec
 
 
 @dataclass(frozen=True, slots=True)

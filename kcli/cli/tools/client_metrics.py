@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.options import Command, CommandError, Kind, UsageError, flag, forbid, option, separated
 from kcli.cli.output import Output, warn
-from kcli.client.configs import AlterConfig, AlterOp, ConfigEntry, ConfigResource, ResourceType
+from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, forbid, option, separated
+from kcli.client.admin.configs import AlterConfig, AlterOp, ConfigEntry, ConfigResource, ResourceType
 from kcli.errors import KafkaError
 
 if TYPE_CHECKING:
-    from kcli.client.admin import AdminClient
+    from kcli.client.admin.admin import AdminClient
 
 ACTIONS = ("alter", "delete", "describe", "list")
 
@@ -114,8 +114,8 @@ def _check_interval(text: str | None) -> None:
 
 
 async def _alter(options: ClientMetricsOptions, client: AdminClient, output: Output) -> None:
+    from kcli.model.uuids import uuid_to_text
     from kcli.runtime.rng import SystemRng
-    from kcli.runtime.uuids import uuid_to_text
 
     name = options.name if options.name is not None else uuid_to_text(SystemRng().uuid())
     wanted = {"interval.ms": options.interval} | {

@@ -5,20 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.options import (
-    Command,
-    CommandError,
-    Exclusive,
-    Family,
-    Kind,
-    Subcommand,
-    flag,
-    option,
-)
 from kcli.cli.output import Output, java_text
-from kcli.client.admin import AdminClient
+from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.cluster import ClusterDescription
 from kcli.client.client import Node
-from kcli.client.cluster import ClusterDescription
 from kcli.errors import BrokerIdNotRegisteredException, ErrorCode, KafkaError
 
 _ONE_CLUSTER = (Exclusive(names=("bootstrap-server", "bootstrap-controller"), required=True),)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from kcli.cli.confirm import confirm, listed
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.java_order import map_order, partition_hash
-from kcli.cli.options import Command, CommandError, OnParseError, flag, option, require
+from kcli.cli.java.order import map_order, partition_hash
 from kcli.cli.output import Output, java_text
 from kcli.cli.partitions_file import FileError, entries, field, partition_names, read_text, repeated
+from kcli.cli.syntax.options import Command, CommandError, OnParseError, flag, option, require
 from kcli.errors import KafkaError
 
 VERSION = 1

@@ -10,11 +10,11 @@ from typing import Any
 
 from kcli.cli import consuming, producing, rdkafka
 from kcli.cli.connect import load_properties
-from kcli.cli.options import CallingOptions, Command, CommandError, Kind, option
 from kcli.cli.output import Output, warn
-from kcli.client.admin import AdminClient
+from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.topics import NewTopic
 from kcli.client.config import client_config
-from kcli.client.topics import NewTopic
 from kcli.errors import KafkaError, UnknownTopicOrPartitionException
 
 # The line of Kafka 4.1, which knows positional arguments only.

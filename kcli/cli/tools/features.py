@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kcli.cli.connect import admin
-from kcli.cli.options import Command, CommandError, Exclusive, Family, Subcommand, flag, option
 from kcli.cli.output import Output
+from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Subcommand, flag, option
 from kcli.cli.tools.quorum_options import QuorumOptions
-from kcli.cli.tools.storage_features import MAX_LEVEL, FeatureDependenciesOptions, VersionMappingOptions
-from kcli.client.features import FeatureDescription, UpgradeType
+from kcli.cli.tools.storage.features import MAX_LEVEL, FeatureDependenciesOptions, VersionMappingOptions
+from kcli.client.admin.features import FeatureDescription, UpgradeType
 from kcli.config.features import (
     FEATURES,
     LATEST_PRODUCTION,
@@ -94,7 +94,7 @@ async def disable(options: DisableOptions, output: Output) -> None:
 
 def version_mapping(options: VersionMapping, output: Output) -> int:
     """`version-mapping`, as kafka-storage has it."""
-    from kcli.cli.tools import storage_features
+    from kcli.cli.tools.storage import features as storage_features
 
     return storage_features.version_mapping(
         VersionMappingOptions(release_version=options.release_version), output
@@ -103,7 +103,7 @@ def version_mapping(options: VersionMapping, output: Output) -> int:
 
 def feature_dependencies(options: FeatureDependencies, output: Output) -> int:
     """`feature-dependencies`, as kafka-storage has it but for the words about a level that does not exist."""
-    from kcli.cli.tools import storage_features
+    from kcli.cli.tools.storage import features as storage_features
 
     for text in options.feature:
         name, _, level = text.partition("=")

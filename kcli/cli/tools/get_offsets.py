@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.options import (
+from kcli.cli.output import Output, java_text, warn
+from kcli.cli.syntax.options import (
     LONG_MAX,
     LONG_MIN,
     Command,
@@ -21,14 +22,13 @@ from kcli.cli.options import (
     option,
     require,
 )
-from kcli.cli.output import Output, java_text, warn
 from kcli.cli.topic_filter import topic_filter
+from kcli.client.admin.offsets import OffsetSpec
 from kcli.client.config import ClientConfigError, parse_addresses
-from kcli.client.offsets import OffsetSpec
 from kcli.errors import KafkaError
 
 if TYPE_CHECKING:
-    from kcli.client.admin import AdminClient
+    from kcli.client.admin.admin import AdminClient
 
 NO_MATCH = "Could not match any topic-partitions with the specified filters"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.options import Command, CommandError, UsageError, flag, option
 from kcli.cli.output import Output
-from kcli.client.groups import CLASSIC, CONSUMER, CONSUMER_PROTOCOL
+from kcli.cli.syntax.options import Command, CommandError, UsageError, flag, option
+from kcli.client.admin.groups import CLASSIC, CONSUMER, CONSUMER_PROTOCOL
 from kcli.errors import KafkaError
 
 SHARE, STREAMS = "Share", "Streams"

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kcli.cli import java_dates
-from kcli.cli.options import Command, CommandError, CommonOptions, Kind, flag, option
+from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, flag, option
 from kcli.client.config import Address
 from kcli.client.metrics import BeanValues, MetricsUnavailable, Value, fetch_beans
 from kcli.config.definition import java_double
-from kcli.protocol.object_name import MalformedObjectName, ObjectName
+from kcli.model.object_name import MalformedObjectName, ObjectName
 
 # Kafka's own: so long for a first connection, and so long for the objects that --wait waits for.
 CONNECT_MAX_MS = 10_000

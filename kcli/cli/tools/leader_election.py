@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.java_order import map_order, partition_hash
-from kcli.cli.options import Command, CommandError, Kind, OnParseError, flag, option
+from kcli.cli.java.order import map_order, partition_hash
 from kcli.cli.output import Output, java_text
 from kcli.cli.partitions_file import FileError, entries, field, partition_names, read_text, repeated
-from kcli.client.admin import AdminClient
+from kcli.cli.syntax.options import Command, CommandError, Kind, OnParseError, flag, option
+from kcli.client.admin.admin import AdminClient
 from kcli.errors import ErrorCode, KafkaError
 
 TopicPartition = tuple[str, int]

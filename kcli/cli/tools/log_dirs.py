@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.java_order import map_order, partition_hash, string_hash
-from kcli.cli.options import Command, CommandError, Kind, OnParseError, flag, option, require
+from kcli.cli.java.order import map_order, partition_hash, string_hash
 from kcli.cli.output import Output, java_text, warn
-from kcli.client.offsets import LogDirDescription
+from kcli.cli.syntax.options import Command, CommandError, Kind, OnParseError, flag, option, require
+from kcli.client.admin.offsets import LogDirDescription
 from kcli.errors import KafkaError
 
 VERSION = 1

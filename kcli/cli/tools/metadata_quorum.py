@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.cli.connect import admin, load_properties
-from kcli.cli.java_uuid import java_uuid
-from kcli.cli.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
+from kcli.cli.java.uuid import java_uuid
 from kcli.cli.output import Output, java_text
+from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
 from kcli.cli.tools.quorum_options import QuorumOptions
-from kcli.client.admin import AdminClient
-from kcli.client.quorum import Endpoint, QuorumDescription, QuorumReplica
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.quorum import Endpoint, QuorumDescription, QuorumReplica
 from kcli.errors import KafkaError, KcliError
-from kcli.runtime.uuids import uuid_to_text
+from kcli.model.uuids import uuid_to_text
 
 if TYPE_CHECKING:
     from kcli.config.broker import BrokerConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcli.cli.connect import ClusterOptions
-from kcli.cli.options import option
+from kcli.cli.syntax.options import option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.options import CallingOptions, Command, CommandError, Kind, option, require
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option, require
 from kcli.cli.topic_filter import topic_filter
-from kcli.client.admin import AdminClient
+from kcli.client.admin.admin import AdminClient
 from kcli.client.client import raise_for
 from kcli.errors import ErrorCode, KafkaError
-from kcli.protocol.api import ApiKey
-from kcli.protocol.batch import iter_batches
+from kcli.protocol.batches.batch import iter_batches
+from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from uuid import UUID

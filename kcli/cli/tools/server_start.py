@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.cli.options import Command, CommandError, CommonOptions, UsageError, flag, option
 from kcli.cli.output import Output
+from kcli.cli.syntax.options import Command, CommandError, CommonOptions, UsageError, flag, option
 
 if TYPE_CHECKING:
     from kcli.config.broker import BrokerConfig

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kcli.cli.options import Command, CommandError, CommonOptions, Family, Kind, option
 from kcli.cli.output import Output
+from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, Kind, option
 
 PROC = "/proc"
 SERVER_MODULE = "kcli.server.main"

@@ -15,9 +15,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kcli.cli.options import Command, CommandError, CommonOptions, ConnectingOptions, Family, options_of
 from kcli.cli.output import Output, warn
-from kcli.cli.profiles import BOOTSTRAP, Profile, chosen_profile
+from kcli.cli.syntax.options import (
+    Command,
+    CommandError,
+    CommonOptions,
+    ConnectingOptions,
+    Family,
+    options_of,
+)
+from kcli.cli.syntax.profiles import BOOTSTRAP, Profile, chosen_profile
 from kcli.config.properties import dumps, load
 from kcli.errors import KcliError
 from kcli.spark.submit import (

@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.java_order import map_order, partition_hash, string_hash
-from kcli.cli.options import Command, CommandError, Kind, flag, forbid, option
+from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
+from kcli.cli.java.order import map_order, partition_hash, string_hash
 from kcli.cli.output import Output, java_text
-from kcli.cli.tools.consumer_groups import ExecutionError
-from kcli.cli.tools.consumer_groups_plan import Plan, read_plan
-from kcli.cli.tools.consumer_groups_time import epoch_ms_of, milliseconds_of
-from kcli.client.admin import AdminClient
-from kcli.client.groups import CommittedOffset
-from kcli.client.offsets import OffsetSpec
+from kcli.cli.syntax.options import Command, CommandError, Kind, flag, forbid, option
+from kcli.cli.tools.consumer_groups.command import ExecutionError
+from kcli.cli.tools.consumer_groups.plan import Plan, read_plan
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.groups import CommittedOffset
+from kcli.client.admin.offsets import OffsetSpec
 from kcli.errors import GroupIdNotFoundException, KafkaError
 
 SCENARIOS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcli.coordinator.group.classic import ClassicGroup
+from kcli.coordinator.group.classic.group import ClassicGroup
 from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.coordinator.group.other import OtherGroup
 

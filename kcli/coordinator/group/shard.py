@@ -16,7 +16,10 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from kcli.coordinator.group.classic import ClassicGroup, GroupState
+from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
+from kcli.coordinator.group.classic.join import Caller, Join, JoinProtocol
+from kcli.coordinator.group.classic.membership import MembershipProtocol, leave_unknown_group
+from kcli.coordinator.group.classic.rebalance import GroupStep, Rebalance, TimerKind
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
 from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.coordinator.group.consumer.protocol import ConsumerProtocol
@@ -24,12 +27,9 @@ from kcli.coordinator.group.consumer.records import group_tombstones
 from kcli.coordinator.group.consumer.sessions import TimesOf
 from kcli.coordinator.group.directory import GroupDirectory
 from kcli.coordinator.group.groups import Groups
-from kcli.coordinator.group.join import Caller, Join, JoinProtocol
-from kcli.coordinator.group.membership import MembershipProtocol, leave_unknown_group
-from kcli.coordinator.group.offset_requests import OffsetProtocol, member_epoch_error
-from kcli.coordinator.group.offsets import NO_PRODUCER_ID, OffsetTable
+from kcli.coordinator.group.offsets.offsets import NO_PRODUCER_ID, OffsetTable
+from kcli.coordinator.group.offsets.requests import OffsetProtocol, member_epoch_error
 from kcli.coordinator.group.other import OtherGroup, type_of_key
-from kcli.coordinator.group.rebalance import GroupStep, Rebalance, TimerKind
 from kcli.coordinator.group.records import (
     ConsumerRecord,
     GroupRecord,

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from kcli.errors import CorruptRecordError
 from kcli.protocol.records.schema import decode, encode, schema_of
-from kcli.protocol.varint import VarintError, encode_uvarint, read_uvarint
+from kcli.protocol.wire.varint import VarintError, encode_uvarint, read_uvarint
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from typing import Annotated, TypeVar, dataclass_transform
 from uuid import UUID
 
 from kcli.errors import CorruptRecordError, UnsupportedVersionException
-from kcli.protocol.varint import VarintError, encode_uvarint, read_uvarint
+from kcli.protocol.wire.varint import VarintError, encode_uvarint, read_uvarint
 from kcli.protocol.wire_struct import wire_struct
 
 ZERO_UUID = UUID(int=0)

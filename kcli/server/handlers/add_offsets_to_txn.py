@@ -8,10 +8,10 @@ from typing import Any
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from kcli.server.answers import then
-from kcli.server.context import RequestContext
-from kcli.server.fenced import fenced_code
-from kcli.server.internal_topics import GROUP_TOPIC
+from kcli.server.coordinators.internal_topics import GROUP_TOPIC
+from kcli.server.requests.answers import then
+from kcli.server.requests.context import RequestContext
+from kcli.server.requests.fenced import fenced_code
 
 _PRODUCER_FENCED_FROM = 2
 

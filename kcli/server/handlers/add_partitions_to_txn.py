@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Iterable, Mapping
 from inspect import isawaitable
 from typing import Any
 
-from kcli.controller.topic_names import is_internal
 from kcli.coordinator.transaction.state import TV0, TopicPartition
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.topic_names import is_internal
 from kcli.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -23,9 +23,9 @@ from kcli.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from kcli.server.answers import then
-from kcli.server.context import RequestContext
-from kcli.server.fenced import fenced_code
+from kcli.server.requests.answers import then
+from kcli.server.requests.context import RequestContext
+from kcli.server.requests.fenced import fenced_code
 
 _BATCHED_FROM = 4
 _PRODUCER_FENCED_FROM = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcli.errors import DuplicateVoterException, ErrorCode, InvalidRequestException, KafkaError
 from kcli.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 def handle(context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:

@@ -9,15 +9,15 @@ import asyncio
 import socket
 
 from kcli.controller.client_quotas import entity_of
-from kcli.controller.image import IP
 from kcli.errors import KafkaError
+from kcli.metadata.image import IP
 from kcli.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     ResponseEntityData,
     ResponseEntryData,
 )
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from kcli.controller.configs import ConfigChange, ConfigOperation
 from kcli.controller.decision import NO_ERROR
-from kcli.controller.image import ConfigResourceType
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
+from kcli.metadata.image import ConfigResourceType
 from kcli.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from kcli.server.config_changes import check_keys, check_resource, check_resources
-from kcli.server.context import RequestContext
+from kcli.server.handlers.shared.config_changes import check_keys, check_resource, check_resources
+from kcli.server.requests.context import RequestContext
 
 
 async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:

@@ -6,7 +6,7 @@ from kcli.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 async def handle(

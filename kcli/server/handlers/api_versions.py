@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 from kcli.errors import ErrorCode, KafkaError
-from kcli.protocol.api import API, ApiKey
 from kcli.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -17,7 +16,8 @@ from kcli.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from kcli.server.context import RequestContext
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.server.requests.context import RequestContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3

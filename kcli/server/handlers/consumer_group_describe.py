@@ -13,9 +13,9 @@ from kcli.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from kcli.server.context import RequestContext
-from kcli.server.group_ids import require_group_id
-from kcli.server.operations import GROUP_OPERATIONS
+from kcli.server.coordinators.group_ids import require_group_id
+from kcli.server.requests.context import RequestContext
+from kcli.server.requests.operations import GROUP_OPERATIONS
 
 
 def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:

@@ -7,11 +7,11 @@ such groups.
 
 from __future__ import annotations
 
-from kcli.coordinator.group.join import Caller
+from kcli.coordinator.group.classic.join import Caller
 from kcli.errors import UnsupportedVersionException
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kcli.server.context import RequestContext
-from kcli.server.group_ids import client_host
+from kcli.server.coordinators.group_ids import client_host
+from kcli.server.requests.context import RequestContext
 
 
 def handle(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcli.errors import KafkaError, SecurityDisabledException
 from kcli.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 def handle(_context: RequestContext, _request: CreateAclsRequest) -> CreateAclsResponse:

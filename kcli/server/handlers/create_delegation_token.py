@@ -7,7 +7,7 @@ from kcli.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 def handle(_context: RequestContext, _request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcli.errors import KafkaError, SecurityDisabledException
 from kcli.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 def handle(_context: RequestContext, _request: DeleteAclsRequest) -> DeleteAclsResponse:

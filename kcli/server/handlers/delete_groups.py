@@ -14,7 +14,7 @@ from kcli.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 async def handle(context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kcli.controller.topic_names import is_internal
 from kcli.errors import (
     ErrorCode,
     InvalidTopicException,
@@ -11,6 +10,7 @@ from kcli.errors import (
     PolicyViolationException,
     StorageError,
 )
+from kcli.model.topic_names import is_internal
 from kcli.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -18,7 +18,7 @@ from kcli.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 _NO_LOW_WATERMARK = -1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcli.errors import SecurityDisabledException
 from kcli.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 def handle(_context: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:

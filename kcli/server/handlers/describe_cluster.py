@@ -19,9 +19,9 @@ from kcli.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from kcli.server.cluster_view import random_alive_broker
-from kcli.server.context import RequestContext
-from kcli.server.operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+from kcli.server.handlers.shared.cluster_view import random_alive_broker
+from kcli.server.requests.context import RequestContext
+from kcli.server.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED
 
 
 class EndpointType(IntEnum):

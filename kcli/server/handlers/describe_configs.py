@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 
 from kcli.config.describe import ConfigEntry
 from kcli.config.java_order import hash_order
-from kcli.controller import topic_names
-from kcli.controller.image import ConfigResource, ConfigResourceType
 from kcli.errors import (
     InvalidRequestException,
     KafkaError,
     UnknownTopicOrPartitionException,
 )
+from kcli.metadata.image import ConfigResource, ConfigResourceType
+from kcli.model import topic_names
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -25,9 +25,9 @@ from kcli.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from kcli.server import broker_loggers
-from kcli.server.config_changes import require_own_id
-from kcli.server.context import RequestContext
+from kcli.server.handlers.shared import broker_loggers
+from kcli.server.handlers.shared.config_changes import require_own_id
+from kcli.server.requests.context import RequestContext
 
 _Results = tuple[DescribeConfigsResourceResult, ...]
 _OfTopics = dict[tuple[frozenset[tuple[str, str]], frozenset[str] | None], _Results]

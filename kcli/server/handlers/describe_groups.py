@@ -13,8 +13,8 @@ from kcli.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from kcli.server.context import RequestContext
-from kcli.server.operations import GROUP_OPERATIONS
+from kcli.server.requests.context import RequestContext
+from kcli.server.requests.operations import GROUP_OPERATIONS
 
 
 def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:

@@ -10,8 +10,8 @@ from kcli.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from kcli.server.context import RequestContext
-from kcli.storage.store import LogDirDescription
+from kcli.server.requests.context import RequestContext
+from kcli.storage.store.store import LogDirDescription
 
 
 def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

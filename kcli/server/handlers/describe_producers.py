@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kcli.controller.topic_names import validate
 from kcli.errors import KafkaError
+from kcli.model.topic_names import validate
 from kcli.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -11,8 +11,8 @@ from kcli.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from kcli.server.context import RequestContext
-from kcli.storage.producer_state import ProducerEntry
+from kcli.server.requests.context import RequestContext
+from kcli.storage.log.producer_state import ProducerEntry
 
 _NONE = -1
 

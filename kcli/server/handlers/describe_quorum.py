@@ -5,8 +5,8 @@ KIP-595; fetch and catch-up times (v1, KIP-836); directories and endpoints of th
 
 from __future__ import annotations
 
-from kcli.controller.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.errors import ErrorCode, InvalidRequestException
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -16,8 +16,8 @@ from kcli.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from kcli.server.context import RequestContext
-from kcli.server.metadata_log import PARTITION
+from kcli.server.quorum.metadata_log import PARTITION
+from kcli.server.requests.context import RequestContext
 
 
 def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcli.controller import topic_names
-from kcli.controller.image import TopicImage
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
+from kcli.metadata.image import TopicImage
+from kcli.model import topic_names
 from kcli.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -14,9 +14,9 @@ from kcli.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
-from kcli.server.cluster_view import view_partition
-from kcli.server.context import RequestContext
-from kcli.server.operations import TOPIC_OPERATIONS
+from kcli.server.handlers.shared.cluster_view import view_partition
+from kcli.server.requests.context import RequestContext
+from kcli.server.requests.operations import TOPIC_OPERATIONS
 
 
 def handle(

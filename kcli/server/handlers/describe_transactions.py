@@ -8,7 +8,7 @@ from kcli.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 def handle(context: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:

@@ -7,7 +7,7 @@ from kcli.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 def handle(_context: RequestContext, _request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:

@@ -26,7 +26,6 @@ from kcli.errors import (
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
 )
-from kcli.protocol.fetch_codec import TOPIC_ID_FROM
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -36,12 +35,13 @@ from kcli.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
 from kcli.replica.parked import ParkedFetch
-from kcli.server.context import RequestContext
-from kcli.server.fetch_sessions import FetchScope, Target
 from kcli.server.handlers.produce import leader_endpoints
-from kcli.server.replicas import LeaderPartition
-from kcli.storage.log import LogSlice
+from kcli.server.partitions.fetch_sessions import FetchScope, Target
+from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.requests.context import RequestContext
+from kcli.storage.log.log import LogSlice
 
 logger = logging.getLogger(__name__)
 

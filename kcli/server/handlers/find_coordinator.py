@@ -17,9 +17,9 @@ from kcli.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from kcli.server.context import RequestContext
-from kcli.server.coordinator_shards import CoordinatorShards
-from kcli.server.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic, create
+from kcli.server.coordinators.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic, create
+from kcli.server.coordinators.shards import CoordinatorShards
+from kcli.server.requests.context import RequestContext
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0

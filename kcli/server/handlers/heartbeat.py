@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kcli.errors import CoordinatorLoadInProgressException, ErrorCode
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kcli.server.context import RequestContext
-from kcli.server.group_ids import require_group_id
+from kcli.server.coordinators.group_ids import require_group_id
+from kcli.server.requests.context import RequestContext
 
 _FINE = HeartbeatResponse()
 

@@ -10,17 +10,17 @@ from dataclasses import replace
 
 from kcli.controller.configs import ConfigChange, ConfigOperation
 from kcli.controller.decision import NO_ERROR
-from kcli.controller.image import ConfigResourceType
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
+from kcli.metadata.image import ConfigResourceType
 from kcli.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kcli.server import broker_loggers
-from kcli.server.config_changes import check_keys, check_resource, check_resources
-from kcli.server.context import RequestContext
+from kcli.server.handlers.shared import broker_loggers
+from kcli.server.handlers.shared.config_changes import check_keys, check_resource, check_resources
+from kcli.server.requests.context import RequestContext
 
 
 async def handle(

@@ -11,9 +11,9 @@ from typing import Any
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kcli.server.answers import then
-from kcli.server.context import RequestContext
-from kcli.server.fenced import fenced_code
+from kcli.server.requests.answers import then
+from kcli.server.requests.context import RequestContext
+from kcli.server.requests.fenced import fenced_code
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1

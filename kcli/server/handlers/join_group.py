@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.failure import fail_join
-from kcli.coordinator.group.join import Caller
 from kcli.errors import KafkaError
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kcli.server.context import RequestContext
-from kcli.server.group_ids import client_host, require_group_id
+from kcli.server.coordinators.group_ids import client_host, require_group_id
+from kcli.server.requests.context import RequestContext
 
 
 def handle(context: RequestContext, request: JoinGroupRequest) -> object:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kcli.protocol.messages.leave_group import LeaveGroupRequest
-from kcli.server.context import RequestContext
-from kcli.server.group_ids import require_group_id
+from kcli.server.coordinators.group_ids import require_group_id
+from kcli.server.requests.context import RequestContext
 
 
 def handle(context: RequestContext, request: LeaveGroupRequest) -> object:

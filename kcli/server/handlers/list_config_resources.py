@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcli.controller.image import ConfigResourceType, MetadataImage
 from kcli.errors import UnsupportedVersionException
+from kcli.metadata.image import ConfigResourceType, MetadataImage
 from kcli.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 # In the order of Kafka's answer.
 LISTED_TYPES = (

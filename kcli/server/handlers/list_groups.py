@@ -4,7 +4,7 @@ KIP-848), both without regard to case."""
 from __future__ import annotations
 
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:

@@ -28,8 +28,8 @@ from kcli.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kcli.server.context import RequestContext
-from kcli.server.replicas import LeaderPartition
+from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.requests.context import RequestContext
 
 LATEST = -1
 EARLIEST = -2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kcli.coordinator.transaction.state import State
 from kcli.errors import InvalidRegularExpression
 from kcli.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 if TYPE_CHECKING:
     from kcli.coordinator.transaction.questions import Pattern

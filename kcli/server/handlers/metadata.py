@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcli.controller import topic_names
-from kcli.controller.image import MetadataImage, PartitionImage, TopicImage
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
+from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
+from kcli.model import topic_names
 from kcli.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -21,10 +21,10 @@ from kcli.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kcli.server.auto_topics import create_missing
-from kcli.server.cluster_view import alive_brokers, random_alive_broker, view_partition
-from kcli.server.context import RequestContext
-from kcli.server.operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+from kcli.server.coordinators.auto_topics import create_missing
+from kcli.server.handlers.shared.cluster_view import alive_brokers, random_alive_broker, view_partition
+from kcli.server.requests.context import RequestContext
+from kcli.server.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 
 # The first version that can say "create no topic", ask by topic id, or hear of a listener that a leader lacks.
 ALLOW_CREATION_SINCE = 4

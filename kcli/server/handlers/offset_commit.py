@@ -17,8 +17,8 @@ from kcli.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kcli.server.context import RequestContext
-from kcli.server.group_ids import existing, merged_codes
+from kcli.server.coordinators.group_ids import existing, merged_codes
+from kcli.server.requests.context import RequestContext
 
 Commit = Callable[[OffsetCommitRequest], object]
 """Has the group do it: the response, or an awaitable of it."""

@@ -14,9 +14,9 @@ from kcli.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from kcli.server.answers import then
-from kcli.server.context import RequestContext
-from kcli.server.group_ids import existing, merged_codes, require_group_id
+from kcli.server.coordinators.group_ids import existing, merged_codes, require_group_id
+from kcli.server.requests.answers import then
+from kcli.server.requests.context import RequestContext
 
 
 def handle(context: RequestContext, request: OffsetDeleteRequest) -> object:

@@ -19,7 +19,7 @@ from kcli.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 _BATCHED_FROM = 8
 _TOP_LEVEL_ERROR_FROM = 2

@@ -15,8 +15,6 @@ from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
-from kcli.controller.image import MetadataImage
-from kcli.controller.topic_names import is_internal
 from kcli.errors import (
     ErrorCode,
     InvalidPidMappingException,
@@ -30,7 +28,9 @@ from kcli.errors import (
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
 )
-from kcli.protocol.batch import HEADER_SIZE
+from kcli.metadata.image import MetadataImage
+from kcli.model.topic_names import is_internal
+from kcli.protocol.batches.batch import HEADER_SIZE
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -42,13 +42,13 @@ from kcli.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kcli.protocol.produce_codec import TOPIC_ID_FROM
+from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM
 from kcli.replica.parked import ParkedProduce
-from kcli.server.answers import then
-from kcli.server.context import RequestContext
-from kcli.server.replicas import ACKS_ALL, LeaderPartition
-from kcli.server.transaction_verification import Asker, Verdicts, verify
-from kcli.storage.log import AppendOrigin
+from kcli.server.coordinators.transaction_verification import Asker, Verdicts, verify
+from kcli.server.partitions.replicas import ACKS_ALL, LeaderPartition
+from kcli.server.requests.answers import then
+from kcli.server.requests.context import RequestContext
+from kcli.storage.log.log import AppendOrigin
 
 ZSTD_FROM = 7
 _LEADER_HINT_FROM = 10

@@ -7,7 +7,7 @@ from kcli.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 def handle(_context: RequestContext, _request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcli.errors import IllegalSaslStateException
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 def handle(_context: RequestContext, _request: SaslHandshakeRequest) -> SaslHandshakeResponse:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kcli.errors import InconsistentGroupProtocolException
 from kcli.protocol.messages.sync_group import SyncGroupRequest
-from kcli.server.context import RequestContext
-from kcli.server.group_ids import require_group_id
+from kcli.server.coordinators.group_ids import require_group_id
+from kcli.server.requests.context import RequestContext
 
 _PROTOCOL_REQUIRED_FROM = 5
 

@@ -22,11 +22,11 @@ from kcli.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kcli.server.answers import then
-from kcli.server.context import RequestContext
-from kcli.server.group_ids import require_group_id
+from kcli.server.coordinators.group_ids import require_group_id
+from kcli.server.coordinators.transaction_verification import Asker, Verdicts, verify
 from kcli.server.handlers.offset_commit import commit_existing
-from kcli.server.transaction_verification import Asker, Verdicts, verify
+from kcli.server.requests.answers import then
+from kcli.server.requests.context import RequestContext
 
 _LOADING_FROM = 2
 _ABORTABLE_FROM = 4

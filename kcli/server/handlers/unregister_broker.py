@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 async def handle(context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcli.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 async def handle(context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:

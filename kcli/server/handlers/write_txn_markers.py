@@ -15,8 +15,8 @@ from kcli.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kcli.server.context import RequestContext
-from kcli.server.transaction_markers import TransactionEnd
+from kcli.server.coordinators.transaction_markers import TransactionEnd
+from kcli.server.requests.context import RequestContext
 
 
 async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:

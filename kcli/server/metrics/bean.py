@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcli.protocol.object_name import quoted
+from kcli.model.object_name import quoted
 from kcli.server.metrics.meters import Attributes
 
 

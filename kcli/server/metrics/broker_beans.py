@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from kcli import KAFKA_VERSION
 from kcli.errors import KafkaError
-from kcli.protocol.api import ApiKey
+from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.process import process_figures
 from kcli.server.metrics.bean import Bean, bean, gauge
 from kcli.server.metrics.meters import Attributes, Meter
 from kcli.storage.directory import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from kcli.controller.image import MetadataImage, PartitionImage
+    from kcli.metadata.image import MetadataImage, PartitionImage
     from kcli.server.broker import Broker
     from kcli.server.metrics.requests import ApiTimes
 

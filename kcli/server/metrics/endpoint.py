@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
 
-from kcli.protocol.object_name import MalformedObjectName, ObjectName
+from kcli.model.object_name import MalformedObjectName, ObjectName
 from kcli.server.metrics.bean import Bean
 from kcli.server.metrics.broker_beans import broker_beans
 from kcli.server.metrics.exposition import CONTENT_TYPE, PrometheusText, json_bean

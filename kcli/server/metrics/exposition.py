@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from kcli.protocol.object_name import unquoted
+from kcli.model.object_name import unquoted
 from kcli.server.metrics.bean import Bean
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcli.errors import ErrorCode
-from kcli.protocol.api import ApiKey
+from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.process import thread_cpu_seconds
 from kcli.server.metrics.meters import Meter, WindowedRate
@@ -18,7 +18,7 @@ from kcli.server.metrics.requests import RequestMetrics
 from kcli.server.metrics.traffic import NAMES, Traffic, TrafficTable
 
 if TYPE_CHECKING:
-    from kcli.server.listener import Listener
+    from kcli.server.network.listener import Listener
 
 TICK_MS = 1_000
 

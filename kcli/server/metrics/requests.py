@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from struct import Struct
 
 from kcli.errors import ErrorCode
-from kcli.protocol.api import API, ApiKey
-from kcli.protocol.packing import read_request_header
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.packing import read_request_header
 from kcli.runtime.clock import Clock
-from kcli.server.connection import Answer, Connection, Serve, Waiting
 from kcli.server.metrics.meters import Histogram, Meter
+from kcli.server.network.connection import Answer, Connection, Serve, Waiting
 
 _HEAD = Struct(">hh")
 # As many as fit on a screen.

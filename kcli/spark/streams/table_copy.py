@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kcli.protocol.columns import Depth, bytes_at, decode
+from kcli.protocol.batches.columns import Depth, bytes_at, decode
 from kcli.spark.cluster import EARLIEST, LATEST, Cluster, TopicPartition
 from kcli.spark.fetcher import fetch_range
 from kcli.spark.offsets import OffsetRange

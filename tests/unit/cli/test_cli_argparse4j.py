@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli import argparse4j
-from kcli.cli.options import (
+from kcli.cli.syntax import argparse4j
+from kcli.cli.syntax.options import (
     Command,
     CommonOptions,
     Exclusive,

@@ -16,7 +16,6 @@ import pytest
 
 from kcli.cli.main import run
 from kcli.errors import ErrorCode
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages import (
     create_partitions,
     create_topics,
@@ -31,7 +30,8 @@ from kcli.protocol.messages import (
     metadata,
     unregister_broker,
 )
-from kcli.testing.scripted_server import Answer, ScriptedServer
+from kcli.protocol.wire.api import ApiKey
+from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
 
 TOPIC_ID = uuid.UUID(int=1)
 SHOWN_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from kcli.cli.complete import candidates
-from kcli.cli.registry import TOOLS
-from kcli.protocol.api import ApiKey
+from kcli.cli.syntax.registry import TOOLS
 from kcli.protocol.messages import list_groups, metadata
+from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import free_port
-from kcli.testing.scripted_server import ScriptedServer
+from kcli.testing.rigs.scripted_server import ScriptedServer
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.cli.tools.configs import Entity
-from kcli.cli.tools.configs_quotas import (
+from kcli.cli.tools.configs.command import Entity
+from kcli.cli.tools.configs.quotas import (
     QuotaRow,
     _check_keys,
     _in_map_order,
@@ -14,7 +14,7 @@ from kcli.cli.tools.configs_quotas import (
     _upsertion,
     without_secrets,
 )
-from kcli.client.quotas import ClientQuota
+from kcli.client.admin.quotas import ClientQuota
 from kcli.security.scram import MECHANISMS
 
 SHA_256 = MECHANISMS["SCRAM-SHA-256"]

@@ -8,7 +8,7 @@ import pytest
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.main import run
-from kcli.cli.options import CommandError
+from kcli.cli.syntax.options import CommandError
 
 NOWHERE = "no-such-host.invalid:9092"  # RFC 6761: such a name never resolves
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from kcli.cli import envelope, jopt, main, moment, rdkafka
-from kcli.cli.formatters import tsv_line
-from kcli.cli.options import CommandError, UsageError
-from kcli.cli.record_filter import record_filter
-from kcli.cli.registry import TOOLS
-from kcli.cli.tools.console_consumer import ConsoleConsumerOptions, Printer
+from kcli.cli import main, moment, rdkafka
+from kcli.cli.syntax import jopt
+from kcli.cli.syntax.options import CommandError, UsageError
+from kcli.cli.syntax.registry import TOOLS
+from kcli.cli.tools.console import envelope
+from kcli.cli.tools.console.consumer import ConsoleConsumerOptions, Printer
+from kcli.cli.tools.console.formatters import tsv_line
+from kcli.cli.tools.console.record_filter import record_filter
 
 NOW_MS = 1_800_000_000_000
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
 from kcli.cli.main import run
-from kcli.cli.options import UsageError
-from kcli.cli.tools.consumer_groups import ACTIONS, DRY_RUN_WARNING, STATES, ExecutionError
-from kcli.cli.tools.consumer_groups_plan import NewOffset, csv_line, read_plan
-from kcli.cli.tools.consumer_groups_regex import verdict
-from kcli.cli.tools.consumer_groups_reset import named_partitions
-from kcli.cli.tools.consumer_groups_time import epoch_ms_of, milliseconds_of
+from kcli.cli.syntax.options import UsageError
+from kcli.cli.tools.consumer_groups.command import ACTIONS, DRY_RUN_WARNING, STATES, ExecutionError
+from kcli.cli.tools.consumer_groups.plan import NewOffset, csv_line, read_plan
+from kcli.cli.tools.consumer_groups.regex import verdict
+from kcli.cli.tools.consumer_groups.reset import named_partitions
 
 B = "--bootstrap-server 127.0.0.1:9 "
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from kcli import KAFKA_VERSION
 from kcli.cli.man import pages
-from kcli.cli.registry import TOOLS
 from kcli.cli.shims import MAIN_CLASSES, RUN_CLASS, shims
+from kcli.cli.syntax.registry import TOOLS
 
 ROOT = Path(__file__).resolve().parents[3]
 

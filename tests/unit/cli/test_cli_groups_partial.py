@@ -10,7 +10,6 @@ import pytest
 
 from kcli.cli.main import run
 from kcli.errors import ErrorCode
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages import (
     consumer_group_describe,
     describe_groups,
@@ -19,8 +18,9 @@ from kcli.protocol.messages import (
     metadata,
     offset_fetch,
 )
+from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import free_port
-from kcli.testing.scripted_server import ScriptedServer
+from kcli.testing.rigs.scripted_server import ScriptedServer
 
 DEAD = 2
 

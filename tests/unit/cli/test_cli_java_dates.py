@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from kcli.cli.java_dates import check, format_date
+from kcli.cli.java.dates import check, format_date
 
 MOMENT = datetime(2026, 3, 7, 15, 4, 5, 67_000, timezone(timedelta(hours=5, minutes=30), "IST"))
 

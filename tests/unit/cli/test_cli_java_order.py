@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.cli.java_order import map_order, partition_hash, string_hash
+from kcli.cli.java.order import map_order, partition_hash, string_hash
 
 
 def test_topics_in_the_order_that_kafka_described_them() -> None:

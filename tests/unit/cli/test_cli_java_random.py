@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.cli.java_random import SplittableRandom
+from kcli.cli.java.random import SplittableRandom
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from kcli.cli.java_uuid import java_uuid
-from kcli.runtime.uuids import uuid_to_text
+from kcli.cli.java.uuid import java_uuid
+from kcli.model.uuids import uuid_to_text
 
 
 def test_what_kafka_writes_is_read() -> None:

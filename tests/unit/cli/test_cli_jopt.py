@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from kcli.cli import jopt
 from kcli.cli.main import run
-from kcli.cli.options import (
+from kcli.cli.syntax import jopt
+from kcli.cli.syntax.options import (
     Command,
     CommonOptions,
     HelpRequested,

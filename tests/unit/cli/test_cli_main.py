@@ -14,7 +14,7 @@ import pytest
 from kcli import KAFKA_VERSION
 from kcli.cli import main
 from kcli.cli.complete import candidates
-from kcli.cli.options import (
+from kcli.cli.syntax.options import (
     Command,
     CommandError,
     CommonOptions,
@@ -24,9 +24,9 @@ from kcli.cli.options import (
     UsageError,
     option,
 )
-from kcli.cli.registry import TOOLS
+from kcli.cli.syntax.registry import TOOLS
 from kcli.errors import TopicExistsException
-from kcli.testing.logs import batch_of
+from kcli.testing.rigs.logs import batch_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +222,8 @@ def test_a_shell_can_ask_for_completions() -> None:
 def test_a_reader_that_goes_away_is_no_error() -> None:
     program = (
         "import sys\n"
-        "from kcli.cli import main, registry\n"
+        "from kcli.cli import main\n"
+        "from kcli.cli.syntax import registry\n"
         "tool = registry.TOOLS['topics']\n"
         "main.run_command = lambda *_: [print('x' * 1000) for _ in range(1000)] and 0\n"
         "sys.exit(main.run_tool(tool, []))\n"
@@ -238,7 +239,8 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_ctrl_c_ends_quietly_with_130() -> None:
     program = (
         "import sys, asyncio\n"
-        "from kcli.cli import main, registry\n"
+        "from kcli.cli import main\n"
+        "from kcli.cli.syntax import registry\n"
         "async def forever():\n"
         "    print('up', flush=True)\n"
         "    await asyncio.sleep(60)\n"
@@ -292,7 +294,7 @@ def test_a_command_imports_only_what_it_needs() -> None:
 
 
 def test_every_tool_has_help_for_every_option() -> None:
-    from kcli.cli.options import options_of
+    from kcli.cli.syntax.options import options_of
 
     for tool in TOOLS.values():
         command = tool.load()

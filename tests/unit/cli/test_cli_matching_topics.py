@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kcli.cli import matching_topics, rdkafka
 from kcli.cli.matching_topics import RETRY_S, MatchingTopics, matcher, max_age_s
-from kcli.cli.options import CommandError
+from kcli.cli.syntax.options import CommandError
 
 EVERY_S = 5.0
 

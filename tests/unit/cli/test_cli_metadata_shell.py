@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kcli.cli.main import run
-from kcli.cli.tools.metadata_tree import absolute
-from kcli.protocol.batch import Record, encode_batch
+from kcli.cli.tools.metadata_shell.tree import absolute
+from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.records import metadata as records
 from kcli.raft.snapshot import encode_snapshot
 from kcli.runtime.disk import SystemDisk

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kcli.cli import producing
-from kcli.cli.options import CommandError
+from kcli.cli.syntax.options import CommandError
 
 
 @pytest.mark.parametrize(

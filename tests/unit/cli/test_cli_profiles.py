@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli import argparse4j, jopt, main
+from kcli.cli import main
 from kcli.cli.connect import admin
-from kcli.cli.options import Command, CommandError, options_of
-from kcli.cli.profiles import load_profiles
-from kcli.cli.registry import TOOLS
-from kcli.cli.tools import console_consumer, producer_perf_test, spark_submit
+from kcli.cli.syntax import argparse4j, jopt
+from kcli.cli.syntax.options import Command, CommandError, options_of
+from kcli.cli.syntax.profiles import load_profiles
+from kcli.cli.syntax.registry import TOOLS
+from kcli.cli.tools import spark_submit
+from kcli.cli.tools.console import consumer as console_consumer
+from kcli.cli.tools.perf_test import producer as producer_perf_test
 from kcli.config.properties import load
 from kcli.spark.submit import split_command_line
 

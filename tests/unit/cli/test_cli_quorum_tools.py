@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from kcli.cli.main import run
-from kcli.client.quorum import Endpoint
+from kcli.client.admin.quorum import Endpoint
 from kcli.errors import ErrorCode
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages import (
     add_raft_voter,
     api_versions,
@@ -25,7 +24,8 @@ from kcli.protocol.messages import (
     remove_raft_voter,
     update_features,
 )
-from kcli.testing.scripted_server import Answer, ScriptedServer
+from kcli.protocol.wire.api import ApiKey
+from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
 
 ID = uuid.UUID(int=1)
 SHOWN_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -9,7 +9,7 @@ import pytest
 
 from kcli.cli import rdkafka
 from kcli.cli.connect import load_properties
-from kcli.cli.options import CommandError, UsageError
+from kcli.cli.syntax.options import CommandError, UsageError
 
 
 @pytest.mark.parametrize("servers", ["h:9092", "h:1,i:2", "PLAINTEXT://h:9092", "[::1]:9092", " h:1 , i:2 "])

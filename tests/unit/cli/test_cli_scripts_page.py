@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kcli.cli.options import options_of
-from kcli.cli.registry import TOOLS
 from kcli.cli.shims import RUN_CLASS
+from kcli.cli.syntax.options import options_of
+from kcli.cli.syntax.registry import TOOLS
 
 PAGE = Path(__file__).parents[3] / "docs" / "scripts.md"
 # The bin/ of Apache Kafka 4.1, without `.sh`.

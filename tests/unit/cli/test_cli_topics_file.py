@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli.options import CommandError
-from kcli.cli.tools.topics import FILE_OF_TOPICS
-from kcli.cli.tools.topics_file import read_topics
+from kcli.cli.syntax.options import CommandError
+from kcli.cli.tools.topics.command import FILE_OF_TOPICS
+from kcli.cli.tools.topics.file import read_topics
 
 
 def _read(

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from kcli.cli.main import run
-from kcli.cli.options import CommandError
 from kcli.cli.output import Output
-from kcli.cli.tools import e2e_latency, verifiable_consumer, verifiable_producer
+from kcli.cli.syntax.options import CommandError
+from kcli.cli.tools import e2e_latency
 from kcli.cli.tools.e2e_latency import E2eLatencyOptions
-from kcli.cli.tools.verifiable_consumer import VerifiableConsumerOptions
-from kcli.cli.tools.verifiable_producer import VerifiableProducerOptions
+from kcli.cli.tools.verifiable import consumer as verifiable_consumer
+from kcli.cli.tools.verifiable import producer as verifiable_producer
+from kcli.cli.tools.verifiable.consumer import VerifiableConsumerOptions
+from kcli.cli.tools.verifiable.producer import VerifiableProducerOptions
 
 
 class Message:

@@ -11,11 +11,11 @@ import pytest
 from crc32c import crc32c
 
 from kcli.cli.main import run_command
-from kcli.cli.tools.dump_log import command
-from kcli.cli.tools.dump_log_batches import READ_BYTES, batches
-from kcli.protocol.batch import Record, encode_batch
-from kcli.protocol.compression import Codec
-from kcli.protocol.control import EndTransactionMarker, encode_marker_batch
+from kcli.cli.tools.dump_log.batches import READ_BYTES, batches
+from kcli.cli.tools.dump_log.command import command
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.protocol.batches.compression import Codec
+from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.protocol.records import consumer_offsets as offsets
 from kcli.protocol.records.consumer_protocol import (
     ConsumerProtocolAssignment,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.cli.line_reader import Line, LineParser, read_lines
-from kcli.cli.options import CommandError
+from kcli.cli.syntax.options import CommandError
+from kcli.cli.tools.console.line_reader import Line, LineParser, read_lines
 
 
 def _chunks(*chunks: bytes):  # type: ignore[no-untyped-def]

@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kcli.client.admin import AdminClient
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.configs import AlterConfig, AlterOp, ConfigResource, ConfigSource, ResourceType
+from kcli.client.admin.consumer_protocol import decode_assignment
+from kcli.client.admin.coordinators import GROUPS_PER_REQUEST
+from kcli.client.admin.groups import CommittedOffset
+from kcli.client.admin.offsets import OffsetSpec
+from kcli.client.admin.topics import NewPartitions, NewTopic, TopicDescription
 from kcli.client.config import Address, ClientConfig
-from kcli.client.configs import AlterConfig, AlterOp, ConfigResource, ConfigSource, ResourceType
-from kcli.client.consumer_protocol import decode_assignment
-from kcli.client.coordinators import GROUPS_PER_REQUEST
-from kcli.client.groups import CommittedOffset
-from kcli.client.offsets import OffsetSpec
-from kcli.client.topics import NewPartitions, NewTopic, TopicDescription
 from kcli.errors import (
     ErrorCode,
     GroupIdNotFoundException,
@@ -27,7 +27,6 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
     UnsupportedVersionException,
 )
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages import (
     consumer_group_describe,
     create_partitions,
@@ -45,7 +44,8 @@ from kcli.protocol.messages import (
     offset_commit,
     offset_fetch,
 )
-from kcli.testing.scripted_server import Answer, ScriptedServer
+from kcli.protocol.wire.api import ApiKey
+from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
 
 T = TypeVar("T")
 TOPIC_ID = uuid.UUID(int=7)

@@ -11,12 +11,12 @@ from kcli.client.client import Client
 from kcli.client.config import Address, ClientConfig
 from kcli.client.connection import MAX_RESPONSE_BYTES, Connection, WrongPeer
 from kcli.errors import NetworkException, ProtocolError, TimeoutException, UnsupportedVersionException
-from kcli.protocol.api import API, ApiKey
-from kcli.protocol.codec import encode_response
 from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.codec import encode_response
 from kcli.runtime.network import SystemNetwork
-from kcli.testing.scripted_server import ScriptedServer
+from kcli.testing.rigs.scripted_server import ScriptedServer
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

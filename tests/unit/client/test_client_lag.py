@@ -6,12 +6,11 @@ import asyncio
 import uuid
 from typing import Any
 
-from kcli.client.admin import AdminClient
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.lag import lag_seconds
 from kcli.client.config import client_config
-from kcli.client.lag import lag_seconds
 from kcli.errors import ErrorCode, KafkaError
-from kcli.protocol.api import ApiKey
-from kcli.protocol.batch import Codec, Record, encode_batch, read_header
+from kcli.protocol.batches.batch import Codec, Record, encode_batch, read_header
 from kcli.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -24,7 +23,8 @@ from kcli.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kcli.testing.scripted_server import ScriptedServer
+from kcli.protocol.wire.api import ApiKey
+from kcli.testing.rigs.scripted_server import ScriptedServer
 
 TOPIC_ID = uuid.UUID(int=7)
 NOW_MS = 1_000_000

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kcli.client.admin import AdminClient
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.offsets import OffsetAt, OffsetSpec
 from kcli.client.config import Address, ClientConfig
-from kcli.client.offsets import OffsetAt, OffsetSpec
 from kcli.errors import ErrorCode, KafkaError, TimeoutException
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages import describe_log_dirs, list_groups, list_offsets, metadata
+from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import free_port
-from kcli.testing.scripted_server import Answer, ScriptedServer
+from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
 
 T = TypeVar("T")
 DEAD = 2

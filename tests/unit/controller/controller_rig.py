@@ -7,9 +7,9 @@ import uuid
 from kcli.config.features import supported_ranges
 from kcli.controller.bootstrap import bootstrap_records, first_log_records
 from kcli.controller.controller import Controller
-from kcli.controller.image import MetadataImage, VersionRange
-from kcli.controller.replay import ImageReplayer
 from kcli.controller.settings import ControllerSettings
+from kcli.metadata.image import MetadataImage, VersionRange
+from kcli.metadata.replay import ImageReplayer
 from kcli.protocol.messages import broker_heartbeat as hb
 from kcli.protocol.messages import broker_registration as br
 from kcli.protocol.messages import create_topics as ct

@@ -7,7 +7,6 @@ import uuid
 import pytest
 from controller_rig import FEATURES, ControllerRig
 
-from kcli.controller.image import LeaderRecoveryState
 from kcli.errors import (
     BrokerIdNotRegisteredException,
     DuplicateBrokerRegistrationException,
@@ -17,6 +16,7 @@ from kcli.errors import (
     StaleBrokerEpochException,
     UnsupportedVersionException,
 )
+from kcli.metadata.image import LeaderRecoveryState
 from kcli.protocol.messages import allocate_producer_ids as ap
 from kcli.protocol.messages import alter_partition as al
 from kcli.protocol.messages import assign_replicas_to_dirs as ad

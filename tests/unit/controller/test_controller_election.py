@@ -6,7 +6,6 @@ import uuid
 
 import pytest
 
-from kcli.controller.delta import merge_partition_change
 from kcli.controller.election import (
     Election,
     ElectionRules,
@@ -15,7 +14,8 @@ from kcli.controller.election import (
     may_lead,
     partition_change,
 )
-from kcli.controller.image import (
+from kcli.metadata.delta import merge_partition_change
+from kcli.metadata.image import (
     LOST_DIRECTORY,
     MIGRATING_DIRECTORY,
     UNASSIGNED_DIRECTORY,

@@ -14,8 +14,8 @@ from kcli.controller.bootstrap import (
     encode_voters_snapshot,
     first_log_records,
 )
-from kcli.controller.image import CLUSTER_DEFAULT
 from kcli.errors import CorruptRecordError, ErrorCode
+from kcli.metadata.image import CLUSTER_DEFAULT
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import (
     BeginTransactionRecord,

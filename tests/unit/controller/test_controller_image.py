@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from controller_rig import ControllerRig
 
-from kcli.controller.delta import MetadataDelta, MetadataLogError
-from kcli.controller.image import (
+from kcli.metadata.delta import MetadataDelta, MetadataLogError
+from kcli.metadata.image import (
     MIGRATING_DIRECTORY,
     ConfigResource,
     ConfigResourceType,
@@ -17,8 +17,8 @@ from kcli.controller.image import (
     ScramCredential,
     ScramKey,
 )
-from kcli.controller.replay import ImageReplayer
-from kcli.controller.snapshot import image_records
+from kcli.metadata.replay import ImageReplayer
+from kcli.metadata.snapshot import image_records
 from kcli.protocol.records import metadata as records
 
 ONE, TWO = uuid.UUID(int=1001), uuid.UUID(int=1002)

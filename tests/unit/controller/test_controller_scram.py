@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from controller_rig import FEATURES, ControllerRig
 
-from kcli.controller.image import ScramKey
 from kcli.controller.scram import describe_user_scram_credentials
 from kcli.errors import ErrorCode
+from kcli.metadata.image import ScramKey
 from kcli.protocol.messages import alter_user_scram_credentials as au
 from kcli.protocol.messages import describe_user_scram_credentials as du
 from kcli.protocol.records.metadata import RemoveUserScramCredentialRecord, UserScramCredentialRecord

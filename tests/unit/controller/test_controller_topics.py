@@ -7,13 +7,13 @@ import uuid
 import pytest
 from controller_rig import ControllerRig, creatable
 
-from kcli.controller.image import UNASSIGNED_DIRECTORY, ConfigResource, ConfigResourceType
 from kcli.errors import (
     ErrorCode,
     InvalidRequestException,
     PolicyViolationException,
     TopicDeletionDisabledException,
 )
+from kcli.metadata.image import UNASSIGNED_DIRECTORY, ConfigResource, ConfigResourceType
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt

@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from kcli.config.java_order import hash_order
+from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
 from kcli.coordinator.group.consumer import targets
 from kcli.coordinator.group.consumer.assignment import assignment, disjoint, is_subset, overlaps, size
@@ -22,7 +23,6 @@ from kcli.coordinator.group.consumer.records import (
     regex_record,
 )
 from kcli.coordinator.group.consumer.regexes import compiled, matching
-from kcli.coordinator.group.join import Caller
 from kcli.coordinator.group.records import ConsumerRecord, GroupRecord, OffsetRecord, decode, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic

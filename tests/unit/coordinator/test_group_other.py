@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
+from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.join import Caller
 from kcli.coordinator.group.records import GroupRecord, OffsetRecord, OtherRecord, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.errors import ErrorCode

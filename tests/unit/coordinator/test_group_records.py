@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcli.coordinator.group.classic.subscription import subscribed_topics, union_of_topics
 from kcli.coordinator.group.records import GroupRecord, OffsetRecord, OtherRecord, decode, encode
-from kcli.coordinator.group.subscription import subscribed_topics, union_of_topics
 from kcli.errors import CorruptRecordError, UnsupportedVersionException
 from kcli.protocol.records import consumer_offsets as general
 from kcli.protocol.records.consumer_offsets import (

@@ -4,7 +4,7 @@ import pytest
 from crc32c import crc32c
 
 from kcli.errors import CorruptRecordError, CorruptRecordException, InvalidRecordException
-from kcli.protocol.batch import (
+from kcli.protocol.batches.batch import (
     HEADER_SIZE,
     Record,
     advance_sequence,
@@ -17,7 +17,7 @@ from kcli.protocol.batch import (
     set_log_append_time,
     set_max_timestamp,
 )
-from kcli.protocol.compression import Codec
+from kcli.protocol.batches.compression import Codec
 
 RECORDS = (
     Record(timestamp_ms=1000, key=b"k", value=b"v", headers=(("h", b"1"), ("h", None))),

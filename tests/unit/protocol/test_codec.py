@@ -8,18 +8,18 @@ import uuid
 import pytest
 
 from kcli.errors import ErrorCode, ProtocolError
-from kcli.protocol.api import API, ApiKey
-from kcli.protocol.codec import (
+from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kcli.protocol.messages.fetch import FetchRequest
+from kcli.protocol.messages.join_group import JoinGroupRequest
+from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.codec import (
     decode_request,
     decode_request_header,
     decode_response,
     encode_request,
     encode_response,
 )
-from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from kcli.protocol.messages.fetch import FetchRequest
-from kcli.protocol.messages.join_group import JoinGroupRequest
-from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 
 def test_plain_request_header_is_byte_exact() -> None:
@@ -109,7 +109,7 @@ def test_negative_array_length_is_not_a_crash() -> None:
 
 
 def test_response_frames_round_trip_for_every_api() -> None:
-    from kcli.protocol.codec import message_class
+    from kcli.protocol.wire.codec import message_class
 
     for spec in API.values():
         for version in range(spec.min_version, spec.max_version + 1):

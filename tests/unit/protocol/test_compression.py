@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from kcli.errors import CorruptRecordException, UnsupportedCompressionTypeException
-from kcli.protocol.compression import Codec, codec_named, compress, decompress, xxh32
+from kcli.protocol.batches.compression import Codec, codec_named, compress, decompress, xxh32
 
 CODECS = [codec for codec in Codec if codec is not Codec.NONE]
 TEXT = b"the quick brown fox jumps over the lazy dog " * 5000

@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 
 from kcli.errors import InvalidRecordException
-from kcli.protocol.batch import read_header, read_records
-from kcli.protocol.control import (
+from kcli.protocol.batches.batch import read_header, read_records
+from kcli.protocol.batches.control import (
     EndTransactionMarker,
     KRaftVersionRecord,
     LeaderChangeMessage,

@@ -6,8 +6,7 @@ from uuid import UUID
 import pytest
 
 from kcli.errors import CorruptRecordError
-from kcli.protocol import json_text
-from kcli.protocol.records import consumer_offsets, share_state, transaction_state
+from kcli.protocol.records import consumer_offsets, json_text, share_state, transaction_state
 from kcli.protocol.records.consumer_offsets import (
     CONSUMER_OFFSETS,
     ClassicMemberMetadata,

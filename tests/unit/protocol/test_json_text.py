@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.protocol.json_text import dumps
+from kcli.protocol.records.json_text import dumps
 
 
 def test_json_is_compact_and_keeps_its_order() -> None:

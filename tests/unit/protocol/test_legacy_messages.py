@@ -8,9 +8,9 @@ import zlib
 import pytest
 
 from kcli.errors import CorruptRecordError, InvalidRecordException
-from kcli.protocol.batch import crc_is_valid, encode_batch, iter_batches, read_header, read_records
-from kcli.protocol.compression import Codec, compress
-from kcli.protocol.legacy import Record, read_checked_messages
+from kcli.protocol.batches.batch import crc_is_valid, encode_batch, iter_batches, read_header, read_records
+from kcli.protocol.batches.compression import Codec, compress
+from kcli.protocol.batches.legacy import Record, read_checked_messages
 
 
 def field(value: bytes | None) -> bytes:

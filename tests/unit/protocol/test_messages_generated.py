@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.protocol import schema
-from kcli.protocol.api import API, ApiKey
-from kcli.protocol.generate import MESSAGES, expected_files
+from kcli.protocol.wire import schema
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.generate import MESSAGES, expected_files
 
 
 def test_messages_are_current() -> None:
     expected = expected_files()
     stale = [path.name for path, text in expected.items() if not path.exists() or path.read_text() != text]
-    assert stale == [], "run python -m kcli.protocol.generate"
+    assert stale == [], "run python -m kcli.protocol.wire.generate"
     assert {path.name for path in MESSAGES.glob("*.py")} == {path.name for path in expected}
 
 

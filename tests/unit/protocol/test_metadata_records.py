@@ -5,8 +5,7 @@ from uuid import UUID
 import pytest
 
 from kcli.errors import CorruptRecordError
-from kcli.protocol import json_text
-from kcli.protocol.records import metadata
+from kcli.protocol.records import json_text, metadata
 from kcli.protocol.records.metadata import (
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.protocol.object_name import MalformedObjectName, ObjectName, quoted, unquoted
+from kcli.model.object_name import MalformedObjectName, ObjectName, quoted, unquoted
 
 NAME = "kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=a[1]"
 

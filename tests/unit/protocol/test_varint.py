@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.protocol.varint import (
+from kcli.protocol.wire.varint import (
     VarintError,
     encode_uvarint,
     encode_varint,

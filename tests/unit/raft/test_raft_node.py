@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from kcli.protocol.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
-from kcli.protocol.control import Voter as VoterId
+from kcli.protocol.batches.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
+from kcli.protocol.batches.control import Voter as VoterId
 from kcli.raft.node import Flushed, QuorumError, RaftNode, Ready, Resign, Start
 from kcli.raft.states import Candidate, Leader, Resigned, Unattached
 from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet, voter_set

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from kcli.errors import CorruptRecordError
-from kcli.protocol.batch import iter_batches
+from kcli.protocol.batches.batch import iter_batches
 from kcli.raft import snapshot as snapshots
 from kcli.raft.snapshot import SnapshotId, decode_snapshot, encode_snapshot, snapshot_id_of
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet, voter_set

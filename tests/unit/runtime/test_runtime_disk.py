@@ -16,7 +16,7 @@ from kcli.runtime.disk import (
     read_file,
     replace_file,
 )
-from kcli.testing.sim_disk import FaultKind, SimDisk
+from kcli.testing.sim.disk import FaultKind, SimDisk
 
 
 @pytest.fixture(params=["system", "simulated"])

@@ -11,7 +11,6 @@ from until import until
 
 from kcli.config.broker import BrokerConfig
 from kcli.errors import ErrorCode
-from kcli.protocol.api import API, ApiKey
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -27,6 +26,7 @@ from kcli.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kcli.protocol.wire.api import API, ApiKey
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork

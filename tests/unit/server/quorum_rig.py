@@ -7,11 +7,11 @@ import itertools
 from kcli.config.broker import BrokerConfig
 from kcli.protocol.messages import create_topics as ct
 from kcli.runtime.rng import SystemRng
-from kcli.server.broker_lifecycle import BrokerLifecycle
-from kcli.server.format import Machine, ensure_formatted
-from kcli.server.quorum import Quorum
-from kcli.storage.store import LogStore
-from kcli.testing.sim_disk import SimDisk
+from kcli.server.formatting.format import Machine, ensure_formatted
+from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
+from kcli.server.quorum.quorum import Quorum
+from kcli.storage.store.store import LogStore
+from kcli.testing.sim.disk import SimDisk
 
 _LIVES = itertools.count(1)
 DATA = "/data"

@@ -11,7 +11,7 @@ from quorum_rig import broker_config
 from until import PATIENCE_S
 
 from kcli.config.topic import LogConfig
-from kcli.controller.image import (
+from kcli.metadata.image import (
     BrokerRegistration,
     Endpoint,
     MetadataImage,
@@ -19,22 +19,22 @@ from kcli.controller.image import (
     TopicImage,
     Topics,
 )
-from kcli.protocol import codec
-from kcli.protocol.batch import Record, encode_batch
-from kcli.protocol.compression import Codec
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.protocol.batches.compression import Codec
+from kcli.protocol.wire import codec
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
-from kcli.server.dispatch import Dispatch, served_on_broker
-from kcli.server.fetch_sessions import Sessions
-from kcli.server.listener import SocketServer
-from kcli.server.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.metrics.metrics import Metrics
-from kcli.server.quotas import ClientQuotas
-from kcli.server.replicas import Replicas
+from kcli.server.network.listener import SocketServer
+from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
+from kcli.server.partitions.fetch_sessions import Sessions
+from kcli.server.partitions.replicas import Replicas
+from kcli.server.requests.dispatch import Dispatch, served_on_broker
+from kcli.server.requests.quotas import ClientQuotas
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
-from kcli.storage.store import LogStore
+from kcli.storage.store.store import LogStore
 
 NODE = 1
 CLUSTER = "Z29sZGVuLWNsdXN0ZXItMQ"

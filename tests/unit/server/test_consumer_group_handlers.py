@@ -8,7 +8,6 @@ from until import until
 
 from kcli.config.definition import ConfigError
 from kcli.errors import ErrorCode
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kcli.protocol.messages.consumer_group_heartbeat import (
@@ -24,6 +23,7 @@ from kcli.protocol.messages.incremental_alter_configs import (
 )
 from kcli.protocol.messages.list_groups import ListGroupsRequest
 from kcli.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from kcli.protocol.wire.api import ApiKey
 
 GROUP_RESOURCE, SET = 32, 0
 

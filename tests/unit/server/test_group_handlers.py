@@ -11,7 +11,6 @@ from server_rig import Client
 from until import until
 
 from kcli.errors import ErrorCode, NotCoordinatorException
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.delete_topics import DeleteTopicsRequest
 from kcli.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -30,6 +29,7 @@ from kcli.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from kcli.protocol.messages.sync_group import SyncGroupRequest
+from kcli.protocol.wire.api import ApiKey
 
 
 @on_a_loop

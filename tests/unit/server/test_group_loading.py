@@ -8,8 +8,7 @@ from until import until
 
 from kcli.coordinator.group.records import OffsetRecord, encode
 from kcli.errors import CorruptRecordError, ErrorCode
-from kcli.protocol.api import ApiKey
-from kcli.protocol.batch import Record, encode_batch
+from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -20,8 +19,9 @@ from kcli.protocol.messages.list_groups import ListGroupsRequest
 from kcli.protocol.messages.offset_delete import OffsetDeleteRequest
 from kcli.protocol.messages.sync_group import SyncGroupRequest
 from kcli.protocol.records.consumer_offsets import OffsetCommitValue
-from kcli.server import coordinators
-from kcli.storage.log import AppendOrigin
+from kcli.protocol.wire.api import ApiKey
+from kcli.server.coordinators import groups as coordinators
+from kcli.storage.log.log import AppendOrigin
 
 GROUPS, PER_BATCH = 30_000, 5_000
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -10,14 +10,14 @@ from typing import Any, cast
 import pytest
 
 from kcli.errors import ErrorCode, ProtocolError
-from kcli.protocol.api import ApiKey
-from kcli.server.connection import Connection, Serve, Waiting
+from kcli.protocol.wire.api import ApiKey
 from kcli.server.metrics.requests import (
     SLOWEST_MAX,
     SLOWEST_MAX_AGE_SECONDS,
     RequestMetrics,
     measured,
 )
+from kcli.server.network.connection import Connection, Serve, Waiting
 
 CONNECTION = cast(Connection, SimpleNamespace(listener="PLAINTEXT", peer_host="10.0.0.1"))
 

@@ -11,7 +11,6 @@ import pytest
 from until import PATIENCE_S
 
 from kcli.config.broker import BrokerConfig
-from kcli.controller.image import BrokerRegistration, Endpoint, PartitionImage, TopicImage, Topics
 from kcli.errors import (
     BrokerIdNotRegisteredException,
     ErrorCode,
@@ -21,8 +20,7 @@ from kcli.errors import (
     UnsupportedEndpointTypeException,
     UnsupportedVersionException,
 )
-from kcli.protocol.api import ApiKey
-from kcli.protocol.codec import decode_response, encode_response
+from kcli.metadata.image import BrokerRegistration, Endpoint, PartitionImage, TopicImage, Topics
 from kcli.protocol.messages import alter_configs as ac
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
@@ -36,12 +34,13 @@ from kcli.protocol.messages import list_config_resources as lcr
 from kcli.protocol.messages import metadata as md
 from kcli.protocol.messages import unregister_broker as ub
 from kcli.protocol.messages import update_features as uf
+from kcli.protocol.wire.api import ApiKey
+from kcli.protocol.wire.codec import decode_response, encode_response
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.broker import Broker
-from kcli.server.context import RequestContext
 from kcli.server.handlers import (
     alter_configs,
     create_partitions,
@@ -57,6 +56,7 @@ from kcli.server.handlers import (
     unregister_broker,
     update_features,
 )
+from kcli.server.requests.context import RequestContext
 
 SET, DELETE, APPEND = 0, 1, 2
 

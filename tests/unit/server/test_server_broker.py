@@ -13,8 +13,7 @@ from until import until
 
 from kcli.config.broker import BrokerConfig
 from kcli.errors import ErrorCode, StorageError
-from kcli.protocol.api import ApiKey
-from kcli.protocol.batch import iter_batches, read_records
+from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.messages import (
     api_versions,
     create_topics,
@@ -29,12 +28,13 @@ from kcli.protocol.messages import (
     offset_for_leader_epoch,
     produce,
 )
+from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.broker import Broker
-from kcli.server.dispatch import served_on_broker, served_on_controller
+from kcli.server.requests.dispatch import served_on_broker, served_on_controller
 
 
 def config_of(directory, **overrides):
@@ -467,7 +467,7 @@ def test_clients_that_come_too_early_wait(tmp_path, monkeypatch):
     """The port is open before the broker is ready; nobody is told about a cluster without brokers."""
 
     async def main():
-        from kcli.server.broker_lifecycle import BrokerLifecycle
+        from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 
         answers = []
         started = BrokerLifecycle.start

@@ -8,7 +8,7 @@ import pytest
 
 from kcli.controller.configs import ConfigChange, ConfigOperation
 from kcli.errors import KafkaError
-from kcli.server import broker_loggers
+from kcli.server.handlers.shared import broker_loggers
 
 NAME = "kcli.server.TestOfLoggers"
 LOUD = (

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from kcli.errors import CorruptRecordError
-from kcli.protocol.batch import Record, encode_batch
-from kcli.server.cleaner_process import CleanerProcess
-from kcli.storage.cleaner import DEFAULT_LIMITS, CleaningStopped
-from kcli.storage.cleaner_plan import CleanedSegment, CleaningDone, CleaningPlan, SourceSegment
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.server.partitions.cleaner_process import CleanerProcess
+from kcli.storage.cleaner.cleaner import DEFAULT_LIMITS, CleaningStopped
+from kcli.storage.cleaner.plan import CleanedSegment, CleaningDone, CleaningPlan, SourceSegment
 
 NOW_MS = 1_800_000_000_000
 SIZES_OF_ONE = {".log": 70, ".index": 0, ".timeindex": 12}
@@ -117,8 +117,8 @@ def test_a_process_that_dies(process: CleanerProcess, plan: CleaningPlan) -> Non
 ORPHAN = """
 import pickle, sys, threading
 from dataclasses import replace
-from kcli.server.cleaner_process import CleanerProcess
-from kcli.storage.cleaner import DEFAULT_LIMITS
+from kcli.server.partitions.cleaner_process import CleanerProcess
+from kcli.storage.cleaner.cleaner import DEFAULT_LIMITS
 
 plan, process = pickle.load(sys.stdin.buffer), CleanerProcess()
 events = process.run_pass(plan, replace(DEFAULT_LIMITS, bytes_per_second=1))

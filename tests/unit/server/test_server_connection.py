@@ -11,9 +11,9 @@ from until import PATIENCE_S, until
 
 from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
-from kcli.server.connection import SCRATCH_SIZE_BYTES, FrameBuffers, Waiting
-from kcli.server.listener import CREATION_RATE_WINDOW_SECONDS, SocketServer
-from kcli.server.listener_settings import ConnectionLimits, ListenerSettings
+from kcli.server.network.connection import SCRATCH_SIZE_BYTES, FrameBuffers, Waiting
+from kcli.server.network.listener import CREATION_RATE_WINDOW_SECONDS, SocketServer
+from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 
 PRODUCE = b"\x00\x00"
 OTHER = b"\x00\x12"
@@ -364,7 +364,7 @@ def test_closing_sends_what_was_answered(run):
 
 
 def test_a_client_that_never_reads_does_not_hold_up_the_stop(run, monkeypatch):
-    monkeypatch.setattr("kcli.server.listener.CLOSING_SECONDS", 0.05)
+    monkeypatch.setattr("kcli.server.network.listener.CLOSING_SECONDS", 0.05)
 
     async def main():
         rig = Rig(lambda _connection, _request: frame(bytes(900_000)), size_max=10)

@@ -14,7 +14,7 @@ from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.broker import Broker
-from kcli.server.context import RequestContext
+from kcli.server.requests.context import RequestContext
 
 
 def with_broker(tmp_path, story):

@@ -11,10 +11,10 @@ import pytest
 from server_rig import BrokerRig, topic_image
 
 from kcli.errors import ErrorCode, InvalidGroupIdException, KafkaError, ProtocolError, StorageError
-from kcli.protocol import codec
-from kcli.protocol.api import API, ApiKey
 from kcli.protocol.messages import describe_log_dirs, init_producer_id, list_offsets
-from kcli.server.dispatch import SERVED, served_on_broker, served_on_controller
+from kcli.protocol.wire import codec
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.server.requests.dispatch import SERVED, served_on_broker, served_on_controller
 
 
 @pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
@@ -29,7 +29,11 @@ def test_every_handler_module_is_served():
 
     import kcli.server.handlers as handlers
 
-    modules = {f"kcli.server.handlers.{each.name}" for each in pkgutil.iter_modules(handlers.__path__)}
+    modules = {
+        f"kcli.server.handlers.{each.name}"
+        for each in pkgutil.iter_modules(handlers.__path__)
+        if not each.ispkg
+    }
     unserved = {
         name for name in modules - set(SERVED.values()) if hasattr(importlib.import_module(name), "handle")
     }
@@ -47,8 +51,8 @@ def test_each_listener_has_its_own_table():
 @pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
 def test_an_error_of_a_handler_has_a_place(key):
     """Whatever fails, the client hears it: as an error code somewhere in a response it can read."""
-    from kcli.server.context import RequestContext
-    from kcli.server.dispatch import _load
+    from kcli.server.requests.context import RequestContext
+    from kcli.server.requests.dispatch import _load
 
     route = _load(key)
     broker = SimpleNamespace(config=SimpleNamespace(controller_listener_names=("CONTROLLER",)))
@@ -179,8 +183,8 @@ def test_what_needs_sasl_is_refused_on_a_plaintext_listener(key, code):
 
 def refused(key, request):
     """The answer of a handler that refuses whatever it is asked."""
-    from kcli.server.context import RequestContext
-    from kcli.server.dispatch import _load
+    from kcli.server.requests.context import RequestContext
+    from kcli.server.requests.dispatch import _load
 
     route = _load(key)
     context = RequestContext(SimpleNamespace(), key, route.spec.max_version, 1, "c", "PLAINTEXT", "127.0.0.1")

@@ -13,7 +13,7 @@ from kcli.raft.snapshot import decode_snapshot
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
-from kcli.server.format import (
+from kcli.server.formatting.format import (
     FormatError,
     FormatRequest,
     Machine,

@@ -6,8 +6,8 @@ import hmac
 
 import pytest
 
-from kcli.server.format import FormatError
-from kcli.server.format_scram import parse_scram_argument
+from kcli.server.formatting.format import FormatError
+from kcli.server.formatting.scram import parse_scram_argument
 
 
 def test_a_password_becomes_keys() -> None:

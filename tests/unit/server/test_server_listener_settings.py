@@ -7,7 +7,7 @@ import pytest
 from kcli.config.broker import BrokerConfig
 from kcli.config.properties import parse
 from kcli.runtime.network import BACKLOG
-from kcli.server.listener_settings import (
+from kcli.server.network.listener_settings import (
     SYSTEM_BUFFER,
     connection_limits,
     idle_max_seconds,

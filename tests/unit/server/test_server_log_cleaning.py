@@ -11,15 +11,15 @@ from until import PATIENCE_S, until
 from kcli.config.broker import BrokerConfig
 from kcli.config.properties import Properties
 from kcli.config.topic import LogConfig
-from kcli.protocol.batch import Record, encode_batch
+from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
-from kcli.server.log_cleaning import LogCleaning, limits_of
-from kcli.storage.log import AppendOrigin, PartitionLog
+from kcli.server.partitions.log_cleaning import LogCleaning, limits_of
+from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
-from kcli.storage.store import LogStore
-from kcli.testing.logs import START_MS, ManualClock
-from kcli.testing.sim_disk import SimDisk
+from kcli.storage.store.store import LogStore
+from kcli.testing.rigs.logs import START_MS, ManualClock
+from kcli.testing.sim.disk import SimDisk
 
 
 def config_of(**values: str) -> BrokerConfig:

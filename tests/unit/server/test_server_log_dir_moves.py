@@ -9,15 +9,15 @@ from test_server_directories import create, real, told, with_broker
 from until import until
 
 from kcli.errors import ErrorCode
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages import alter_replica_log_dirs as ar
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import incremental_alter_configs as ic
-from kcli.server.context import RequestContext
-from kcli.server.coordinator_loader import load
-from kcli.server.log_dir_moves import RATE_KEY, Throttle
-from kcli.storage.log import AppendOrigin
-from kcli.testing.logs import ManualClock, batch_of
+from kcli.protocol.wire.api import ApiKey
+from kcli.server.coordinators.loader import load
+from kcli.server.partitions.log_dir_moves import RATE_KEY, Throttle
+from kcli.server.requests.context import RequestContext
+from kcli.storage.log.log import AppendOrigin
+from kcli.testing.rigs.logs import ManualClock, batch_of
 
 
 async def connected(broker):

@@ -9,10 +9,10 @@ import pytest
 from server_rig import NODE, BrokerRig
 from until import until
 
-from kcli.controller.delta import MetadataDelta
 from kcli.errors import NotLeaderOrFollowerException, UnknownTopicOrPartitionException
+from kcli.metadata.delta import MetadataDelta
 from kcli.protocol.records.metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
-from kcli.server.replicas import AT_ONCE_PARTITIONS, SLICE_PARTITIONS, Replicas
+from kcli.server.partitions.replicas import AT_ONCE_PARTITIONS, SLICE_PARTITIONS, Replicas
 
 COUNT = 4 * SLICE_PARTITIONS + 7
 TOPIC_ID = uuid.uuid5(uuid.NAMESPACE_DNS, "big")

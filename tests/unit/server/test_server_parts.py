@@ -22,9 +22,9 @@ from kcli.protocol.messages import fetch
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
 from kcli.server import main
-from kcli.server.fetch_sessions import EVICTION_MIN_AGE_MS, Sessions
 from kcli.server.housekeeping import NEVER_MS, Housekeeping, Job
-from kcli.server.producer_ids import ProducerIdBlock, ProducerIds
+from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, Sessions
+from kcli.server.quorum.producer_ids import ProducerIdBlock, ProducerIds
 
 
 def test_producer_ids_go_from_block_to_block():

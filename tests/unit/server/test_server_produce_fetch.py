@@ -12,10 +12,10 @@ from until import PATIENCE_S, until
 
 from kcli.config.topic import LogConfig
 from kcli.errors import ErrorCode
-from kcli.protocol.api import API, ApiKey
-from kcli.protocol.batch import iter_batches, read_records
-from kcli.protocol.compression import Codec
+from kcli.protocol.batches.batch import iter_batches, read_records
+from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages import api_versions, fetch, list_offsets, produce
+from kcli.protocol.wire.api import API, ApiKey
 
 PRODUCE = API[ApiKey.PRODUCE]
 FETCH = API[ApiKey.FETCH]
@@ -438,7 +438,7 @@ def test_a_session_repeats_a_partition_in_error(tmp_path):
 
 
 def test_pages_not_in_the_cache_are_read_in_a_thread(tmp_path, monkeypatch):
-    from kcli.storage.log import LogSlice
+    from kcli.storage.log.log import LogSlice
 
     async def scenario(rig, client):
         await send(client, produce_request(batch(b"cold")))

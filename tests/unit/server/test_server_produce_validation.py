@@ -12,10 +12,10 @@ from server_rig import BrokerRig, topic_image
 
 from kcli.config.topic import LogConfig
 from kcli.errors import ErrorCode
-from kcli.protocol.api import ApiKey
-from kcli.protocol.batch import HEADER_SIZE, Record, encode_batch, iter_batches, read_records
-from kcli.protocol.compression import Codec, compress
+from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.compression import Codec, compress
 from kcli.protocol.messages import fetch, produce
+from kcli.protocol.wire.api import ApiKey
 
 TOPIC = topic_image("t", 1)
 NOW_MS = 1_700_000_000_000

@@ -11,10 +11,15 @@ from quorum_rig import DATA, LOG_DIR, ManualClock, QuorumRig, broker_config
 from until import PATIENCE_S, until
 
 from kcli.controller.bootstrap import encode_records
-from kcli.controller.image import CLUSTER_DEFAULT, LeaderRecoveryState
 from kcli.errors import ErrorCode, NotControllerException, StorageError
-from kcli.protocol.batch import Record, encode_batch, iter_batches, read_records
-from kcli.protocol.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord, decode_control
+from kcli.metadata.image import CLUSTER_DEFAULT, LeaderRecoveryState
+from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.control import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    VotersRecord,
+    decode_control,
+)
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import (
@@ -459,7 +464,7 @@ def test_a_broker_the_controller_forgot_registers_again():
 
 
 def test_the_settings_of_the_controller_are_those_of_its_node():
-    from kcli.server.quorum import controller_settings
+    from kcli.server.quorum.quorum import controller_settings
 
     settings = controller_settings(
         broker_config(**{"num.partitions": "7", "delete.topic.enable": "false"}), 1
@@ -497,7 +502,7 @@ def test_a_snapshot_that_cannot_be_written_takes_the_directory_offline():
 
 
 def test_what_does_not_fit_one_batch_becomes_several(monkeypatch):
-    monkeypatch.setattr("kcli.server.quorum.MAX_RECORDS_PER_BATCH", 4)
+    monkeypatch.setattr("kcli.server.quorum.quorum.MAX_RECORDS_PER_BATCH", 4)
 
     async def story():
         rig = await QuorumRig().start()

@@ -10,20 +10,20 @@ import pytest
 from quorum_rig import broker_config
 from until import PATIENCE_S
 
-from kcli.controller.delta import MetadataDelta
-from kcli.controller.image import MetadataImage
 from kcli.errors import ThrottlingQuotaExceededException
-from kcli.protocol.api import ApiKey
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import MetadataImage
 from kcli.protocol.messages.fetch import FetchRequest
 from kcli.protocol.messages.metadata import MetadataResponse
 from kcli.protocol.records.metadata import ClientQuotaRecord, QuotaEntity
+from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import SystemNetwork
-from kcli.server import rates
-from kcli.server.connection_quota import ConnectionQuota
-from kcli.server.listener import SocketServer
-from kcli.server.listener_settings import ConnectionLimits, ListenerSettings
-from kcli.server.quotas import ClientQuotas, Limits
-from kcli.server.rates import SampledRate, Windows
+from kcli.server.network import rates
+from kcli.server.network.connection_quota import ConnectionQuota
+from kcli.server.network.listener import SocketServer
+from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
+from kcli.server.network.rates import SampledRate, Windows
+from kcli.server.requests.quotas import ClientQuotas, Limits
 
 USER, CLIENT = "user", "client-id"
 
@@ -144,7 +144,7 @@ def test_what_is_loaded_at_the_start_counts(rig) -> None:
 
 
 def test_meters_of_clients_that_are_gone_are_dropped(monkeypatch) -> None:
-    monkeypatch.setattr("kcli.server.quotas.METERS_MAX", 10)
+    monkeypatch.setattr("kcli.server.requests.quotas.METERS_MAX", 10)
     limits = Limits("producer_byte_rate", lambda: SampledRate(Windows(11, 1)))
     limits.set(entity(client=None), {"producer_byte_rate": 1.0})
     for number in range(1_000):

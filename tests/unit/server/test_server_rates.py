@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.server.rates import SampledRate, TokenBucket, Windows
+from kcli.server.network.rates import SampledRate, TokenBucket, Windows
 
 WINDOWS = Windows(11, 1.0)
 

@@ -11,8 +11,7 @@ from test_server_broker import connect, create, read, running, values
 from until import until
 
 from kcli.errors import ErrorCode
-from kcli.protocol.api import ApiKey
-from kcli.protocol.batch import Record, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -29,6 +28,7 @@ from kcli.protocol.messages import (
     write_txn_markers,
 )
 from kcli.protocol.records.transaction_state import decode_key, decode_value
+from kcli.protocol.wire.api import ApiKey
 
 ID = "tx"
 SETTINGS = {

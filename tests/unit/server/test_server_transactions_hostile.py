@@ -11,9 +11,15 @@ from test_server_transactions import ID, SETTINGS, Session, last_state, with_a_b
 from until import until
 
 from kcli.errors import ErrorCode
-from kcli.protocol.api import ApiKey
-from kcli.protocol.batch import MAX_SEQUENCE, Record, encode_batch, iter_batches, read_header, read_records
-from kcli.protocol.control import decode_control
+from kcli.protocol.batches.batch import (
+    MAX_SEQUENCE,
+    Record,
+    encode_batch,
+    iter_batches,
+    read_header,
+    read_records,
+)
+from kcli.protocol.batches.control import decode_control
 from kcli.protocol.messages import (
     add_partitions_to_txn,
     delete_records,
@@ -31,6 +37,7 @@ from kcli.protocol.messages import (
     update_features,
     write_txn_markers,
 )
+from kcli.protocol.wire.api import ApiKey
 
 NOW_MS = int(time.time() * 1000)
 

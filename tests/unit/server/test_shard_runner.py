@@ -11,14 +11,14 @@ from server_rig import NODE, BrokerRig, topic_image
 from until import until
 
 from kcli.config.topic import LogConfig
+from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.join import Caller
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import CoordinatorNotAvailableException, ErrorCode, NotCoordinatorException
-from kcli.protocol.batch import encode_batch, iter_batches, read_records
-from kcli.protocol.control import EndTransactionMarker, encode_marker_batch
+from kcli.protocol.batches.batch import encode_batch, iter_batches, read_records
+from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kcli.protocol.messages.offset_commit import (
@@ -27,9 +27,9 @@ from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kcli.runtime.rng import SystemRng
-from kcli.server.coordinator_loader import COLUMNS_FROM_BYTES, load
-from kcli.server.shard_runner import RunnerSettings, ShardRunner
-from kcli.storage.log import AppendOrigin
+from kcli.server.coordinators.loader import COLUMNS_FROM_BYTES, load
+from kcli.server.coordinators.shard_runner import RunnerSettings, ShardRunner
+from kcli.storage.log.log import AppendOrigin
 
 TOPIC = "__consumer_offsets"
 
@@ -315,7 +315,7 @@ async def test_a_large_log_is_loaded_as_a_small_one(tmp_path):
 def append_transaction(leader, *, producer_id, offset, committed):
     """What a transaction leaves in the log of a group."""
     from kcli.coordinator.group.records import OffsetRecord
-    from kcli.protocol.batch import Record
+    from kcli.protocol.batches.batch import Record
     from kcli.protocol.records.consumer_offsets import OffsetCommitValue
 
     key, value = encode(OffsetRecord("g", "t", 0, OffsetCommitValue(offset=offset, commit_timestamp=1)))

@@ -9,10 +9,10 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from kcli.protocol.batch import Record, crc_is_valid, read_header, read_records  # noqa: E402
-from kcli.protocol.batch_headers import read_headers  # noqa: E402
-from kcli.protocol.columns import Depth, decode  # noqa: E402
-from kcli.protocol.compression import Codec  # noqa: E402
+from kcli.protocol.batches.batch import Record, crc_is_valid, read_header, read_records  # noqa: E402
+from kcli.protocol.batches.batch_headers import read_headers  # noqa: E402
+from kcli.protocol.batches.columns import Depth, decode  # noqa: E402
+from kcli.protocol.batches.compression import Codec  # noqa: E402
 from kcli.spark import encoder  # noqa: E402
 from kcli.spark.arrow import record_batch  # noqa: E402
 from kcli.spark.cluster import TopicPartition  # noqa: E402

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from kcli.errors import CorruptRecordError, ErrorCode, ProtocolError, UnknownTopicOrPartitionException
-from kcli.protocol.api import ApiKey
-from kcli.protocol.batch import Record, encode_batch
-from kcli.protocol.batch_headers import read_headers
-from kcli.protocol.columns import Depth, decode
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.protocol.batches.batch_headers import read_headers
+from kcli.protocol.batches.columns import Depth, decode
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -33,6 +32,7 @@ from kcli.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kcli.protocol.wire.api import ApiKey
 from kcli.spark import cluster as cluster_module
 from kcli.spark.cluster import (
     EARLIEST,
@@ -46,7 +46,7 @@ from kcli.spark.cluster import (
 from kcli.spark.fetcher import bytes_per_offset, check_order, fetch_range
 from kcli.spark.offsets import DataLossError, OffsetRange
 from kcli.spark.options import source_options
-from kcli.testing.scripted_server import ScriptedServer
+from kcli.testing.rigs.scripted_server import ScriptedServer
 
 PART = TopicPartition("t", 0)
 

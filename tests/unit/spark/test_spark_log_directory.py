@@ -13,8 +13,8 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
-from kcli.protocol.columns import Depth, bytes_at, decode
-from kcli.protocol.compression import Codec, compress
+from kcli.protocol.batches.columns import Depth, bytes_at, decode
+from kcli.protocol.batches.compression import Codec, compress
 from kcli.runtime.disk import SystemDisk
 from kcli.spark import segment_files
 from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, TopicPartition
@@ -23,8 +23,8 @@ from kcli.spark.offsets import DataLossError, OffsetRange, batch_ranges
 from kcli.spark.options import SourceOptions, source_options
 from kcli.spark.segment_files import list_segments
 from kcli.storage.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, write_offsets
-from kcli.storage.log import AppendOrigin, PartitionLog
-from kcli.testing.logs import START_MS, LogRig, batch_of, contents, marker_of
+from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents, marker_of
 
 PART = TopicPartition("t", 0)
 Rows = list[tuple[int, bytes | None]]

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kcli.protocol.compression import Codec
+from kcli.protocol.batches.compression import Codec
 from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, TopicPartition
 from kcli.spark.options import sink_options, source_options
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.protocol.columns import Spans
+from kcli.protocol.batches.columns import Spans
 from kcli.spark.partitioner import murmur2, partitions_for_keys
 
 KNOWN = {

@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 
 from kcli.errors import ErrorCode, ProtocolError, SaslAuthenticationException
-from kcli.protocol.api import ApiKey
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kcli.protocol.wire.api import ApiKey
 from kcli.security.scram import MECHANISMS, salted_password, server_keys
 from kcli.spark.cluster import Cluster
 from kcli.spark.options import source_options
 from kcli.spark.security import Security, security_options
-from kcli.testing.scripted_server import ScriptedServer
+from kcli.testing.rigs.scripted_server import ScriptedServer
 
 USER, PASSWORD = "al,i=ce", 'sec"ret'
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="al,i=ce" password="sec\\"ret";'

@@ -8,8 +8,8 @@ import sys
 DECODE = """
 import sys
 import pyarrow as pa
-from kcli.protocol.batch import Record, encode_batch
-from kcli.protocol.batch_headers import read_headers
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.protocol.batches.batch_headers import read_headers
 from kcli.spark.arrow import record_batches
 from kcli.spark.cluster import TopicPartition
 from kcli.spark.fetcher import Fetched

@@ -7,11 +7,11 @@ import uuid
 import pytest
 
 from kcli.errors import CorruptRecordError, StorageError
+from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import read_file
-from kcli.runtime.uuids import uuid_from_text, uuid_to_text
 from kcli.storage import checkpoint
 from kcli.storage.checkpoint import QuorumState
-from kcli.storage.leader_epochs import LeaderEpochCache
+from kcli.storage.log.leader_epochs import LeaderEpochCache
 from kcli.storage.meta_properties import (
     MetaProperties,
     encode_meta_properties,
@@ -19,7 +19,7 @@ from kcli.storage.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
-from kcli.testing.sim_disk import SimDisk
+from kcli.testing.sim.disk import SimDisk
 
 SATURDAY_MS = 1_795_251_161_000
 

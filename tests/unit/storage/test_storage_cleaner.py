@@ -9,18 +9,18 @@ from dataclasses import replace
 import pytest
 
 from kcli.config.topic import LogConfig
-from kcli.protocol.batch import BatchHeader, Record, encode_batch, read_records
-from kcli.protocol.compression import Codec
+from kcli.protocol.batches.batch import BatchHeader, Record, encode_batch, read_records
+from kcli.protocol.batches.compression import Codec
 from kcli.runtime.rng import SystemRng
 from kcli.storage.checkpoint import read_offsets
-from kcli.storage.cleaner import DEFAULT_LIMITS, LogCleaner
-from kcli.storage.cleaner_pass import CleaningPass
-from kcli.storage.cleaner_plan import CleanedSegment, CleanerLimits, CleaningEvent, CleaningPlan
-from kcli.storage.log import AppendOrigin, PartitionLog
+from kcli.storage.cleaner.cleaner import DEFAULT_LIMITS, LogCleaner
+from kcli.storage.cleaner.one_pass import CleaningPass
+from kcli.storage.cleaner.plan import CleanedSegment, CleanerLimits, CleaningEvent, CleaningPlan
+from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
-from kcli.storage.store import LogStore
-from kcli.testing.logs import START_MS, ManualClock, marker_of
-from kcli.testing.sim_disk import SimDisk
+from kcli.storage.store.store import LogStore
+from kcli.testing.rigs.logs import START_MS, ManualClock, marker_of
+from kcli.testing.sim.disk import SimDisk
 
 DAY_MS = 86_400_000
 

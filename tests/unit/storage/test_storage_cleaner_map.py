@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from kcli.protocol.columns import Spans
-from kcli.storage.cleaner_map import ENTRY_BYTES, NOT_FOUND, KeyHash, OffsetMap
+from kcli.protocol.batches.columns import Spans
+from kcli.storage.cleaner.offset_map import ENTRY_BYTES, NOT_FOUND, KeyHash, OffsetMap
 
 
 def spans(keys: list[bytes]) -> tuple[bytes, Spans]:

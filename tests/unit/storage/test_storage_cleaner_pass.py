@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from kcli.errors import CorruptRecordError
-from kcli.protocol.batch import Record, encode_batch, iter_batches, read_records
-from kcli.protocol.compression import Codec, compress
-from kcli.storage.cleaner import DEFAULT_LIMITS
-from kcli.storage.cleaner_pass import MIN_CHUNK_BYTES, CleaningPass, Throttle
-from kcli.storage.cleaner_plan import CleanedSegment, CleaningDone, CleaningPlan, SourceSegment
+from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.compression import Codec, compress
+from kcli.storage.cleaner.cleaner import DEFAULT_LIMITS
+from kcli.storage.cleaner.one_pass import MIN_CHUNK_BYTES, CleaningPass, Throttle
+from kcli.storage.cleaner.plan import CleanedSegment, CleaningDone, CleaningPlan, SourceSegment
 from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, offset_name
-from kcli.testing.sim_disk import SimDisk
+from kcli.testing.sim.disk import SimDisk
 
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000

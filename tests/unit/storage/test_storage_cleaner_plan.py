@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kcli.protocol.control import ControlType
-from kcli.storage.cleaner_plan import SourceSegment, grouped
-from kcli.storage.cleaner_transactions import CleanedTransactions
-from kcli.storage.transaction_index import AbortedTransaction
+from kcli.protocol.batches.control import ControlType
+from kcli.storage.cleaner.plan import SourceSegment, grouped
+from kcli.storage.cleaner.transactions import CleanedTransactions
+from kcli.storage.log.transaction_index import AbortedTransaction
 
 GIB = 1 << 30
 

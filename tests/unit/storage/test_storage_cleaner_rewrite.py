@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kcli.protocol.batch import NO_SEQUENCE, Record, encode_batch, read_header, read_records
-from kcli.protocol.batch_headers import read_headers
-from kcli.protocol.columns import Depth, RecordWalk, walks
-from kcli.protocol.compression import Codec
-from kcli.storage.cleaner_rewrite import (
+from kcli.protocol.batches.batch import NO_SEQUENCE, Record, encode_batch, read_header, read_records
+from kcli.protocol.batches.batch_headers import read_headers
+from kcli.protocol.batches.columns import Depth, RecordWalk, walks
+from kcli.protocol.batches.compression import Codec
+from kcli.storage.cleaner.rewrite import (
     NO_HORIZON,
     Survivors,
     empty_batch,

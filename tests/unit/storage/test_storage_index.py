@@ -9,9 +9,9 @@ import pytest
 
 from kcli.errors import CorruptRecordError
 from kcli.storage.files import Handle, HandlePool
-from kcli.storage.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
-from kcli.storage.transaction_index import AbortedTransaction, TransactionIndex
-from kcli.testing.sim_disk import SimDisk
+from kcli.storage.log.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
+from kcli.storage.log.transaction_index import AbortedTransaction, TransactionIndex
+from kcli.testing.sim.disk import SimDisk
 
 BASE = 1000
 

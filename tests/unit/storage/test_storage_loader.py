@@ -9,10 +9,10 @@ import pytest
 from kcli.config.topic import LogConfig
 from kcli.runtime.disk import read_file
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, read_partition_metadata
-from kcli.storage.loader import create_log
-from kcli.storage.log import AppendOrigin, PartitionLog
-from kcli.testing.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
-from kcli.testing.sim_disk import SimDisk
+from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.store.loader import create_log
+from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
+from kcli.testing.sim.disk import SimDisk
 
 BATCH = len(batch_of([b"00"]))
 PATH = "/data/t-0"
@@ -417,7 +417,7 @@ def test_a_new_log_has_its_topic_id() -> None:
 
 
 def test_many_batches_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kcli.storage.recovery.RECOVERY_CHUNK_BYTES", 150)
+    monkeypatch.setattr("kcli.storage.log.recovery.RECOVERY_CHUNK_BYTES", 150)
     made = rig(internal_segment_bytes=1 << 20)
     log = made.create()
     sizes = (1, 40, 3, 200, 7)

@@ -18,12 +18,12 @@ from kcli.errors import (
     RecordTooLargeException,
     StorageError,
 )
-from kcli.protocol.batch import iter_batches, read_header
-from kcli.protocol.compression import Codec
+from kcli.protocol.batches.batch import iter_batches, read_header
+from kcli.protocol.batches.compression import Codec
 from kcli.runtime.disk import SystemDisk
-from kcli.storage.log import AppendOrigin, AppendResult, PartitionLog
-from kcli.testing.logs import START_MS, LogRig, batch_of, contents, numbered
-from kcli.testing.sim_disk import SimDisk
+from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
+from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents, numbered
+from kcli.testing.sim.disk import SimDisk
 
 DAY_MS = 86_400_000
 

@@ -12,9 +12,9 @@ from kcli.errors import (
     OutOfOrderSequenceException,
     TransactionCoordinatorFencedException,
 )
-from kcli.protocol.batch import MAX_SEQUENCE, read_header
-from kcli.storage.log import AppendOrigin, AppendResult, PartitionLog
-from kcli.storage.producer_state import (
+from kcli.protocol.batches.batch import MAX_SEQUENCE, read_header
+from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
+from kcli.storage.log.producer_state import (
     Marker,
     ProducerEntry,
     ProducerState,
@@ -22,9 +22,9 @@ from kcli.storage.producer_state import (
     decode_snapshot,
     read_marker,
 )
-from kcli.storage.transaction_index import AbortedTransaction
-from kcli.testing.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
-from kcli.testing.sim_disk import SimDisk
+from kcli.storage.log.transaction_index import AbortedTransaction
+from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
+from kcli.testing.sim.disk import SimDisk
 
 
 def produce(

@@ -6,9 +6,9 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import UnknownServerException
-from kcli.protocol.batch import HEADER_SIZE, Record, encode_batch, read_header
-from kcli.protocol.compression import Codec
-from kcli.storage.record_validation import Validation, examine
+from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch, read_header
+from kcli.protocol.batches.compression import Codec
+from kcli.storage.log.record_validation import Validation, examine
 
 CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 NOW_MS = 1_700_000_000_000

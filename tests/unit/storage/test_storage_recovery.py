@@ -11,13 +11,13 @@ from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError, StorageError
 from kcli.runtime.rng import SystemRng
 from kcli.storage.files import LOG_SUFFIX, offset_name
-from kcli.storage.index import MAX_RELATIVE_OFFSET
-from kcli.storage.loader import LoadState, load_log
-from kcli.storage.log import AppendOrigin, PartitionLog
+from kcli.storage.log.index import MAX_RELATIVE_OFFSET
+from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
-from kcli.storage.store import LogStore
-from kcli.testing.logs import START_MS, LogRig, ManualClock, batch_of, contents
-from kcli.testing.sim_disk import SimDisk
+from kcli.storage.store.loader import LoadState, load_log
+from kcli.storage.store.store import LogStore
+from kcli.testing.rigs.logs import START_MS, LogRig, ManualClock, batch_of, contents
+from kcli.testing.sim.disk import SimDisk
 
 PATH = "/data/t-0"
 FAR = MAX_RELATIVE_OFFSET + 1

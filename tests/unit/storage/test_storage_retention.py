@@ -9,12 +9,12 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import InvalidTimestampException, OffsetOutOfRangeException, RecordTooLargeException
-from kcli.protocol.batch import read_header
-from kcli.protocol.compression import Codec
+from kcli.protocol.batches.batch import read_header
+from kcli.protocol.batches.compression import Codec
 from kcli.runtime.disk import SystemDisk
-from kcli.storage.log import AppendOrigin, PartitionLog
-from kcli.testing.logs import START_MS, LogRig, batch_of, contents
-from kcli.testing.sim_disk import SimDisk
+from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents
+from kcli.testing.sim.disk import SimDisk
 
 HOUR_MS = 3_600_000
 SIZE = len(batch_of([b"x" * 50]))

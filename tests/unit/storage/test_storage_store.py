@@ -21,11 +21,11 @@ from kcli.storage.directory import (
     suffixed_dir_name,
 )
 from kcli.storage.files import Handle, HandlePool
-from kcli.storage.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
-from kcli.storage.store import LogStore
-from kcli.testing.logs import START_MS, ManualClock, batch_of, contents, numbered
-from kcli.testing.sim_disk import SimDisk
+from kcli.storage.store.store import LogStore
+from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, contents, numbered
+from kcli.testing.sim.disk import SimDisk
 
 TOPIC_ID = uuid.UUID(int=0xABCDEF << 80)
 

@@ -9,9 +9,9 @@ from kcli.errors import (
     InvalidTxnStateException,
     OutOfOrderSequenceException,
 )
-from kcli.protocol.batch import Record, encode_batch, read_header
-from kcli.protocol.control import EndTransactionMarker, encode_marker_batch
-from kcli.storage.producer_state import ALREADY_OPEN, ProducerState, read_marker
+from kcli.protocol.batches.batch import Record, encode_batch, read_header
+from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
+from kcli.storage.log.producer_state import ALREADY_OPEN, ProducerState, read_marker
 
 
 def header(sequence=0, epoch=0):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.testing.history import Outcome, Transaction, anomalies, write_cycles
+from kcli.testing.checks.history import Outcome, Transaction, anomalies, write_cycles
 
 
 def transaction(

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from kcli.testing.sim_clock import BEGINNING_MS, SimClock
-from kcli.testing.sim_loop import Deadlock, Livelock, SimExecutor, SimLoop, SimProcess, simulate
+from kcli.testing.sim.clock import BEGINNING_MS, SimClock
+from kcli.testing.sim.loop import Deadlock, Livelock, SimExecutor, SimLoop, SimProcess, simulate
 
 
 def test_a_day_takes_no_time() -> None:

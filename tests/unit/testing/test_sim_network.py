@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kcli.testing.sim_loop import SimLoop, SimProcess, simulate
-from kcli.testing.sim_network import WINDOW_BYTES, SimNetwork, SimTransport, Weather
+from kcli.testing.sim.loop import SimLoop, SimProcess, simulate
+from kcli.testing.sim.network import WINDOW_BYTES, SimNetwork, SimTransport, Weather
 
 PORT = 9092
 BAD = Weather(spike_chance=0.1, cut_chance=0.9)

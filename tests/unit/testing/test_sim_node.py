@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kcli.client.admin import AdminClient
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.topics import NewTopic
 from kcli.client.config import Address, ClientConfig
-from kcli.client.topics import NewTopic
-from kcli.testing.sim_cluster import BROKER_PORT, SimCluster
-from kcli.testing.sim_loop import SimLoop, simulate
+from kcli.testing.sim.cluster import BROKER_PORT, SimCluster
+from kcli.testing.sim.loop import SimLoop, simulate
 
 
 def on_cluster(story: Callable[[SimCluster], Awaitable[None]], seed: int = 1) -> None:

@@ -12,7 +12,10 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
-from kcli.coordinator.group.classic import CONSUMER_PROTOCOL_TYPE
+from kcli.coordinator.group.classic.group import CONSUMER_PROTOCOL_TYPE
+from kcli.coordinator.group.classic.join import MEMBER_ID_REQUIRED_VERSION, Join
+from kcli.coordinator.group.classic.membership import leave_response, leaving
+from kcli.coordinator.group.classic.rebalance import GroupStep
 from kcli.coordinator.group.consumer.departure import Departures
 from kcli.coordinator.group.consumer.downgrade import Downgrades
 from kcli.coordinator.group.consumer.embedded import assignment_bytes, by_id
@@ -23,9 +26,6 @@ from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState, 
 from kcli.coordinator.group.consumer.reconciliation import check_state
 from kcli.coordinator.group.consumer.sessions import ConsumerSessions
 from kcli.coordinator.group.consumer.targets import Targets
-from kcli.coordinator.group.join import MEMBER_ID_REQUIRED_VERSION, Join
-from kcli.coordinator.group.membership import leave_response, leaving
-from kcli.coordinator.group.rebalance import GroupStep
 from kcli.coordinator.group.topics import Topics
 from kcli.coordinator.runtime import Token
 from kcli.errors import (

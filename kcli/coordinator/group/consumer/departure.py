@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from kcli.coordinator.group.classic.rebalance import GroupStep, TimerKind
 from kcli.coordinator.group.consumer.downgrade import Downgrades
 from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.coordinator.group.consumer.log import ConsumerLog
@@ -12,7 +13,6 @@ from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState
 from kcli.coordinator.group.consumer.records import member_tombstones, regex_tombstone
 from kcli.coordinator.group.consumer.sessions import ConsumerSessions
 from kcli.coordinator.group.consumer.targets import Targets
-from kcli.coordinator.group.rebalance import GroupStep, TimerKind
 
 _log = logging.getLogger("kcli.coordinator.group")
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 
-from kcli.coordinator.group.classic import (
+from kcli.coordinator.group.classic.group import (
     CONSUMER_PROTOCOL_TYPE,
     ClassicGroup,
     ClassicMember,
     GroupState,
 )
+from kcli.coordinator.group.classic.rebalance import Rebalance
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.consumer.embedded import assignment_bytes
 from kcli.coordinator.group.consumer.group import ConsumerGroup
@@ -23,7 +24,6 @@ from kcli.coordinator.group.consumer.member import ConsumerMember
 from kcli.coordinator.group.consumer.records import group_tombstones
 from kcli.coordinator.group.consumer.sessions import ConsumerSessions
 from kcli.coordinator.group.groups import Groups
-from kcli.coordinator.group.rebalance import Rebalance
 from kcli.coordinator.group.records import GroupRecord
 from kcli.coordinator.group.topics import Topics
 

@@ -15,6 +15,8 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from kcli.coordinator.group.classic.join import Caller
+from kcli.coordinator.group.classic.rebalance import GroupStep
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.consumer.assignment import Assignment
 from kcli.coordinator.group.consumer.departure import Departures
@@ -33,8 +35,6 @@ from kcli.coordinator.group.consumer.regexes import Regexes
 from kcli.coordinator.group.consumer.sessions import ConsumerSessions
 from kcli.coordinator.group.consumer.targets import Targets
 from kcli.coordinator.group.consumer.upgrade import Upgrades
-from kcli.coordinator.group.join import Caller
-from kcli.coordinator.group.rebalance import GroupStep
 from kcli.coordinator.runtime import Token
 from kcli.errors import (
     FencedInstanceIdException,

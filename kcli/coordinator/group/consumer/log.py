@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from kcli.coordinator.group.classic.rebalance import GroupStep
 from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.coordinator.group.groups import Group, Groups
-from kcli.coordinator.group.rebalance import GroupStep
 from kcli.coordinator.group.records import ConsumerKey, ConsumerRecord, ConsumerValue, LogRecord
 from kcli.coordinator.runtime import Ready
 from kcli.errors import ErrorCode

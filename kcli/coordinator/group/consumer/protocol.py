@@ -6,7 +6,8 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 
-from kcli.coordinator.group.classic import ClassicGroup
+from kcli.coordinator.group.classic.group import ClassicGroup
+from kcli.coordinator.group.classic.rebalance import GroupStep, Rebalance, TimerKind
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.consumer.classic_members import ClassicMembers
 from kcli.coordinator.group.consumer.departure import Departures
@@ -20,7 +21,6 @@ from kcli.coordinator.group.consumer.sessions import ConsumerSessions, TimesOf
 from kcli.coordinator.group.consumer.targets import Targets
 from kcli.coordinator.group.consumer.upgrade import Upgrades
 from kcli.coordinator.group.groups import Group, Groups
-from kcli.coordinator.group.rebalance import GroupStep, Rebalance, TimerKind
 from kcli.coordinator.group.records import LogRecord
 from kcli.coordinator.group.topics import NoTopics, Topics
 from kcli.coordinator.runtime import Ready, Step, Timers

@@ -11,7 +11,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kcli.coordinator.group.classic import ClassicGroup, ClassicMember
+from kcli.coordinator.group.classic.group import ClassicGroup, ClassicMember
+from kcli.coordinator.group.classic.rebalance import Rebalance
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.consumer.assignment import NOTHING, Assignment, disjoint
 from kcli.coordinator.group.consumer.embedded import by_id
@@ -28,7 +29,6 @@ from kcli.coordinator.group.consumer.records import (
 )
 from kcli.coordinator.group.consumer.sessions import ConsumerSessions
 from kcli.coordinator.group.groups import Groups
-from kcli.coordinator.group.rebalance import Rebalance
 from kcli.coordinator.group.records import GroupRecord
 from kcli.coordinator.group.topics import Topics, metadata_hash
 from kcli.errors import CorruptRecordError, ErrorCode, GroupIdNotFoundException

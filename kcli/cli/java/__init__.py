@@ -1,0 +1,1 @@
+"""Java's orders, dates and numbers, as Kafka's tools print them."""

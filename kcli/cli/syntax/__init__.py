@@ -1,0 +1,1 @@
+"""How commands are declared and how Kafka's two parsers read them."""

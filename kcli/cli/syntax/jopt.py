@@ -1,0 +1,203 @@
+"""The command-line syntax of most Kafka tools: joptsimple 5.0.4 with abbreviation off, as Kafka drives it.
+
+`--name value`, `--name=value` and `-name value` are the same; an argument may begin with a dash; `--` ends the
+options; words left over pass in silence. Without any word, or with `--help`, the help goes to stderr and the exit
+code is 1.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from kcli.cli.output import warn
+from kcli.cli.syntax.options import (
+    Argument,
+    Command,
+    CommonOptions,
+    HelpRequested,
+    Option,
+    ParseError,
+    VersionRequested,
+    did_you_mean,
+    options_of,
+)
+from kcli.cli.syntax.profiles import chosen_profile
+
+WIDTH_COLUMNS = 80
+_EXCEPTIONS = {
+    "is not a recognized option": "UnrecognizedOptionException",
+    "requires an argument": "OptionMissingRequiredArgumentException",
+    "Cannot parse argument": "OptionArgumentConversionException",
+    "Found multiple arguments": "MultipleArgumentsForOptionException",
+    "Missing required option": "MissingRequiredOptionsException",
+}
+
+
+def parse(command: Command, argv: list[str]) -> CommonOptions:
+    """The options of `command` filled from `argv`. Raises ParseError, HelpRequested or VersionRequested."""
+    if not argv:
+        raise HelpRequested
+    known = {declared.name: declared for declared in options_of(command.options)}
+    words, arguments = _split(argv, known)
+    given = frozenset(name for name, _ in words)
+    if "help" in given:
+        raise HelpRequested
+    if "version" in given:
+        raise VersionRequested
+    values: dict[str, Any] = {}
+    profile = chosen_profile(list(known.values()), dict(words).get("profile"))
+    if profile is not None:
+        words += profile.words(command, list(known.values()), given, argv)
+        given = frozenset(name for name, _ in words)
+        values["client_properties"] = profile.properties
+    _refuse_missing([declared.name for declared in known.values() if declared.required], given)
+    for name in given:
+        texts = [text for word, text in words if word == name]
+        values[known[name].field] = _value(known[name], texts)
+    return command.options(given=given, arguments=tuple(arguments), argv=tuple(argv), **values)
+
+
+def let_through(error: ParseError) -> int:
+    """The words and the exit code of an exception of joptsimple's that a tool lets through."""
+    name = next((name for part, name in _EXCEPTIONS.items() if part in str(error)), "OptionException")
+    warn(f'Exception in thread "main" joptsimple.{name}: {error}')
+    return 1
+
+
+def usage(command: Command) -> str:
+    """The option table, in joptsimple's layout and our words."""
+    declared = sorted(_shown(command), key=lambda option: option.name)
+    marked = any(option.required for option in declared)
+    left = [_left_column(option, marked) for option in declared]
+    width = min(max(map(len, left)), WIDTH_COLUMNS // 2)
+    header = "Option (* = required)" if marked else "Option"
+    lines = [f"{header:<{width}}  Description", f"{'-' * len(header):<{width}}  -----------"]
+    for option, name in zip(declared, left, strict=True):
+        lines += _row(name, _described(option), width)
+    return "\n".join(lines)
+
+
+def _shown(command: Command) -> list[Option]:
+    extra = [
+        Option(name="help", help="Print usage information.", argument=Argument.NONE),
+        Option(name="version", help="Print the version.", argument=Argument.NONE),
+    ]
+    return options_of(command.options) + extra
+
+
+def _left_column(option: Option, marked: bool) -> str:
+    mark = ("* " if option.required else "  ") if marked else ""
+    about = option.kind.value + (f": {option.metavar}" if option.metavar else "")
+    match option.argument:
+        case Argument.NONE:
+            return f"{mark}--{option.name}"
+        case Argument.OPTIONAL:
+            return f"{mark}--{option.name} [{about}]"
+        case Argument.REQUIRED:
+            return f"{mark}--{option.name} <{about}>"
+
+
+def _described(option: Option) -> str:
+    text = option.help
+    if option.choices:
+        text += f" One of {', '.join(option.choices)}."
+    if option.argument is not Argument.NONE and option.default is not None:
+        text += f" (default: {option.default})"
+    return text
+
+
+def _row(name: str, text: str, width: int) -> list[str]:
+    left = textwrap.wrap(name, width, subsequent_indent="  ")
+    right = textwrap.wrap(text, WIDTH_COLUMNS - width - 2) or [""]
+    height = max(len(left), len(right))
+    left += [""] * (height - len(left))
+    right += [""] * (height - len(right))
+    return [f"{a:<{width}}  {b}".rstrip() for a, b in zip(left, right, strict=True)]
+
+
+def _split(argv: list[str], known: dict[str, Option]) -> tuple[list[tuple[str, str | None]], list[str]]:
+    """The options in order of appearance, each with its argument's text or None; and the words left over."""
+    words: list[tuple[str, str | None]] = []
+    arguments: list[str] = []
+    at = 0
+    while at < len(argv):
+        word = argv[at]
+        at += 1
+        if word == "--":
+            arguments += argv[at:]
+            break
+        if not word.startswith("-") or word == "-":
+            arguments.append(word)
+            continue
+        name, _, text = word.lstrip("-").partition("=")
+        if name in ("help", "h") and name not in known:
+            words.append(("help", None))
+            continue
+        if name == "version" and name not in known:
+            words.append(("version", None))
+            continue
+        option = known.get(name)
+        if option is None:
+            raise _unrecognized(word, name, known)
+        if option.argument is Argument.NONE:
+            words.append((name, None))
+        elif text:
+            words.append((name, text))
+        elif option.argument is Argument.REQUIRED:
+            if at == len(argv):
+                raise ParseError(f"Option {name} requires an argument")
+            words.append((name, argv[at]))
+            at += 1
+        elif at < len(argv) and _is_optional_argument(option, argv[at]):
+            words.append((name, argv[at]))
+            at += 1
+        else:
+            words.append((name, None))
+    return words, arguments
+
+
+def _is_optional_argument(option: Option, word: str) -> bool:
+    """joptsimple lets an optional argument begin with a dash only when it is a number and numbers are wanted."""
+    try:
+        option.kind.convert(word)
+    except ValueError:
+        return False
+    return not word.startswith("-") or option.kind.value in ("Integer", "Long", "Double")
+
+
+def _unrecognized(word: str, name: str, known: dict[str, Option]) -> ParseError:
+    """A single dash opens a cluster of one-letter options, so joptsimple names the first letter only."""
+    shown = name if word.startswith("--") else name[:1]
+    hint = did_you_mean(f"--{name}", [f"--{other}" for other in [*known, "help", "version"]])
+    return ParseError(f"{shown} is not a recognized option", hint)
+
+
+def _refuse_missing(required: list[str], given: frozenset[str]) -> None:
+    missing = [name for name in required if name not in given]
+    if missing:
+        raise ParseError(f"Missing required option(s) [{', '.join(missing)}]")
+
+
+def _value(option: Option, texts: list[str | None]) -> Any:
+    if option.argument is Argument.NONE:
+        return True
+    values = [option.bare_value if text is None else _converted(option, text) for text in texts]
+    if option.repeatable:
+        return tuple(values)
+    if len(values) > 1:
+        message = f"Found multiple arguments for option {option.name}, but you asked for only one"
+        raise ParseError(message, is_late=True)
+    return values[0]
+
+
+def _converted(option: Option, text: str) -> Any:
+    try:
+        value = option.kind.convert(text)
+    except ValueError:
+        raise ParseError(f"Cannot parse argument '{text}' of option {option.name}", is_late=True) from None
+    if option.choices and str(value) not in option.choices:
+        hint = did_you_mean(text, list(option.choices))
+        wanted = ", ".join(option.choices)
+        raise ParseError(f"Cannot parse argument '{text}' of option {option.name}: not one of {wanted}", hint)
+    return value

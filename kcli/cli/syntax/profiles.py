@@ -1,0 +1,275 @@
+"""Profiles: servers, client settings and defaults of the tools under a name, in `~/.config/kcli/profiles.toml`.
+
+    [prod]
+    bootstrap-server = "kafka1:9092,kafka2:9092"
+    command-config = "prod.properties"
+
+    [prod.properties]
+    security.protocol = "SASL_SSL"
+
+    [prod.console-consumer]
+    property = ["print.key=true"]
+
+A profile adds words to the command line where it does not say them itself, and client settings below those of its
+files. Errors name the file and the line, never a value of `properties`: it may be a password.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kcli.cli.syntax.options import Argument, Command, CommandError, Option, did_you_mean, options_of
+
+if TYPE_CHECKING:
+    from kcli.config.properties import Properties
+
+VARIABLE = "KCLI_PROFILE"
+BOOTSTRAP, COMMAND_CONFIG, PROPERTIES = "bootstrap-server", "command-config", "properties"
+# kafka-replica-verification's name for it.
+_BOOTSTRAP_OF = {"replica-verification": "broker-list"}
+# Profiles are written by people; a larger file is something else given by mistake.
+MAX_FILE_BYTES = 1 << 20
+
+Words = list[tuple[str, str | None]]
+
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
+_KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w.\- ])+?)\s*=""")
+_PART = re.compile(r""""([^"]*)"|'([^']*)'|([\w-]+)""")
+_PLACE = re.compile(r"(.*) \(at line (\d+), column \d+\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One profile; `properties` are client settings, ready for a client."""
+
+    name: str
+    file: ProfilesFile
+    table: Mapping[str, Any] = field(repr=False)
+    properties: Mapping[str, str] = field(repr=False)
+
+    def words(self, command: Command, known: list[Option], taken: Collection[str], argv: list[str]) -> Words:
+        """The options (name, argument) that it adds; `taken` are the names it must leave alone."""
+        return [*self._servers(command, known, taken, argv), *self._defaults(command, known, taken)]
+
+    def _servers(
+        self, command: Command, known: list[Option], taken: Collection[str], argv: list[str]
+    ) -> Words:
+        servers = self.table.get(BOOTSTRAP)
+        name = servers_option(command)
+        is_named = {name, "bootstrap-controller"} & set(taken) or any(
+            "bootstrap.servers=" in word for word in argv
+        )
+        if servers is None or is_named or name not in [option.name for option in known]:
+            return []
+        return [(name, servers)]
+
+    def _defaults(self, command: Command, known: list[Option], taken: Collection[str]) -> Words:
+        defaults = self.table.get(command.name, {})
+        if not isinstance(defaults, dict):
+            raise self.file.error(
+                f"{command.name} must be a table of its options: [{self.name}.{command.name}]",
+                self.name, command.name,
+            )  # fmt: skip
+        declared = [command.options, *(sub.options for sub in command.subcommands)]
+        names = {option.name for options in declared for option in options_of(options)}
+        words: Words = []
+        for name, value in defaults.items():
+            place = (self.name, command.name, name)
+            if name not in names:
+                hint = did_you_mean(name, sorted(names))
+                raise self.file.error(f"{command.name} has no option {name}. {hint}".strip(), *place)
+            option = next((each for each in known if each.name == name), None)
+            if option is not None and name not in taken:
+                words += [(name, text) for text in self._texts(option, value, place)]
+        return words
+
+    def _texts(self, option: Option, value: object, place: tuple[str, ...]) -> list[str | None]:
+        """The arguments that a value stands for; None is an option without one."""
+        if option.argument is Argument.NONE or (option.argument is Argument.OPTIONAL and value is True):
+            if not isinstance(value, bool):
+                raise self.file.error(f"{option.name} takes no argument: write true or false", *place)
+            return [None] if value else []
+        values = value if isinstance(value, list) else [value]
+        if len(values) > 1 and not option.repeatable:
+            raise self.file.error(f"{option.name} takes one value, not a list", *place)
+        return [self._checked(option, each, place) for each in values]
+
+    def _checked(self, option: Option, value: object, place: tuple[str, ...]) -> str:
+        text = _scalar(value)
+        if text is None:
+            raise self.file.error(f"{option.name} must be text, a number or a list of them", *place)
+        try:
+            converted = option.kind.convert(text)
+        except ValueError:
+            raise self.file.error(
+                f"{option.name} is not of type {option.kind.value}: {text}", *place
+            ) from None
+        if option.choices and str(converted) not in option.choices:
+            raise self.file.error(f"{option.name} is one of {', '.join(option.choices)}, not {text}", *place)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilesFile:
+    """The file: its path, its text (for the lines of errors) and what it says."""
+
+    path: str
+    text: str = field(repr=False)
+    tables: Mapping[str, Any] = field(repr=False)
+
+    def names(self) -> list[str]:
+        """The profiles in it."""
+        return list(self.tables)
+
+    def profile(self, name: str) -> Profile:
+        """The profile of that name, checked. Raises CommandError."""
+        from kcli.cli.syntax.registry import TOOLS
+
+        if name not in self.tables:
+            known = ", ".join(self.tables) or "none"
+            hint = did_you_mean(name, self.names())
+            raise CommandError(f"{self.path}: there is no profile '{name}', only: {known}. {hint}".strip())
+        table = self.tables[name]
+        if not isinstance(table, dict):
+            raise self.error(f"{name} must be a table: write [{name}] above its settings", name)
+        keys = (BOOTSTRAP, COMMAND_CONFIG, PROPERTIES, *TOOLS)
+        for key in table:
+            if key not in keys:
+                hint = did_you_mean(key, list(keys))
+                wanted = f"{BOOTSTRAP}, {COMMAND_CONFIG}, {PROPERTIES} and the names of commands"
+                raise self.error(f"a profile has no {key}, only {wanted}. {hint}".strip(), name, key)
+        if not isinstance(table.get(BOOTSTRAP, ""), str):
+            raise self.error("bootstrap-server must be text: host:port,host:port", name, BOOTSTRAP)
+        return Profile(name, self, table, self._properties(name, table))
+
+    def error(self, message: str, *place: str) -> CommandError:
+        """A complaint about the entry at `place`, with its file and line."""
+        return CommandError(f"{self.path}:{_line_of(self.text, place)}: {message}")
+
+    def _properties(self, name: str, table: Mapping[str, Any]) -> Properties:
+        """The client settings: those of its file, then its own; each knows its file and line."""
+        from kcli.config.properties import Properties
+
+        settings = Properties(self._file_properties(name, table.get(COMMAND_CONFIG)))
+        own = table.get(PROPERTIES, {})
+        if not isinstance(own, dict):
+            raise self.error(f"properties must be a table: [{name}.properties]", name, PROPERTIES)
+        for key, value in self._flat(own, (name, PROPERTIES)).items():
+            line = _line_of(self.text, (name, PROPERTIES, *key.split(".")))
+            settings.update_from({key: value}, where=f"{self.path}:{line}")
+        return settings
+
+    def _file_properties(self, name: str, path: object) -> Mapping[str, str]:
+        from kcli.config.definition import ConfigError
+        from kcli.config.properties import load
+
+        if path is None:
+            return {}
+        if not isinstance(path, str):
+            raise self.error("command-config must be the path of a properties file", name, COMMAND_CONFIG)
+        absolute = os.path.join(os.path.dirname(self.path), os.path.expanduser(path))
+        try:
+            return load(absolute)
+        except OSError as error:
+            raise self.error(f"cannot read {absolute}: {error.strerror}", name, COMMAND_CONFIG) from None
+        except ConfigError as error:
+            raise CommandError(str(error)) from None
+
+    def _flat(self, table: Mapping[str, Any], place: tuple[str, ...]) -> dict[str, str]:
+        """TOML reads `security.protocol = …` as a table in a table; here it is one key again."""
+        found: dict[str, str] = {}
+        for key, value in table.items():
+            if isinstance(value, dict):
+                found |= {f"{key}.{rest}": text for rest, text in self._flat(value, (*place, key)).items()}
+                continue
+            values = [_scalar(each) for each in (value if isinstance(value, list) else [value])]
+            texts = [text for text in values if text is not None]
+            if len(texts) < len(values):
+                raise self.error(f"{key} must be text, a number, true or false", *place, key)
+            found[key] = ",".join(texts)
+        return found
+
+
+def profiles_path() -> str:
+    """Where profiles lie (XDG Base Directory Specification: a relative path there is to be ignored)."""
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(home):
+        home = os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(home, "kcli", "profiles.toml")
+
+
+def load_profiles() -> ProfilesFile:
+    """The profiles file. Raises CommandError; FileNotFoundError where there is none."""
+    import tomllib
+
+    path = profiles_path()
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise CommandError(f"{path} is larger than {MAX_FILE_BYTES} bytes: not a file of profiles")
+        text = content.decode()
+        return ProfilesFile(path, text, tomllib.loads(text))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise CommandError(f"{path}:{line}: not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        found = _PLACE.fullmatch(str(error))
+        where, what = (f"{path}:{found[2]}", found[1]) if found else (path, str(error))
+        raise CommandError(f"{where}: not TOML: {what}") from None
+
+
+def servers_option(command: Command) -> str:
+    """The option of a command that names the servers."""
+    return _BOOTSTRAP_OF.get(command.name, BOOTSTRAP)
+
+
+def chosen_profile(known: list[Option], name: str | None) -> Profile | None:
+    """The profile of `--profile`, else of the environment; None where neither names one or the tool takes none."""
+    if not any(option.name == "profile" for option in known):
+        return None
+    source = "--profile" if name is not None else VARIABLE
+    name = name if name is not None else os.environ.get(VARIABLE) or None
+    if name is None:
+        return None
+    try:
+        return load_profiles().profile(name)
+    except FileNotFoundError:
+        raise CommandError(f"{source} {name}: there is no {profiles_path()}") from None
+
+
+def _scalar(value: object) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, (str, int, float)) else None
+
+
+def _line_of(text: str, place: tuple[str, ...]) -> int:
+    """The line of an entry, or of what it lies in: the TOML reader keeps no places."""
+    wanted = ".".join(place) + "."
+    best, line_of_best = 0, 1
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        header, key = _HEADER.fullmatch(line), _KEY.match(line)
+        if header is not None:
+            here = table = _path(header[1])
+        elif key is not None:
+            here = (*table, *_path(key[1]))
+        else:
+            continue
+        name = ".".join(here) + "."
+        if len(name) > best and wanted.startswith(name):
+            best, line_of_best = len(name), number
+    return line_of_best
+
+
+def _path(text: str) -> tuple[str, ...]:
+    return tuple(double or single or bare for double, single, bare in _PART.findall(text))

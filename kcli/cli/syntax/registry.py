@@ -1,0 +1,215 @@
+"""The table of tools: which commands there are, and where each one lives.
+
+A tool is a module below `kcli.cli.tools` with a `command` (see `options.Command`); it is imported when it is called.
+A tool of several files is a package, and its module is named in the table.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+from kcli.cli.syntax.options import Command
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One row of the table: the command, its module, the Kafka script it stands for, and what it does."""
+
+    name: str
+    script: str
+    summary: str
+    panel: str
+    place: str = ""
+    """The module below `kcli.cli.tools`, if it is not the command's name."""
+
+    @property
+    def module(self) -> str:
+        """The module that holds the tool's `command`."""
+        return f"kcli.cli.tools.{self.place or self.name.replace('-', '_')}"
+
+    def load(self) -> Command:
+        """Import the tool."""
+        command = importlib.import_module(self.module).command
+        assert isinstance(command, Command), f"{self.module}.command is not a Command"
+        return command
+
+
+_TOPICS, _DATA, _GROUPS, _CLUSTER, _SERVER = "Topics", "Records", "Groups", "Cluster", "Server and disk"
+
+TOOLS: dict[str, Tool] = {
+    tool.name: tool
+    for tool in (
+        Tool(
+            "topics",
+            "kafka-topics.sh",
+            "Create, list, describe, alter and delete topics.",
+            _TOPICS,
+            place="topics.command",
+        ),
+        Tool(
+            "configs",
+            "kafka-configs.sh",
+            "Show and change the configuration of topics, brokers, users and more.",
+            _TOPICS,
+            place="configs.command",
+        ),
+        Tool(
+            "get-offsets",
+            "kafka-get-offsets.sh",
+            "Print the offsets of partitions at a point in time.",
+            _TOPICS,
+        ),
+        Tool(
+            "delete-records", "kafka-delete-records.sh", "Delete the records before given offsets.", _TOPICS
+        ),
+        Tool(
+            "console-producer",
+            "kafka-console-producer.sh",
+            "Send each line of input as a record.",
+            _DATA,
+            place="console.producer",
+        ),
+        Tool(
+            "console-consumer",
+            "kafka-console-consumer.sh",
+            "Print records as they arrive.",
+            _DATA,
+            place="console.consumer",
+        ),
+        Tool(
+            "producer-perf-test",
+            "kafka-producer-perf-test.sh",
+            "Measure how fast records can be sent.",
+            _DATA,
+            place="perf_test.producer",
+        ),
+        Tool(
+            "consumer-perf-test",
+            "kafka-consumer-perf-test.sh",
+            "Measure how fast records can be read.",
+            _DATA,
+            place="perf_test.consumer",
+        ),
+        Tool(
+            "verifiable-producer",
+            "kafka-verifiable-producer.sh",
+            "Send numbers and write what became of each.",
+            _DATA,
+            place="verifiable.producer",
+        ),
+        Tool(
+            "verifiable-consumer",
+            "kafka-verifiable-consumer.sh",
+            "Read in a group and write what happens to it.",
+            _DATA,
+            place="verifiable.consumer",
+        ),
+        Tool(
+            "e2e-latency",
+            "kafka-e2e-latency.sh",
+            "Measure how long a record takes from producer to consumer.",
+            _DATA,
+        ),
+        Tool(
+            "consumer-groups",
+            "kafka-consumer-groups.sh",
+            "List, describe and delete consumer groups, and reset their offsets.",
+            _GROUPS,
+            place="consumer_groups.command",
+        ),
+        Tool(
+            "streams-application-reset",
+            "kafka-streams-application-reset.sh",
+            "Make a Kafka Streams application process its input again.",
+            _GROUPS,
+        ),
+        Tool(
+            "transactions",
+            "kafka-transactions.sh",
+            "List and describe transactions; find and abort those that hang.",
+            _GROUPS,
+            place="transactions.command",
+        ),
+        Tool("groups", "kafka-groups.sh", "List the groups of every type.", _GROUPS),
+        Tool(
+            "cluster",
+            "kafka-cluster.sh",
+            "Show the cluster's id and endpoints; unregister brokers.",
+            _CLUSTER,
+        ),
+        Tool(
+            "broker-api-versions",
+            "kafka-broker-api-versions.sh",
+            "Show which API versions each broker speaks.",
+            _CLUSTER,
+        ),
+        Tool(
+            "log-dirs", "kafka-log-dirs.sh", "Show what each broker holds in its log directories.", _CLUSTER
+        ),
+        Tool(
+            "reassign-partitions",
+            "kafka-reassign-partitions.sh",
+            "Move partitions between brokers and between log directories.",
+            _CLUSTER,
+            place="reassign_partitions.command",
+        ),
+        Tool("features", "kafka-features.sh", "Show and move the cluster's feature levels.", _CLUSTER),
+        Tool(
+            "metadata-quorum",
+            "kafka-metadata-quorum.sh",
+            "Show the metadata quorum; add and remove controllers.",
+            _CLUSTER,
+        ),
+        Tool(
+            "leader-election",
+            "kafka-leader-election.sh",
+            "Give partitions back to their preferred leaders.",
+            _CLUSTER,
+        ),
+        Tool(
+            "replica-verification",
+            "kafka-replica-verification.sh",
+            "Compare the replicas of partitions.",
+            _CLUSTER,
+        ),
+        Tool(
+            "client-metrics",
+            "kafka-client-metrics.sh",
+            "Show and change subscriptions to the metrics of clients.",
+            _CLUSTER,
+        ),
+        Tool("jmx", "kafka-jmx.sh", "Print the metrics of a broker, once or again and again.", _CLUSTER),
+        Tool(
+            "top",
+            "",
+            "Watch throughput, lag, partitions and slow requests live.",
+            _CLUSTER,
+            place="top.command",
+        ),
+        Tool("server-start", "kafka-server-start.sh", "Start a broker.", _SERVER),
+        Tool("server-stop", "kafka-server-stop.sh", "Stop the brokers on this machine.", _SERVER),
+        Tool(
+            "storage",
+            "kafka-storage.sh",
+            "Format log directories and tell what they hold.",
+            _SERVER,
+            place="storage.command",
+        ),
+        Tool(
+            "dump-log",
+            "kafka-dump-log.sh",
+            "Print what is inside log segments and their indexes.",
+            _SERVER,
+            place="dump_log.command",
+        ),
+        Tool(
+            "metadata-shell",
+            "kafka-metadata-shell.sh",
+            "Look around in the metadata of a log or a snapshot.",
+            _SERVER,
+            place="metadata_shell.command",
+        ),
+        Tool("spark-submit", "", "Run a job of kcli on Spark.", _DATA),
+    )
+}

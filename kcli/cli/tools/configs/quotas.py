@@ -1,0 +1,252 @@
+"""`kafka-configs` for users, clients and ips: their quotas, and users' SCRAM credentials.
+
+A password is salted before it leaves, and nothing printed here holds one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.cli.connect import admin
+from kcli.cli.java.order import map_order, string_hash
+from kcli.cli.output import Output
+from kcli.cli.tools.configs.resources import ConfigChange, configs_to_add, configs_to_delete
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.quotas import ANY_NAME, CLIENT_ID, IP, USER, ClientQuota, ScramDeletion, ScramUpsertion
+from kcli.config.definition import java_double
+from kcli.config.quota import CLIENTS, IPS
+from kcli.errors import ErrorCode, KafkaError, ResourceNotFoundException
+from kcli.security.scram import DEFAULT_ITERATIONS, HIDDEN, MECHANISMS, MIN_ITERATIONS, Mechanism
+
+if TYPE_CHECKING:
+    from kcli.cli.tools.configs.command import ConfigsOptions, Entity
+
+_TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
+# In the order in which they are printed.
+_WORDS = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
+
+_CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
+# Words of the syntax itself: the only ones shown of a credential that cannot be read.
+_NO_SECRET = re.compile(r"(?:password|iterations=-?\d*)(?:,(?:password|iterations=-?\d*))*")
+# What `Double.parseDouble` takes, but for hexadecimal numbers.
+_DOUBLE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[dDfF]?\s*")
+# To the end of the argument: where a password ends is not for a guess.
+_IN_ARGUMENTS = re.compile(r"(SCRAM-SHA-\d+\s*=).*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRow:
+    """The quotas of one entity; a null name is the default of its type."""
+
+    entity: Mapping[str, str | None]
+    quotas: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialRow:
+    """That a user has a credential, and how it was made."""
+
+    mechanism: str
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserRow:
+    """The credentials of a user."""
+
+    user: str
+    credentials: tuple[CredentialRow, ...]
+
+
+async def act(options: ConfigsOptions, entity: Entity, output: Output) -> None:
+    """Describe or alter. Raises ValueError when what is asked makes no sense."""
+    async with admin(options, bootstrap_controller=options.bootstrap_controller) as client:
+        if options.describe:
+            await _describe(client, entity, output)
+            return
+        added, deleted = configs_to_add(options), configs_to_delete(options)
+        _check_keys(entity, added, deleted)
+        if any(key in MECHANISMS for key in (*added, *deleted)):
+            await _alter_credentials(client, options, entity, added, deleted)
+            added = dict.fromkeys(added, HIDDEN)
+        else:
+            await _alter_quotas(client, options, entity, added, deleted)
+    kind, name = entity.type, entity.names[0]
+    done = "Would complete" if options.dry_run else "Completed"
+    of = f"config for {kind[:-1]} {name}." if name else f"default config for {kind} in the cluster."
+    output.row(ConfigChange(kind, name, added, tuple(deleted), options.dry_run), f"{done} updating {of}")
+
+
+def without_secrets(arguments: Iterable[str]) -> str:
+    """The command line, to be shown: with nothing of a credential in it."""
+    return " ".join(_IN_ARGUMENTS.sub(rf"\1{HIDDEN}", argument) for argument in arguments)
+
+
+# --- describing
+
+
+async def _describe(client: AdminClient, entity: Entity, output: Output) -> None:
+    quotas = await client.describe_client_quotas(_filter(entity))
+    for quota in _in_map_order(quotas):
+        values = quota.values
+        keys = map_order(values, string_hash, capacity=len(values))
+        row = QuotaRow(quota.entity, {key: values[key] for key in keys})
+        output.row(row, _quota_line(row))
+    if "clients" in entity.types or "ips" in entity.types or "" in entity.names:
+        return
+    described = await client.describe_user_scram_credentials(entity.names)
+    for user, found in described.items():
+        if isinstance(found, KafkaError):
+            if found.code is not ErrorCode.RESOURCE_NOT_FOUND:
+                raise found
+            continue
+        credentials = tuple(
+            CredentialRow("UNKNOWN" if info.mechanism is None else info.mechanism.name, info.iterations)
+            for info in found
+        )
+        shown = ", ".join(f"{each.mechanism}=iterations={each.iterations}" for each in credentials)
+        output.row(
+            UserRow(user, credentials), f"SCRAM credential configs for user-principal '{user}' are {shown}"
+        )
+
+
+def _filter(entity: Entity) -> dict[str, object]:
+    if len(entity.names) > len(entity.types):
+        raise ValueError("More entity names specified than entity types")
+    wanted: dict[str, object] = {_TYPES[kind]: ANY_NAME for kind in entity.types}
+    return wanted | {
+        _TYPES[kind]: name or None for kind, name in zip(entity.types, entity.names, strict=False)
+    }
+
+
+def _in_map_order(quotas: Iterable[ClientQuota]) -> list[ClientQuota]:
+    """As a HashMap with ClientQuotaEntity keys, made with room for them all, lists them."""
+    by_key = {tuple(quota.entity.items()): quota for quota in quotas}
+    return [by_key[key] for key in map_order(by_key, _entity_hash, capacity=len(by_key))]
+
+
+def _entity_hash(entity: tuple[tuple[str, str | None], ...]) -> int:
+    """Java's hash of a record around a map: the sum of what each entry is, 31 more."""
+    entries = sum(string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity)
+    return (31 + entries) & 0xFFFFFFFF
+
+
+def _quota_line(row: QuotaRow) -> str:
+    named = ", ".join(
+        f"the default {word}" if row.entity[kind] is None else f"{word} '{row.entity[kind]}'"
+        for kind, word in _WORDS.items()
+        if kind in row.entity
+    )
+    values = ", ".join(f"{key}={java_double(value)}" for key, value in row.quotas.items())
+    return f"Quota configs for {named} are {values}"
+
+
+# --- altering
+
+
+def _check_keys(entity: Entity, added: Mapping[str, str], deleted: list[str]) -> None:
+    if entity.type == "ips":
+        unknown = [key for key in (*added, *deleted) if key not in IPS]
+        if unknown:
+            raise ValueError(
+                "Only connection quota configs can be added for 'ips' using --bootstrap-server. "
+                f"Unexpected config names: {','.join(unknown)}"
+            )
+        return
+    with_clients = "clients" in entity.types
+    for keys, verb, collection in ((list(added), "added", "Set"), (deleted, "deleted", "ArrayBuffer")):
+        unknown = [key for key in keys if key not in CLIENTS and (with_clients or key not in MECHANISMS)]
+        if unknown:
+            kinds = "quota configs can" if with_clients else "quota and SCRAM credential configs can"
+            raise ValueError(
+                f"Only {kinds} be {verb} for '{'clients' if with_clients else 'users'}' using "
+                f"--bootstrap-server. Unexpected config names: {collection}({', '.join(unknown)})"
+            )
+    if not any(key in MECHANISMS for key in (*added, *deleted)):
+        return
+    if "" in entity.names:
+        raise ValueError(
+            "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using "
+            "--bootstrap-server."
+        )
+    if any(key in CLIENTS for key in (*added, *deleted)):
+        raise ValueError(
+            "Cannot alter both quota and SCRAM credential configs simultaneously for 'users' using "
+            "--bootstrap-server."
+        )
+
+
+async def _alter_quotas(
+    client: AdminClient,
+    options: ConfigsOptions,
+    entity: Entity,
+    added: Mapping[str, str],
+    deleted: list[str],
+) -> None:
+    named = await client.describe_client_quotas(_filter(entity))
+    present = named[0].values if named else {}
+    missing = [key for key in deleted if key not in present]
+    if missing:
+        raise ValueError(f"Invalid config(s): {','.join(missing)}")
+    ops: dict[str, float | None] = {key: _parsed(key, text) for key, text in added.items()}
+    ops |= dict.fromkeys(deleted)
+    who = {_TYPES[kind]: name or None for kind, name in zip(entity.types, entity.names, strict=True)}
+    results = await client.alter_client_quotas([(who, ops)], validate_only=options.dry_run)
+    _raise_first(results.values())
+
+
+def _parsed(key: str, text: str) -> float:
+    number = _DOUBLE.fullmatch(text)
+    if number is None:
+        raise ValueError(f"Cannot parse quota configuration value for {key}: {text}")
+    return float(number[1])
+
+
+async def _alter_credentials(
+    client: AdminClient,
+    options: ConfigsOptions,
+    entity: Entity,
+    added: Mapping[str, str],
+    deleted: list[str],
+) -> None:
+    user = entity.names[0]
+    upsertions = [_upsertion(user, MECHANISMS[key], text) for key, text in added.items()]
+    deletions = [ScramDeletion(user=user, mechanism=MECHANISMS[key]) for key in deleted]
+    if options.dry_run:
+        await _check_deletions(client, user, deletions)
+        return
+    results = await client.alter_user_scram_credentials([*deletions, *upsertions])
+    _raise_first(results.values())
+
+
+async def _check_deletions(client: AdminClient, user: str, deletions: list[ScramDeletion]) -> None:
+    """The API cannot be asked to validate only, so what is there is looked up."""
+    found = (await client.describe_user_scram_credentials([user])).get(user, ())
+    present = () if isinstance(found, KafkaError) else [info.mechanism for info in found]
+    if any(deletion.mechanism not in present for deletion in deletions):
+        raise ResourceNotFoundException("Attempt to delete a user credential that does not exist")
+
+
+def _upsertion(user: str, mechanism: Mechanism, text: str) -> ScramUpsertion:
+    credential = _CREDENTIAL.fullmatch(text)
+    if credential is None:
+        shown = text if _NO_SECRET.fullmatch(text) else HIDDEN
+        raise ValueError(f"Invalid credential property {mechanism.java_name}={shown}")
+    given, password = credential.groups()
+    if given == "":
+        raise ValueError('For input string: ""')
+    iterations = DEFAULT_ITERATIONS if given in (None, "-1") else int(given)
+    if iterations < MIN_ITERATIONS:
+        raise ValueError(
+            f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {mechanism.name}"
+        )
+    return ScramUpsertion(user=user, mechanism=mechanism, iterations=iterations, password=password.encode())
+
+
+def _raise_first(results: Iterable[KafkaError | None]) -> None:
+    for error in results:
+        if error is not None:
+            raise error

@@ -1,0 +1,235 @@
+"""`kafka-configs` for what has key-value settings: topics, brokers, their loggers, client metrics, groups."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.cli.connect import admin
+from kcli.cli.java.order import map_order, string_hash
+from kcli.cli.output import Output
+from kcli.cli.syntax.options import java_split, separated
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.configs import (
+    AlterConfig,
+    AlterOp,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ResourceType,
+)
+from kcli.config.properties import load
+from kcli.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kcli.cli.tools.configs.command import ConfigsOptions, Entity
+
+# An empty name: the default of all brokers.
+DEFAULT = ""
+
+_RESOURCES: dict[str, tuple[ResourceType, ConfigSource | None]] = {
+    "topics": (ResourceType.TOPIC, ConfigSource.DYNAMIC_TOPIC_CONFIG),
+    "brokers": (ResourceType.BROKER, ConfigSource.DYNAMIC_BROKER_CONFIG),
+    "broker-loggers": (ResourceType.BROKER_LOGGER, None),
+    "client-metrics": (ResourceType.CLIENT_METRICS, ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG),
+    "groups": (ResourceType.GROUP, ConfigSource.DYNAMIC_GROUP_CONFIG),
+}
+
+# A comma, or an equals sign, that stands outside of square brackets.
+_OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
+_COMMA = re.compile("," + _OUTSIDE_BRACKETS)
+_EQUALS = re.compile(r"\s*=\s*" + _OUTSIDE_BRACKETS)
+_KEY = re.compile(r"[$a-zA-Z0-9._-]*")
+
+# Topic.validate: what a topic may be called.
+TOPIC_NAME_MAX = 249
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class SynonymRow:
+    """A setting behind a value."""
+
+    source: str
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRow:
+    """One setting of one entity."""
+
+    entity_type: str
+    entity_name: str
+    name: str
+    value: str | None
+    source: str
+    sensitive: bool
+    read_only: bool
+    synonyms: tuple[SynonymRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """What was changed, or would be."""
+
+    entity_type: str
+    entity_name: str
+    added: dict[str, str]
+    deleted: tuple[str, ...]
+    dry_run: bool
+
+
+async def act(options: ConfigsOptions, entity: Entity, output: Output) -> None:
+    """Describe or alter."""
+    async with admin(options, bootstrap_controller=options.bootstrap_controller) as client:
+        if options.describe:
+            await _describe(client, options, entity, output)
+        else:
+            await _alter(client, options, entity, output)
+
+
+def configs_to_add(options: ConfigsOptions) -> dict[str, str]:
+    """--add-config or --add-config-file. Raises ValueError."""
+    added: dict[str, str] = {}
+    if options.add_config_file is not None:
+        added |= load(options.add_config_file)
+    if options.add_config is not None:
+        for part in java_split(options.add_config, _COMMA):
+            pair = _EQUALS.split(part)
+            if len(pair) != 2:
+                raise ValueError(
+                    "requirement failed: Invalid entity config: all configs to be added must be in the format "
+                    '"key=val" or  "key=[val1,val2]" to group values which contain commas.'
+                )
+            added[pair[0].strip()] = pair[1].replace("[", "").replace("]", "").strip()
+    for name in added:
+        if not _KEY.fullmatch(name):
+            raise ValueError(f"Invalid character found for config key: {name}")
+    return added
+
+
+def configs_to_delete(options: ConfigsOptions) -> list[str]:
+    """--delete-config."""
+    return [name.strip() for name in separated(options.delete_config)]
+
+
+async def _describe(client: AdminClient, options: ConfigsOptions, entity: Entity, output: Output) -> None:
+    kind = entity.type
+    names = [entity.name] if entity.name is not None else None
+    if names is not None and not options.all and not await _exists(client, kind, names[0]):
+        output.say(f"The {kind[:-1]} '{names[0]}' doesn't exist and doesn't have dynamic config.")
+        return
+    for name in names if names is not None else await _all_names(client, kind):
+        if kind == "brokers" and name == DEFAULT:
+            output.say(f"Default configs for {kind} in the cluster are:")
+        else:
+            output.say(f"{'All' if options.all else 'Dynamic'} configs for {kind[:-1]} {name} are:")
+        entries = await _entries(client, kind, name, every=options.all, synonyms=True)
+        output.rows([_row(kind, name, entry) for entry in entries], _line)
+
+
+async def _alter(client: AdminClient, options: ConfigsOptions, entity: Entity, output: Output) -> None:
+    added = configs_to_add(options)
+    deleted = configs_to_delete(options)
+    kind, name = entity.type, entity.name
+    assert name is not None
+    present = {entry.name for entry in await _entries(client, kind, name, every=False, synonyms=False)}
+    if kind == "broker-loggers":
+        unknown = [each for each in (*deleted, *added) if each not in present]
+        if unknown:
+            raise ValueError(f"Invalid broker logger(s): {','.join(unknown)}")
+    else:
+        missing = [each for each in deleted if each not in present]
+        if missing:
+            raise ValueError(f"Invalid config(s): {','.join(missing)}")
+    resource = ConfigResource(_RESOURCES[kind][0], name)
+    changes = [AlterConfig(name=key, value=value) for key, value in added.items()]
+    changes += [AlterConfig(name=key, value="", op=AlterOp.DELETE) for key in deleted]
+    results = await client.incremental_alter_configs({resource: changes}, validate_only=options.dry_run)
+    for error in results.values():
+        if error is not None:
+            raise error
+    done = "Would complete" if options.dry_run else "Completed"
+    of = f"config for {kind[:-1]} {name}." if name else f"default config for {kind} in the cluster."
+    row = ConfigChange(kind, name, added, tuple(deleted), options.dry_run)
+    output.row(row, f"{done} updating {of}")
+
+
+async def _exists(client: AdminClient, kind: str, name: str) -> bool:
+    if kind == "topics":
+        _check_topic_name(name)
+        return any(topic.name == name for topic in await client.list_topics())
+    if kind in ("brokers", "broker-loggers"):
+        return name == DEFAULT or name in [str(node.id) for node in (await client.describe_cluster()).nodes]
+    return name in await _all_names(client, kind)
+
+
+async def _all_names(client: AdminClient, kind: str) -> list[str]:
+    if kind == "topics":
+        return map_order((topic.name for topic in await client.list_topics()), string_hash)
+    if kind in ("brokers", "broker-loggers"):
+        return [*(str(node.id) for node in (await client.describe_cluster()).nodes), DEFAULT]
+    configured = {each.name for each in await client.list_config_resources([_RESOURCES[kind][0]])}
+    if kind == "groups":
+        configured |= {group.group_id for group in await client.list_groups()}
+    return map_order(sorted(configured), string_hash)
+
+
+async def _entries(
+    client: AdminClient, kind: str, name: str, *, every: bool, synonyms: bool
+) -> list[ConfigEntry]:
+    """The settings of one entity by name: all of them, or those set for it."""
+    resource_type, source = _RESOURCES[kind]
+    if kind == "topics":
+        _check_topic_name(name)
+    if kind == "brokers" and name == DEFAULT:
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    resource = ConfigResource(resource_type, name)
+    entries = (await client.describe_configs([resource], synonyms=synonyms))[resource]
+    if isinstance(entries, KafkaError):
+        raise entries
+    return sorted(
+        (entry for entry in entries if every or source is None or entry.source is source),
+        key=lambda entry: entry.name,
+    )
+
+
+def _check_topic_name(name: str) -> None:
+    if not name:
+        raise ValueError("Topic name is invalid: the empty string is not allowed")
+    if name in (".", ".."):
+        raise ValueError(f"Topic name is invalid: '{name}' is not allowed")
+    if len(name) > TOPIC_NAME_MAX:
+        raise ValueError(
+            f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {TOPIC_NAME_MAX}"
+        )
+    if not _TOPIC_NAME.fullmatch(name):
+        raise ValueError(
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+
+
+def _row(kind: str, name: str, entry: ConfigEntry) -> ConfigRow:
+    return ConfigRow(
+        entity_type=kind,
+        entity_name=name,
+        name=entry.name,
+        value=entry.value,
+        source=entry.source.name,
+        sensitive=entry.is_sensitive,
+        read_only=entry.is_read_only,
+        synonyms=tuple(SynonymRow(each.source.name, each.name, each.value) for each in entry.synonyms),
+    )
+
+
+def _line(row: ConfigRow) -> str:
+    synonyms = ", ".join(f"{each.source}:{each.name}={_shown(each.value)}" for each in row.synonyms)
+    sensitive = "true" if row.sensitive else "false"
+    return f"  {row.name}={_shown(row.value)} sensitive={sensitive} synonyms={{{synonyms}}}"
+
+
+def _shown(value: str | None) -> str:
+    return "null" if value is None else value

@@ -1,0 +1,444 @@
+"""kafka-console-consumer: records of a topic on standard output."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kcli.cli import consuming, rdkafka
+from kcli.cli.consuming import Standing
+from kcli.cli.matching_topics import MatchingTopics, matcher, max_age_s
+from kcli.cli.moment import FORMS
+from kcli.cli.output import Output, java_text, warn
+from kcli.cli.syntax.options import (
+    Command,
+    CommandError,
+    ConnectingOptions,
+    Kind,
+    UsageError,
+    flag,
+    option,
+    require,
+)
+from kcli.cli.tools.console import envelope, formatters
+from kcli.cli.tools.console.positions import partitions_of, start_ms, starts
+from kcli.cli.tools.console.record_filter import Filter, record_filter
+from kcli.errors import ErrorCode, InvalidTopicException
+from kcli.model.topic_names import is_valid
+
+DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
+
+# Records taken from librdkafka's queue at once: enough to be cheap per record, few enough to hold in memory.
+BATCH_RECORDS = 2000
+# Longest wait between two looks at Ctrl-C, SIGTERM and --timeout-ms.
+POLL_S = 0.2
+GROUP_NUMBERS = 100_000
+NO_LIMIT = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleConsumerOptions(ConnectingOptions):
+    topic: str | None = option("The topic to read.", metavar="topic")
+    include: str | None = option(
+        "Read every topic whose whole name matches this regular expression.", metavar="Java regex (String)"
+    )
+    partition: int | None = option(
+        "Read only this partition, without a group.", Kind.INTEGER, metavar="partition"
+    )
+    offset: str | None = option(
+        "Where to start in --partition: earliest, latest or an offset (default latest).",
+        metavar="consume offset",
+    )
+    bootstrap_server: str | None = option(
+        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+    )
+    group: str | None = option(
+        "The consumer group; a new one each time when left out.", metavar="consumer group id"
+    )
+    from_beginning: bool = flag("Start at the earliest record where the group has no offset yet.")
+    max_messages: int | None = option("End after this many records.", Kind.INTEGER, metavar="num_messages")
+    timeout_ms: int | None = option(
+        "End when no record came for this many milliseconds.", Kind.LONG, metavar="timeout_ms"
+    )
+    skip_message_on_error: bool = flag("Go on after a record that cannot be printed.")
+    isolation_level: str = option(
+        "read_committed leaves out records of aborted and open transactions.", default="read_uncommitted"
+    )
+    formatter: str = option("Class that prints records.", default=DEFAULT_FORMATTER, metavar="class")
+    property: tuple[str, ...] = option(
+        "Property of the formatter: print.timestamp, print.partition, print.offset, print.delivery, print.epoch, "
+        "print.headers, print.key, print.value, key.separator, line.separator, headers.separator, null.literal, "
+        "key.deserializer, value.deserializer, headers.deserializer.", metavar="prop", repeatable=True,
+    )  # fmt: skip
+    formatter_property: tuple[str, ...] = option(
+        "The name --property has since Kafka 4.2.", metavar="prop", repeatable=True
+    )
+    formatter_config: str | None = option(
+        "Properties file of the formatter; --property wins over it.", metavar="config file"
+    )
+    key_deserializer: str | None = option("Class that turns keys into text.", metavar="deserializer for key")
+    value_deserializer: str | None = option(
+        "Class that turns values into text.", metavar="deserializer for values"
+    )
+    consumer_property: tuple[str, ...] = option(
+        "Property of the consumer, as key=value.", metavar="consumer_prop", repeatable=True
+    )
+    command_property: tuple[str, ...] = option(
+        "The name --consumer-property has since Kafka 4.2.", metavar="consumer_prop", repeatable=True
+    )
+    consumer_config: str | None = option(
+        "Properties file of the consumer.", name="consumer.config", metavar="config file"
+    )
+    command_config: str | None = option(
+        "The name --consumer.config has since Kafka 4.2.", metavar="config file"
+    )
+    enable_systest_events: bool = flag("Print shutdown_complete at the end.")
+    from_time: str | None = option(
+        f"Start at the first record since a moment, without a group: {FORMS}.", metavar="moment"
+    )
+    last: int | None = option(
+        "Start so many records before the end of each partition, without a group.",
+        Kind.INTEGER,
+        metavar="count",
+    )
+    filter: tuple[str, ...] = option(
+        "Print only records for which this holds: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX; value or header.NAME "
+        "in place of key look there. --max-messages counts what is printed.",
+        metavar="rule", repeatable=True,
+    )  # fmt: skip
+    output: str = option(
+        "How records are written: by the formatter; as a JSON object a line, which console-producer --input json reads "
+        "back; or tab-separated with a header, null as \\N.",
+        metavar="format", default="text", choices=("text", "json", "tsv"),
+    )  # fmt: skip
+
+
+_PAIRS = (
+    ("property", "formatter-property"),
+    ("consumer-property", "command-property"),
+    ("consumer.config", "command-config"),
+)
+
+
+def run(options: ConsoleConsumerOptions, output: Output) -> int:
+    """Prints records until --max-messages, --timeout-ms, Ctrl-C, or until nobody reads."""
+    _check(options)
+    show = _formatter(options, output)
+    config = configuration(options)
+    printer = Printer(options, show, record_filter(options.filter))
+    rdkafka.finish_on_sigterm()
+    try:
+        return printer.run(config)
+    finally:
+        warn(f"Processed a total of {printer.count} messages")
+        if options.filter:
+            warn(f"{printer.count} of {printer.seen} records passed the filter")
+        if options.enable_systest_events:
+            print("shutdown_complete")
+
+
+def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
+    """The librdkafka configuration. Raises UsageError when group ids disagree."""
+    words = rdkafka.key_values((*options.consumer_property, *options.command_property))
+    from_file = rdkafka.client_properties(options.consumer_config or options.command_config, ())
+    properties = {**options.client_properties, **from_file, **words}
+    _choose_group(options, properties, [options.group, words.get("group.id"), from_file.get("group.id")])
+    asked = words.get("auto.offset.reset", from_file.get("auto.offset.reset"))
+    if options.from_beginning and asked not in (None, "earliest"):
+        raise CommandError(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={asked}', please remove one option"
+        )
+    if options.from_beginning:
+        properties["auto.offset.reset"] = "earliest"
+    properties.setdefault("auto.offset.reset", "latest")
+    if options.has("isolation-level"):
+        properties["isolation.level"] = options.isolation_level
+    properties.setdefault("isolation.level", options.isolation_level)
+    properties["bootstrap.servers"] = options.bootstrap_server or ""
+    properties.setdefault("client.id", "console-consumer")
+    # Java's default assignors: range, with a road to cooperative-sticky that librdkafka cannot offer in one list.
+    if properties.get("group.protocol", "classic").lower() == "classic":
+        properties.setdefault("partition.assignment.strategy", "range")
+    ends = {"enable.partition.eof": True} if options.last is not None else {}
+    return {**consuming.JAVA_DEFAULTS, **ends, **rdkafka.translate(properties)}
+
+
+def _choose_group(
+    options: ConsoleConsumerOptions, properties: dict[str, str], sources: list[str | None]
+) -> None:
+    named = list(dict.fromkeys(group for group in sources if group is not None))
+    if options.partition is not None and named:
+        raise UsageError("Options group and partition cannot be specified together.")
+    if named and _is_positioned(options):
+        raise UsageError(
+            "--from-time and --last read without a group; consumer-groups --reset-offsets moves a group"
+        )
+    if len(named) > 1:
+        shown = ", ".join(f"'{group}'" for group in named)
+        raise UsageError(
+            "The group ids provided in different places (directly using '--group', via '--consumer-property', or via "
+            f"'--consumer.config') do not match. Detected group ids: {shown}"
+        )
+    if named:
+        properties["group.id"] = named[0]
+        return
+    if "group.id" in properties and options.partition is None and not _is_positioned(options):
+        return  # the profile's
+    properties["group.id"] = f"console-consumer-{secrets.randbelow(GROUP_NUMBERS)}"
+    properties.setdefault("enable.auto.commit", "false")
+
+
+def _check(options: ConsoleConsumerOptions) -> None:
+    for old, new in _PAIRS:
+        if options.has(old) and options.has(new):
+            raise UsageError(f"Options --{old} and --{new} cannot be specified together.")
+    if (options.topic is None) == (options.include is None):
+        raise UsageError("Exactly one of the following arguments is required: [topic], [include]")
+    if options.partition is not None and options.topic is None:
+        raise UsageError("The topic is required when partition is specified.")
+    if options.offset is not None and options.partition is None:
+        raise UsageError("The partition is required when offset is specified.")
+    if options.from_beginning and options.offset is not None:
+        raise UsageError("Options from-beginning and offset cannot be specified together.")
+    require(options, "bootstrap-server")
+    _start_offset(options)
+    _check_position(options)
+
+
+def _check_position(options: ConsoleConsumerOptions) -> None:
+    given = [name for name in ("from-time", "last", "from-beginning", "offset") if options.has(name)]
+    if _is_positioned(options) and len(given) > 1:
+        raise UsageError(f"Options {given[0]} and {given[1]} cannot be specified together.")
+    if options.last is not None and options.last < 1:
+        raise UsageError("--last must be at least 1")
+    start_ms(options.from_time)
+    record_filter(options.filter)
+    if options.include is not None:
+        matcher(options.include)
+
+
+def _is_positioned(options: ConsoleConsumerOptions) -> bool:
+    """Whether it starts at a place of its own in every partition, and so has no use for a group."""
+    return options.from_time is not None or options.last is not None
+
+
+def _start_offset(options: ConsoleConsumerOptions) -> int:
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
+
+    text = (options.offset or ("earliest" if options.from_beginning else "latest")).lower()
+    if text == "earliest":
+        return int(OFFSET_BEGINNING)
+    if text == "latest":
+        return int(OFFSET_END)
+    if not text.isdecimal():
+        raise UsageError(
+            f"The provided offset value '{options.offset}' is incorrect. "
+            "Valid values are 'earliest', 'latest', or a non-negative long."
+        )
+    return int(text)
+
+
+def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Formatter:
+    if output.format == "json":
+        return envelope.write
+    if output.format == "tsv":
+        return formatters.tsv_line
+    properties = rdkafka.client_properties(options.formatter_config, ())
+    if options.key_deserializer:
+        properties["key.deserializer"] = options.key_deserializer
+    if options.value_deserializer:
+        properties["value.deserializer"] = options.value_deserializer
+    properties |= rdkafka.key_values((*options.property, *options.formatter_property))
+    return formatters.formatter(options.formatter, properties)
+
+
+class Printer:
+    """Takes records from librdkafka and prints them; `count` is how many were processed, of so many `seen`."""
+
+    def __init__(
+        self, options: ConsoleConsumerOptions, show: formatters.Formatter, wanted: Filter | None
+    ) -> None:
+        self.options = options
+        self.show = show
+        self.wanted = wanted
+        self.count = 0
+        self.seen = 0
+        self._matching: MatchingTopics | None = None
+        self._is_in_group = False
+
+    def run(self, config: dict[str, object]) -> int:
+        from confluent_kafka import Consumer
+
+        topic = self.options.topic
+        if topic is not None and not is_valid(topic):
+            # librdkafka would wait for it to be made; in Kafka a name that cannot be ends the reading.
+            why = java_text(InvalidTopicException(f"Invalid topics: [{topic}]"))
+            rdkafka.logger().error("Error processing message, terminating consumer process: %s", why)
+            return 0
+        consumer: Any = rdkafka.start(Consumer, config)
+        try:
+            self._subscribe(consumer, config)
+            if self.options.output == "tsv":
+                self._write(formatters.TSV_HEADER)
+            for messages in self._batches(consumer):
+                if not self._print(consumer, messages):
+                    break
+        finally:
+            consumer.close()
+        return 0
+
+    def _subscribe(self, consumer: Any, config: dict[str, object]) -> None:
+        from confluent_kafka import TopicPartition
+
+        options = self.options
+        if _is_positioned(options):
+            consumer.assign(_positions(consumer, options))
+        elif options.partition is not None:
+            consumer.assign([TopicPartition(options.topic, options.partition, _start_offset(options))])
+        else:
+            self._is_in_group = True
+            subscribe = partial(consumer.subscribe, on_assign=Standing(config).assigned)
+            if options.topic is not None:
+                subscribe([options.topic])
+            else:
+                wanted = matcher(options.include or "")
+                self._matching = MatchingTopics(consumer, wanted, subscribe, every_s=max_age_s(config))
+
+    def _batches(self, consumer: Any) -> Iterator[list[Any]]:
+        """Groups of records until --timeout-ms passed without one."""
+        limit_ms = (
+            self.options.timeout_ms
+            if self.options.timeout_ms is not None and self.options.timeout_ms >= 0
+            else None
+        )
+        last = time.monotonic()
+        while self._wanted() != 0:
+            if self._matching is not None:
+                self._matching.refresh()
+            wait = (
+                POLL_S
+                if limit_ms is None
+                else min(POLL_S, max(0.0, last + limit_ms / 1000 - time.monotonic()))
+            )
+            first = consumer.poll(wait)
+            if first is None:
+                if reader_is_gone():
+                    warn_closed()
+                    return
+                if limit_ms is not None and time.monotonic() - last >= limit_ms / 1000:
+                    return
+                continue
+            if self.seen == 0 and len(consumer.assignment()) > 1:
+                yield consuming.gathered(consumer, first)
+            else:
+                # What is already in the queue comes along without waiting.
+                more = (
+                    consumer.consume(min(BATCH_RECORDS, self._wanted()) - 1, 0) if self._wanted() > 1 else []
+                )
+                yield [first, *more]
+            last = time.monotonic()
+
+    def _wanted(self) -> int:
+        limit = self.options.max_messages
+        return BATCH_RECORDS if limit is None or limit == NO_LIMIT else max(0, limit - self.count)
+
+    def _print(self, consumer: Any, messages: list[Any]) -> bool:
+        """Prints a group of records; false when nobody reads any more."""
+        lines: list[bytes] = []
+        done: list[Any] = []
+        failure: Exception | None = None
+        is_open = True
+        for message in messages:
+            if self._wanted() == 0:
+                break
+            if message.error() is not None:
+                if self._is_last(message.error()):
+                    is_open = False
+                    break
+                continue
+            self.seen += 1
+            done.append(message)
+            if self.wanted is not None and not self.wanted(message):
+                continue
+            try:
+                lines.append(self.show(message))
+            except formatters.FormatError as error:
+                if not self.options.skip_message_on_error:
+                    failure = error
+                    self.count += 1
+                    done.pop()
+                    break
+                rdkafka.logger().error("Error processing message, skipping this message: %s", error)
+            self.count += 1
+        is_open = self._write(b"".join(lines)) and is_open
+        if self._is_in_group:
+            consuming.store(consumer, done)
+        if failure is not None:
+            raise CommandError(f"java.lang.RuntimeException: {failure}") from failure
+        return is_open
+
+    def _write(self, text: bytes) -> bool:
+        try:
+            sys.stdout.buffer.write(text)
+            sys.stdout.buffer.flush()
+            return True
+        except BrokenPipeError:
+            warn_closed()
+            return False
+
+    def _is_last(self, error: Any) -> bool:
+        """Tells an error. Some end the reading, quietly but for the log: Kafka's tool exits with 0 then."""
+        if error.code() == error._PARTITION_EOF:
+            return False
+        if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
+            raise CommandError(f"Authentication failed: terminating consumer process: {error.str()}")
+        if rdkafka.is_fatal(error) or error.code() in (*_FATAL, error._AUTO_OFFSET_RESET):
+            why = error.str() if error.code() < 0 else java_text(rdkafka.kafka_error(error))
+            rdkafka.logger().error("Error processing message, terminating consumer process: %s", why)
+            return True
+        rdkafka.logger().warning("%s", error.str())
+        return False
+
+
+# Waiting helps nobody after these.
+_FATAL = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
+
+
+def _positions(consumer: Any, options: ConsoleConsumerOptions) -> list[Any]:
+    """The partitions to read and where each begins."""
+    if options.topic is not None and options.partition is not None:
+        partitions = [(options.topic, options.partition)]
+    else:
+        partitions = partitions_of(consumer, options.topic, options.include)
+    return starts(consumer, partitions, from_ms=start_ms(options.from_time), last=options.last)
+
+
+def reader_is_gone() -> bool:
+    """Whether nobody can read stdout any more, told without writing: what `| head` leaves may all lie in the pipe."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+    except (AttributeError, OSError, ValueError):
+        return False  # a system without poll, a stream without a file
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+def warn_closed() -> None:
+    """Says once that stdout is closed, and keeps Python from finding it out again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    warn("Unable to write to standard out, closing consumer.")
+
+
+command = Command(
+    name="console-consumer",
+    description="This tool helps to read data from Kafka topics and outputs it to standard output.",
+    options=ConsoleConsumerOptions,
+    run=run,
+)

@@ -1,0 +1,138 @@
+"""The envelope: a record as one JSON object a line, written by `console-consumer --output json` and read back by
+`console-producer --input json`.
+
+    {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1700000000000, "timestampType": "CreateTime",
+     "headers": [["name", "value"]], "key": null, "value": {"base64": "//4="}}
+
+Bytes are text where they are UTF-8, else an object with their base64; null is null and the empty string is empty.
+Headers are pairs, since a name may come twice.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.cli.syntax.options import CommandError, did_you_mean
+
+FIELDS = ("topic", "partition", "offset", "timestamp", "timestampType", "headers", "key", "value")
+BASE64 = "base64"
+MAX_PARTITION = 2**31 - 1
+MAX_TIMESTAMP_MS = 2**63 - 1
+
+_TYPES = {1: "CreateTime", 2: "LogAppendTime"}  # librdkafka's rd_kafka_timestamp_type_t; 0 is none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """What of an envelope can be sent. `partition` and `timestamp_ms` are None where it does not say."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+def write(message: Any) -> bytes:
+    """A librdkafka message as a line."""
+    kind, timestamp = message.timestamp()
+    record = {
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": timestamp if kind in _TYPES else None,
+        "timestampType": _TYPES.get(kind),
+        "headers": [[name, _text(value)] for name, value in message.headers() or ()],
+        "key": _text(message.key()),
+        "value": _text(message.value()),
+    }
+    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+
+
+def read(line: bytes, number: int) -> Envelope | None:
+    """The record of a line, None for a blank one; `number` counts from 1. Raises CommandError."""
+    if not line.strip():
+        return None
+    try:
+        return _envelope(json.loads(line))
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except json.JSONDecodeError as error:
+        reason = f"not JSON: {error.msg} (column {error.colno})"
+    except UnicodeDecodeError as error:
+        reason = f"not UTF-8 (byte {error.start + 1})"
+    except ValueError as error:
+        reason = str(error)
+    raise CommandError(f"standard input, line {number}: {reason}")
+
+
+def _text(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {BASE64: base64.b64encode(data).decode()}
+
+
+def _envelope(record: object) -> Envelope:
+    if not isinstance(record, dict):
+        raise ValueError('an object is wanted, as in {"key": "k", "value": "v"}')
+    for name in record:
+        if name not in FIELDS:
+            hint = did_you_mean(name, list(FIELDS))
+            raise ValueError(f'unknown field "{name}", known are {", ".join(FIELDS)}. {hint}'.strip())
+    if "value" not in record:
+        raise ValueError('the field "value" is missing; null there makes a tombstone')
+    return Envelope(
+        key=_bytes(record.get("key"), "key"),
+        value=_bytes(record["value"], "value"),
+        headers=_headers(record.get("headers")),
+        partition=_whole(record.get("partition"), "partition", MAX_PARTITION),
+        timestamp_ms=_whole(record.get("timestamp"), "timestamp", MAX_TIMESTAMP_MS),
+    )
+
+
+def _bytes(found: object, name: str) -> bytes | None:
+    if found is None:
+        return None
+    if isinstance(found, str):
+        try:
+            return found.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f'"{name}" has half a surrogate pair; other bytes are {{"base64": …}}') from None
+    if isinstance(found, dict) and list(found) == [BASE64] and isinstance(found[BASE64], str):
+        try:
+            return base64.b64decode(found[BASE64], validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ValueError(f'"{name}" is not base64: {error}') from None
+    raise ValueError(f'"{name}" must be text, null, or {{"base64": "…"}}')
+
+
+def _headers(found: object) -> list[tuple[str, bytes | None]]:
+    if found is None:
+        return []
+    pairs = list(found.items()) if isinstance(found, dict) else found
+    if not isinstance(pairs, list):
+        raise ValueError('"headers" must be a list of pairs, as in [["name", "value"]]')
+    headers = []
+    for pair in pairs:
+        if not (isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str)):
+            raise ValueError('each of "headers" must be a pair of a name and a value')
+        if "\0" in pair[0]:
+            raise ValueError("the name of a header has a NUL in it, which librdkafka cannot send")
+        _bytes(pair[0], "headers")
+        headers.append((pair[0], _bytes(pair[1], f"headers: {pair[0]}")))
+    return headers
+
+
+def _whole(found: object, name: str, most: int) -> int | None:
+    if found is None:
+        return None
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= most:
+        raise ValueError(f'"{name}" must be a whole number from 0 to {most}, or null')
+    return found

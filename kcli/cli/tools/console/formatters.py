@@ -1,0 +1,268 @@
+"""Records as the console consumer prints them: Kafka's message formatters and deserializers, by their class names."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kcli.cli.rdkafka import logger
+from kcli.cli.syntax.options import UsageError
+
+Deserializer = Callable[[bytes], bytes]
+
+_PACKAGE = "org.apache.kafka.tools.consumer."
+_NO_TIMESTAMP, _CREATE_TIME, _LOG_APPEND_TIME = 0, 1, 2  # librdkafka's rd_kafka_timestamp_type_t
+_TIME_NAMES = {_CREATE_TIME: b"CreateTime:", _LOG_APPEND_TIME: b"LogAppendTime:"}
+
+
+class FormatError(Exception):
+    """A record that the formatter cannot print; `--skip-message-on-error` goes on after it."""
+
+
+class Formatter(Protocol):
+    def __call__(self, message: Any) -> bytes:
+        """The bytes to print for one librdkafka message. Raises FormatError."""
+        ...
+
+
+def formatter(class_name: str, properties: Mapping[str, str]) -> Formatter:
+    """The formatter that Kafka's class name stands for. Raises UsageError for one that is not known."""
+    simple = class_name.removeprefix(_PACKAGE)
+    match simple:
+        case "DefaultMessageFormatter" | "LoggingMessageFormatter":
+            return DefaultFormatter(properties)
+        case "NoOpMessageFormatter":
+            return lambda message: b""
+        case "OffsetsMessageFormatter":
+            return _coordinator_records("consumer_offsets", frozenset({"OffsetCommitKey"}))
+        case "GroupMetadataMessageFormatter":
+            return _coordinator_records("consumer_offsets", frozenset({"GroupMetadataKey"}))
+        case "TransactionLogMessageFormatter":
+            return _coordinator_records("transaction_state", None)
+        case "group.share.ShareGroupStateMessageFormatter":
+            return _coordinator_records("share_state", None)
+        case _:
+            raise UsageError(class_name)
+
+
+class DefaultFormatter:
+    """Columns in Kafka's order: timestamp, partition, offset, delivery, epoch, headers, key, value."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        def shows(name: str, default: bool = False) -> bool:
+            text = properties.get(f"print.{name}")
+            return default if text is None else text.strip().lower() == "true"
+
+        def text(name: str, default: str) -> bytes:
+            return properties.get(name, default).encode()
+
+        self.null_literal = text("null.literal", "null")
+        self.key_separator = text("key.separator", "\t")
+        self.line_separator = text("line.separator", "\n")
+        self.headers_separator = text("headers.separator", ",")
+        self.key_deserializer = deserializer(properties.get("key.deserializer"))
+        self.value_deserializer = deserializer(properties.get("value.deserializer"))
+        self.headers_deserializer = deserializer(properties.get("headers.deserializer"))
+        columns: list[tuple[str, bool, Callable[[Any], bytes]]] = [
+            ("timestamp", False, _timestamp),
+            ("partition", False, lambda message: b"Partition:%d" % message.partition()),
+            ("offset", False, lambda message: b"Offset:%d" % message.offset()),
+            ("delivery", False, lambda message: b"Delivery:NOT_PRESENT"),
+            ("epoch", False, lambda message: b"Epoch:NOT_PRESENT"),
+            ("headers", False, self._headers),
+            ("key", False, lambda message: self._data(message.key(), self.key_deserializer)),
+            ("value", True, lambda message: self._data(message.value(), self.value_deserializer)),
+        ]
+        self.columns = [make for name, default, make in columns if shows(name, default)]
+        self.prints_bare_values = (
+            len(self.columns) == 1 and shows("value", True) and self.value_deserializer is None
+        )
+
+    def __call__(self, message: Any) -> bytes:
+        if self.prints_bare_values:
+            value: bytes | None = message.value()
+            return (self.null_literal if value is None else value) + self.line_separator
+        if not self.columns:
+            return b""
+        return self.key_separator.join([make(message) for make in self.columns]) + self.line_separator
+
+    def _data(self, data: bytes | None, deserialize: Deserializer | None) -> bytes:
+        if data is None:
+            return self.null_literal
+        return data if deserialize is None else deserialize(data)
+
+    def _headers(self, message: Any) -> bytes:
+        headers = message.headers()
+        if not headers:
+            return b"NO_HEADERS"
+        return self.headers_separator.join(
+            [name.encode() + b":" + self._data(value, self.headers_deserializer) for name, value in headers]
+        )
+
+
+def tsv_line(message: Any) -> bytes:
+    """`--output tsv`: topic, partition, offset, timestamp, key, value; tabs, newlines and backslashes escaped.
+
+    A null key or value is \\N, as PostgreSQL and MySQL write it: an escaped backslash cannot look like it.
+    """
+    kind, timestamp = message.timestamp()
+    cells = (
+        message.topic().encode(),
+        b"%d" % message.partition(),
+        b"%d" % message.offset(),
+        b"" if kind == _NO_TIMESTAMP else b"%d" % timestamp,
+        _escaped(message.key()),
+        _escaped(message.value()),
+    )
+    return b"\t".join(cells) + b"\n"
+
+
+TSV_HEADER = b"topic\tpartition\toffset\ttimestamp\tkey\tvalue\n"
+
+
+def deserializer(class_name: str | None) -> Deserializer | None:
+    """What Kafka's deserializer of that name makes of bytes, as text again; None when bytes pass unchanged.
+
+    A class that is not there is told and done without, as in Kafka.
+    """
+    if class_name is None:
+        return None
+    simple = class_name.removeprefix("org.apache.kafka.common.serialization.")
+    if simple in _NUMBERS:
+        return _number(*_NUMBERS[simple])
+    if simple not in _OTHERS:
+        known = ", ".join(sorted((*_OTHERS, *_NUMBERS)))
+        logger().error("Unable to instantiate a deserializer from %s; there are %s", class_name, known)
+    return _OTHERS.get(simple)
+
+
+def _string(data: bytes) -> bytes:
+    return data if data.isascii() else data.decode("utf-8", "replace").encode()
+
+
+def _bytes(data: bytes) -> bytes:
+    return b"".join([b"%c" % each if each in _SHOWN else b"\\x%02X" % each for each in data])
+
+
+_SHOWN = frozenset(range(ord(" "), ord("~") + 1)) - {ord("\\")}
+
+
+def _buffer(data: bytes) -> bytes:
+    return b"java.nio.HeapByteBuffer[pos=0 lim=%d cap=%d]" % (len(data), len(data))
+
+
+def _void(data: bytes) -> bytes:
+    raise FormatError("Data should be null for a VoidDeserializer.")
+
+
+def _boolean(data: bytes) -> bytes:
+    if len(data) != 1:
+        raise FormatError("Size of data received by BooleanDeserializer is not 1")
+    if data[0] > 1:
+        raise FormatError(f"Unexpected byte received by BooleanDeserializer: {data[0]}")
+    return b"true" if data[0] else b"false"
+
+
+def _uuid(data: bytes) -> bytes:
+    """Java's: five numbers in hexadecimal, each cut to its width."""
+    try:
+        numbers = [int(part, 16) for part in data.split(b"-", 4)]
+    except ValueError:
+        numbers = []
+    if len(numbers) != len(_UUID_DIGITS):
+        raise FormatError("Error parsing data into UUID")
+    cut = [(n % 16**width, width) for n, width in zip(numbers, _UUID_DIGITS, strict=True)]
+    return "-".join([f"{n:0{width}x}" for n, width in cut]).encode()
+
+
+_UUID_DIGITS = (8, 4, 4, 4, 12)
+
+# An array of bytes would be shown by Java as its identity: its bytes are of more use.
+_OTHERS: dict[str, Deserializer | None] = {
+    "BooleanDeserializer": _boolean,
+    "ByteArrayDeserializer": None,
+    "ByteBufferDeserializer": _buffer,
+    "BytesDeserializer": _bytes,
+    "StringDeserializer": _string,
+    "UUIDDeserializer": _uuid,
+    "VoidDeserializer": _void,
+}
+
+
+def _number(layout: str, name: str, show: Callable[[Any], str]) -> Deserializer:
+    packed = struct.Struct(layout)
+
+    def deserialize(data: bytes) -> bytes:
+        if len(data) != packed.size:
+            raise FormatError(f"Size of data received by {name} is not {packed.size}")
+        return show(packed.unpack(data)[0]).encode()
+
+    return deserialize
+
+
+def _double(value: float) -> str:
+    from kcli.config.definition import java_double
+
+    return java_double(value)
+
+
+def _shortest(value: float) -> float:
+    """The number of fewest digits that is this one in single precision."""
+    if not math.isfinite(value):
+        return value
+    texts = (f"{value:.{digits}g}" for digits in range(1, 10))
+    return next(float(text) for text in texts if struct.pack(">f", float(text)) == struct.pack(">f", value))
+
+
+# Layout, the name in the complaint, and how the value is written.
+_NUMBERS: dict[str, tuple[str, str, Callable[[Any], str]]] = {
+    "ShortDeserializer": (">h", "ShortDeserializer", str),
+    "IntegerDeserializer": (">i", "IntegerDeserializer", str),
+    "LongDeserializer": (">q", "LongDeserializer", str),
+    "FloatDeserializer": (">f", "Deserializer", lambda value: _double(_shortest(value))),
+    "DoubleDeserializer": (">d", "Deserializer", _double),
+}
+
+
+def _timestamp(message: Any) -> bytes:
+    kind, timestamp = message.timestamp()
+    return b"NO_TIMESTAMP" if kind == _NO_TIMESTAMP else _TIME_NAMES[kind] + b"%d" % timestamp
+
+
+def _escaped(data: bytes | None) -> bytes:
+    if data is None:
+        return b"\\N"
+    return data.replace(b"\\", b"\\\\").replace(b"\t", b"\\t").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
+
+
+def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatter:
+    """Keys and values of an internal topic as compact JSON, nothing between two; other types print nothing."""
+    import importlib
+
+    from kcli.errors import CorruptRecordError
+    from kcli.protocol.records import json_text
+    from kcli.protocol.records.coordinator import UnknownRecordTypeError
+
+    records = importlib.import_module(f"kcli.protocol.records.{module}")
+
+    def show(message: Any) -> bytes:
+        raw_key, raw_value = message.key(), message.value()
+        if raw_key is None:
+            return b""
+        try:
+            key = records.decode_key(raw_key)
+            if wanted is not None and type(key).__name__ not in wanted:
+                return b""
+            value = (
+                None if raw_value is None else records.value_to_json(*records.decode_value(key, raw_value))
+            )
+        except UnknownRecordTypeError:
+            return b""
+        except CorruptRecordError as error:
+            raise FormatError(f"Could not read record at offset {message.offset()} due to: {error}") from None
+        shown = {"key": records.key_to_json(key), "value": value}
+        return json_text.dumps(shown).encode()
+
+    return show

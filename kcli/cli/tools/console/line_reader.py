@@ -1,0 +1,171 @@
+"""Lines of input as records: what Kafka calls LineMessageReader.
+
+`headers<headers.delimiter>key<key.separator>value`, with headers as `name:value,name:value`. Bytes stay bytes: a value
+that is not UTF-8 arrives as it was typed (Kafka would replace it).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kcli.cli.syntax.options import CommandError
+
+READ_CHUNK_BYTES = 1 << 18
+"""One read of standard input: enough to be cheap per line, small enough to pass a slow pipe's lines on at once."""
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+class Line(NamedTuple):
+    """One record of input."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+def read_lines(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
+    """The lines of a stream in groups, as they arrive; ends with \\n, \\r\\n or \\r, which are left out.
+
+    `read(n)` returns at most n bytes, at least one, or nothing at the end (a raw or `read1` call, so that a terminal's
+    line is not held back).
+    """
+    parts: list[bytes] = []  # of a line that has not ended, put together once: it may be long
+    while chunk := read(READ_CHUNK_BYTES):
+        parts.append(chunk)
+        if b"\n" not in chunk and b"\r" not in chunk and not (len(parts) > 1 and parts[-2].endswith(b"\r")):
+            continue
+        text = b"".join(parts)
+        if b"\r" not in text:
+            lines = text.split(b"\n")
+        elif text.endswith(b"\r"):
+            # The \n of a \r\n may be the next byte: keep the line and its \r for the next round.
+            cut = text.rfind(b"\n", 0, -1) + 1
+            lines = [*_LINE_END.split(text[:cut])[:-1], text[cut:]]
+        else:
+            lines = _LINE_END.split(text)
+        parts = [lines.pop()]
+        if lines:
+            yield lines
+    if tail := b"".join(parts):
+        last = _LINE_END.split(tail) if b"\r" in tail else [tail]
+        yield last if last[-1] else last[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class LineParser:
+    """Kafka's reader properties, checked."""
+
+    parse_key: bool
+    parse_headers: bool
+    ignore_error: bool
+    key_separator: bytes
+    headers_delimiter: bytes
+    headers_separator: re.Pattern[bytes]
+    headers_key_separator: bytes
+    null_marker: bytes | None
+
+    @classmethod
+    def configure(cls, properties: Mapping[str, str]) -> LineParser:
+        """From `--property` words. Raises CommandError when two separators are equal."""
+        names = ("key.separator", "headers.delimiter", "headers.separator", "headers.key.separator")
+        defaults = ("\t", "\t", ",", ":")
+        chosen = {name: properties.get(name, default) for name, default in zip(names, defaults, strict=True)}
+        marker = properties.get("null.marker")
+        pairs = [(names[1], names[2]), (names[1], names[3]), (names[2], names[3])]
+        for left, right in pairs:
+            if chosen[left] == chosen[right]:
+                raise CommandError(_exception(f"{left} and {right} may not be equal"))
+        for name in names:
+            if marker is not None and marker == chosen[name]:
+                raise CommandError(_exception(f"null.marker and {name} may not be equal"))
+        return cls(
+            parse_key=_is_true(properties.get("parse.key")),
+            parse_headers=_is_true(properties.get("parse.headers")),
+            ignore_error=_is_true(properties.get("ignore.error")),
+            key_separator=chosen["key.separator"].encode(),
+            headers_delimiter=chosen["headers.delimiter"].encode(),
+            headers_separator=_pattern(chosen["headers.separator"]),
+            headers_key_separator=chosen["headers.key.separator"].encode(),
+            null_marker=None if marker is None else marker.encode(),
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a line is its value and nothing else."""
+        return not self.parse_key and not self.parse_headers and self.null_marker is None
+
+    def parse(self, line: bytes, number: int) -> Line:
+        """One line; `number` counts from 1. Raises CommandError with Kafka's text."""
+        rest = line
+        headers: list[tuple[str, bytes | None]] = []
+        if self.parse_headers:
+            text, rest = self._cut(rest, self.headers_delimiter, "headers delimiter", line, number)
+            if text is not None and text != self.null_marker:
+                headers = self._headers(text, number)
+        key = None
+        if self.parse_key:
+            key, rest = self._cut(rest, self.key_separator, "key separator", line, number)
+        return Line(self._or_null(key), self._or_null(rest), headers)
+
+    def _cut(
+        self, text: bytes, separator: bytes, name: str, line: bytes, number: int
+    ) -> tuple[bytes | None, bytes]:
+        at = text.find(separator)  # an empty one is found at once, as in Java
+        if at >= 0:
+            return text[:at], text[at + len(separator) :]
+        if self.ignore_error:
+            return None, text
+        raise CommandError(_exception(f"No {name} found on line number {number}: '{_shown(line)}'"))
+
+    def _headers(self, text: bytes, number: int) -> list[tuple[str, bytes | None]]:
+        pairs = self.headers_separator.split(text)
+        # Java's split gives no empty string before an empty match at the beginning, and none at the end.
+        first = self.headers_separator.match(text)
+        if len(pairs) > 1 and first is not None and first.end() == 0:
+            del pairs[0]
+        while len(pairs) > 1 and not pairs[-1]:
+            pairs.pop()
+        return [self._header(pair, number) for pair in pairs]
+
+    def _header(self, pair: bytes, number: int) -> tuple[str, bytes | None]:
+        name, value = pair, None
+        at = pair.find(self.headers_key_separator)
+        if at >= 0:
+            name, value = pair[:at], pair[at + len(self.headers_key_separator) :]
+        elif not self.ignore_error:
+            where = f"'{_shown(pair)}' on line number {number}"
+            raise CommandError(_exception(f"No header key separator found in pair {where}"))
+        if self.null_marker is not None and name == self.null_marker:
+            marker = _shown(name)
+            raise CommandError(
+                _exception(
+                    f"Header keys should not be equal to the null marker '{marker}' as they can't be null"
+                )
+            )
+        return name.decode("utf-8", "replace"), self._or_null(value)
+
+    def _or_null(self, value: bytes | None) -> bytes | None:
+        return None if value == self.null_marker else value
+
+
+def _pattern(text: str) -> re.Pattern[bytes]:
+    try:
+        return re.compile(text.encode())
+    except re.error as error:
+        raise CommandError(f"headers.separator={text} is not a regular expression: {error}") from None
+
+
+def _is_true(text: str | None) -> bool:
+    return text is not None and text.strip().lower() == "true"
+
+
+def _shown(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
+
+
+def _exception(message: str) -> str:
+    return f"org.apache.kafka.common.KafkaException: {message}"

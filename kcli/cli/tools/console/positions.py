@@ -1,0 +1,131 @@
+"""Where the console consumer starts with `--from-time` and `--last`: an offset for each partition, without a group."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kcli.cli import moment, rdkafka
+from kcli.cli.matching_topics import matcher
+from kcli.cli.syntax.options import CommandError, UsageError
+
+# How long the cluster may take to tell what there is.
+LOOKUP_TIMEOUT_S = 30.0
+# Records taken from librdkafka at once, and the longest wait for them.
+BATCH_RECORDS = 2000
+POLL_S = 0.2
+# How much further back the next look begins where gaps left too few records.
+WIDER = 4
+
+Place = tuple[str, int]
+
+
+def start_ms(text: str | None) -> int | None:
+    """The moment of `--from-time`. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        return moment.epoch_ms(text, time.time_ns() // 1_000_000)
+    except ValueError as error:
+        raise UsageError(f"--from-time: {error}") from None
+
+
+def starts(consumer: Any, partitions: Iterable[Place], *, from_ms: int | None, last: int | None) -> list[Any]:
+    """The partitions with the offset to start at. One that cannot be asked is told and left out."""
+    from confluent_kafka import KafkaException, TopicPartition
+
+    bounds: dict[Place, tuple[int, int]] = {}
+    found: dict[Place, int] = {}
+    for topic, number in partitions:
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), LOOKUP_TIMEOUT_S)
+            bounds[topic, number] = (low, high)
+            if from_ms is not None:
+                at = consumer.offsets_for_times([TopicPartition(topic, number, from_ms)], LOOKUP_TIMEOUT_S)[0]
+                if at.error is not None:
+                    raise KafkaException(at.error)
+                # Without a record so late: from the end, as it was before the question.
+                found[topic, number] = at.offset if at.offset >= 0 else high
+        except KafkaException as error:
+            why = rdkafka.kafka_error(error.args[0]).message
+            rdkafka.logger().warning("%s-%d is left out: %s", topic, number, why)
+    if last is not None:
+        found = _last(consumer, bounds, last)
+    if not found:
+        raise CommandError("None of the partitions can be read.")
+    return [TopicPartition(topic, number, offset) for (topic, number), offset in found.items()]
+
+
+def _last(consumer: Any, bounds: Mapping[Place, tuple[int, int]], count: int) -> dict[Place, int]:
+    """The offset of the record from which so many are left, by reading them: markers of transactions, aborted
+    records and what compaction took leave gaps, so that offsets cannot be counted."""
+    found = {place: high for place, (low, high) in bounds.items() if low >= high}
+    begins = {place: max(low, high - count) for place, (low, high) in bounds.items() if place not in found}
+    while begins:
+        ends = {place: bounds[place][1] for place in begins}
+        for place, offsets in _offsets(consumer, begins, ends, count).items():
+            low, high = bounds[place]
+            if len(offsets) == count or begins[place] == low:
+                found[place] = offsets[0] if offsets else high
+                del begins[place]
+            else:
+                begins[place] = max(low, high - (high - begins[place]) * WIDER)
+    return {place: found[place] for place in bounds}
+
+
+def _offsets(
+    consumer: Any, begins: Mapping[Place, int], ends: Mapping[Place, int], count: int
+) -> dict[Place, deque[int]]:
+    """The offsets of the last records, at most so many, in each of these ranges."""
+    from confluent_kafka import KafkaError, TopicPartition
+
+    seen = {place: deque[int](maxlen=count) for place in begins}
+    left = set(begins)
+    consumer.assign([TopicPartition(topic, number, begins[topic, number]) for topic, number in begins])
+    heard = time.monotonic()
+    while left:
+        first = consumer.poll(POLL_S)
+        messages = [] if first is None else [first, *consumer.consume(BATCH_RECORDS, 0)]
+        if messages:
+            heard = time.monotonic()
+        elif time.monotonic() - heard > LOOKUP_TIMEOUT_S:
+            raise CommandError(f"The last records were not read: no answer in {LOOKUP_TIMEOUT_S:g} s")
+        for message in messages:
+            place, offset = (message.topic(), message.partition()), message.offset()
+            if message.error() is not None:
+                if message.error().code() == KafkaError._PARTITION_EOF:
+                    left.discard(place)
+                continue
+            if offset < ends[place]:
+                seen[place].append(offset)
+            if offset >= ends[place] - 1:
+                left.discard(place)
+    return seen
+
+
+def partitions_of(consumer: Any, topic: str | None, include: str | None) -> list[tuple[str, int]]:
+    """The partitions there are of a topic, or of all whose names match. Raises CommandError."""
+    from confluent_kafka import KafkaException
+
+    try:
+        topics = (
+            consumer.list_topics(topic, LOOKUP_TIMEOUT_S)
+            if topic
+            else consumer.list_topics(timeout=LOOKUP_TIMEOUT_S)
+        ).topics
+    except KafkaException as error:
+        raise CommandError(
+            f"The topics cannot be listed: {rdkafka.kafka_error(error.args[0]).message}"
+        ) from None
+    if topic is not None:
+        problem = topics[topic].error
+        if problem is not None:
+            raise CommandError(f"Topic {topic} cannot be read: {rdkafka.kafka_error(problem).message}")
+        wanted = [topic]
+    else:
+        wanted = sorted(filter(matcher(include or ""), topics))
+        if not wanted:
+            raise CommandError(f"No topic matches {include}")
+    return [(name, number) for name in wanted for number in sorted(topics[name].partitions)]

@@ -1,0 +1,397 @@
+"""kafka-console-producer: each line of standard input becomes a record."""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.cli import producing, rdkafka
+from kcli.cli.output import Output, java_text, warn
+from kcli.cli.producing import PARTITION_UA, Destination
+from kcli.cli.syntax.options import (
+    Command,
+    CommandError,
+    ConnectingOptions,
+    Kind,
+    UsageError,
+    flag,
+    option,
+    require,
+)
+from kcli.cli.tools.console import envelope
+from kcli.cli.tools.console.line_reader import LineParser, read_lines
+from kcli.cli.transactional import DEFAULT_DURATION_MS, Transactions, check_duration, is_purged
+from kcli.errors import KafkaError, TimeoutException
+
+LINE_READER = "org.apache.kafka.tools.LineMessageReader"
+
+# Lines between two calls that serve delivery reports and log lines.
+POLL_EVERY_LINES = 4096
+# Only this many failures are told one by one; the count at the end covers the rest.
+MAX_FAILURES_TOLD = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleProducerOptions(ConnectingOptions):
+    topic: str | None = option("The topic to send to.", metavar="topic")
+    bootstrap_server: str | None = option(
+        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+    )
+    sync: bool = flag("Wait for each record's acknowledgement before the next is read.")
+    compression_codec: str | None = option(
+        "Compress with none, gzip, snappy, lz4 or zstd; gzip when no codec is named.",
+        metavar="compression-codec", optional_argument=True, bare_value="gzip",
+    )  # fmt: skip
+    batch_size: int = option(
+        "Bytes of records sent together at most (batch.size).", Kind.INTEGER, default=16384, metavar="size"
+    )
+    message_send_max_retries: int = option(
+        "How often a failed send is tried again (retries).", Kind.INTEGER, default=3
+    )
+    retry_backoff_ms: int = option("Milliseconds between two tries.", Kind.LONG, default=100)
+    timeout: int = option(
+        "Milliseconds a record may wait for company (linger.ms).",
+        Kind.LONG,
+        default=1000,
+        metavar="timeout_ms",
+    )
+    request_required_acks: str = option(
+        "Whose acknowledgement counts: 0, 1, or all (-1).", default="-1", metavar="request required acks"
+    )
+    request_timeout_ms: int = option(
+        "Milliseconds a broker may take to acknowledge.",
+        Kind.INTEGER,
+        default=1500,
+        metavar="request timeout ms",
+    )
+    metadata_expiry_ms: int = option(
+        "Milliseconds after which metadata is asked for again.",
+        Kind.LONG,
+        default=300_000,
+        metavar="metadata expiration interval",
+    )
+    max_block_ms: int = option(
+        "Milliseconds to wait for a topic's metadata.", Kind.LONG, default=60_000, metavar="max block on send"
+    )
+    max_memory_bytes: int = option(
+        "Bytes of records kept back when the brokers are slow (buffer.memory).",
+        Kind.LONG,
+        default=33_554_432,
+        metavar="total memory in bytes",
+    )
+    max_partition_memory_bytes: int = option(
+        "Old name of --batch-size.", Kind.INTEGER, default=16384, deprecated=True
+    )
+    socket_buffer_size: int = option(
+        "Bytes of the TCP send buffer.", Kind.INTEGER, default=102_400, metavar="size"
+    )
+    line_reader: str = option(
+        "Class that reads lines; there is one.", default=LINE_READER, metavar="reader_class"
+    )
+    property: tuple[str, ...] = option(
+        "Property of the line reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
+        "headers.key.separator, null.marker, ignore.error.", metavar="prop", repeatable=True,
+    )  # fmt: skip
+    reader_property: tuple[str, ...] = option(
+        "The name --property has since Kafka 4.2.", metavar="prop", repeatable=True
+    )
+    reader_config: str | None = option(
+        "Properties file of the line reader; --property wins over it.", metavar="config file"
+    )
+    producer_property: tuple[str, ...] = option(
+        "Property of the producer, as key=value.", metavar="producer_prop", repeatable=True
+    )
+    command_property: tuple[str, ...] = option(
+        "The name --producer-property has since Kafka 4.2.", metavar="producer_prop", repeatable=True
+    )
+    producer_config: str | None = option(
+        "Properties file of the producer.", name="producer.config", metavar="config file"
+    )
+    command_config: str | None = option(
+        "The name --producer.config has since Kafka 4.2.", metavar="config file"
+    )
+    input: str = option(
+        "What a line of input is: text for the line reader, or a JSON object as console-consumer --output json writes "
+        "it: key, value, headers and timestamp are sent as they were.",
+        metavar="format", default="text", choices=("text", "json"),
+    )  # fmt: skip
+    keep_partition: bool = flag("With --input json: send each record to the partition it names.")
+    transactional_id: str | None = option(
+        "Send in transactions under this id: a reader of committed records sees all lines of one or none. A producer "
+        "that used the id before is fenced.",
+        metavar="transactional id",
+    )  # fmt: skip
+    transaction_duration_ms: int | None = option(
+        "Commit a transaction after this long (default 3000), also while no line comes.",
+        Kind.LONG,
+        metavar="ms",
+    )
+
+
+_PAIRS = (
+    ("command-config", "producer.config"),
+    ("command-property", "producer-property"),
+    ("reader-property", "property"),
+)
+
+
+def run(options: ConsoleProducerOptions, output: Output) -> int:
+    """Sends standard input; 1 when lines were not delivered because no broker answered."""
+    require(options, "topic")
+    for new, old in _PAIRS:
+        if options.has(new) and options.has(old):
+            raise UsageError(f"Options --{new} and --{old} cannot be specified together.")
+    rdkafka.check_bootstrap(options.bootstrap_server)
+    if options.line_reader != LINE_READER:
+        raise CommandError(
+            f"The reader {options.line_reader} is a Java class; the one reader here is {LINE_READER}"
+        )
+    _check_input(options)
+    reader = rdkafka.client_properties(options.reader_config, (*options.property, *options.reader_property))
+    parser = LineParser.configure(reader)
+    assert options.topic is not None
+    rdkafka.finish_on_sigterm()
+    config = configuration(options)
+    duration_ms = None
+    if "transactional.id" in config:
+        duration_ms = options.transaction_duration_ms or DEFAULT_DURATION_MS
+        check_duration(duration_ms, config)
+    sender = Sender(options.topic, config, is_sync=options.sync, duration_ms=duration_ms)
+    if options.input == "json":
+        return sender.send_envelopes(keep_partition=options.keep_partition)
+    return sender.send(parser)
+
+
+def _check_input(options: ConsoleProducerOptions) -> None:
+    if options.input == "json":
+        for name in ("property", "reader-property", "reader-config"):
+            if options.has(name):
+                raise UsageError(f"--{name} is for lines of text: it does nothing with --input json")
+    elif options.keep_partition:
+        raise UsageError("--keep-partition needs --input json: a line of text names no partition")
+    if options.transaction_duration_ms is not None and options.transaction_duration_ms <= 0:
+        raise UsageError("--transaction-duration-ms should be greater than zero")
+
+
+def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
+    """The librdkafka configuration: explicit option, over property, over file, over the option's default."""
+    properties = rdkafka.client_properties(
+        options.producer_config or options.command_config,
+        (*options.producer_property, *options.command_property),
+        options.client_properties,
+    )
+    mapped: dict[str, tuple[str, object]] = {
+        "linger.ms": ("timeout", options.timeout),
+        "acks": ("request-required-acks", options.request_required_acks),
+        "request.timeout.ms": ("request-timeout-ms", options.request_timeout_ms),
+        "retries": ("message-send-max-retries", options.message_send_max_retries),
+        "retry.backoff.ms": ("retry-backoff-ms", options.retry_backoff_ms),
+        "send.buffer.bytes": ("socket-buffer-size", options.socket_buffer_size),
+        "metadata.max.age.ms": ("metadata-expiry-ms", options.metadata_expiry_ms),
+        "max.block.ms": ("max-block-ms", options.max_block_ms),
+        "buffer.memory": ("max-memory-bytes", options.max_memory_bytes),
+    }
+    for key, (name, value) in mapped.items():
+        if options.has(name) or key not in properties:
+            properties[key] = str(value)
+    # librdkafka's own batch size is kept unless one was asked for: a pipe is sent several times faster with it.
+    if options.has("max-partition-memory-bytes"):
+        properties["batch.size"] = str(options.max_partition_memory_bytes)
+    elif options.has("batch-size"):
+        properties["batch.size"] = str(options.batch_size)
+    properties["compression.type"] = options.compression_codec or "none"
+    properties.setdefault("client.id", "console-producer")
+    if options.transactional_id is not None:
+        properties["transactional.id"] = options.transactional_id
+    elif options.transaction_duration_ms is not None:
+        properties.setdefault("transactional.id", f"console-producer-{uuid.uuid4()}")
+    properties["bootstrap.servers"] = options.bootstrap_server or ""
+    return producing.configuration(properties, **{"delivery.report.only.error": True})
+
+
+class Sender:
+    """Feeds lines to librdkafka and keeps count of what did not arrive.
+
+    `duration_ms`: in transactions of that length. One that cannot be committed is the last.
+    """
+
+    def __init__(
+        self, topic: str, config: dict[str, object], *, is_sync: bool, duration_ms: int | None
+    ) -> None:
+        from confluent_kafka import Producer
+
+        self.topic = topic
+        self.is_sync = is_sync
+        self.sent = 0
+        self.undelivered = 0
+        self._told = 0
+        self._producer: Any = rdkafka.start(Producer, {**config, "on_delivery": self._delivered})
+        self._destination = Destination(self._producer, topic, config)
+        self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
+
+    def send(self, parser: LineParser) -> int:
+        """All of standard input, line by line; the exit code."""
+
+        def send_lines(lines: list[bytes], first: int) -> None:
+            if parser.is_plain and not self.is_sync:
+                self._send_values(lines)
+                return
+            for number, line in enumerate(lines, first):
+                self._send_one(*parser.parse(line, number))
+
+        return self._send_all(send_lines)
+
+    def send_envelopes(self, *, keep_partition: bool) -> int:
+        """All of standard input, a JSON object a line; the exit code."""
+
+        def send_lines(lines: list[bytes], first: int) -> None:
+            for number, line in enumerate(lines, first):
+                record = envelope.read(line, number)
+                if record is None:
+                    continue
+                partition = record.partition if keep_partition else None
+                self._send_one(record.key, record.value, record.headers, partition, record.timestamp_ms)
+
+        return self._send_all(send_lines)
+
+    def _send_all(self, send_lines: Callable[[list[bytes], int], None]) -> int:
+        is_prompting = sys.stdin.isatty() and sys.stdout.isatty()
+        number = 0
+        try:
+            _prompt(is_prompting)
+            for lines in read_lines(self._read()):
+                unknown = self._destination.awaited()
+                if unknown is None:
+                    send_lines(lines, number + 1)
+                else:
+                    self._give_up(lines, unknown)
+                number += len(lines)
+                self._producer.poll(0)
+                _prompt(is_prompting)
+        except Exception:
+            if self._transactions is not None:
+                self._transactions.abort()
+            raise
+        finally:
+            self._finish()
+        if self.undelivered:
+            warn(f"{self.undelivered} of {self.sent} lines were not delivered to topic {self.topic}.")
+            return 1
+        return 0
+
+    def _send_values(self, lines: Iterable[bytes]) -> None:
+        """As `_send_one` for lines that are values alone, which most are: the calls would cost as much as the work."""
+        from confluent_kafka import KafkaException
+
+        produce, topic, partition_for = self._producer.produce, self.topic, self._destination.sticky
+        for line in lines:
+            if self._transactions is not None:
+                self._begin(self._transactions)
+            partition = partition_for(len(line))
+            try:
+                produce(topic, line, None, partition)
+            except (BufferError, KafkaException):
+                if (refused := self._destination.send(line, None, partition)) is not None:
+                    self._lost(refused, None, line)
+            self.sent += 1
+            if self.sent % POLL_EVERY_LINES == 0:
+                self._producer.poll(0)
+
+    def _send_one(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes | None]],
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        if self._transactions is not None:
+            self._begin(self._transactions)
+        if partition is None:
+            partition = PARTITION_UA if key is not None else self._destination.sticky(len(value or b""))
+        failed_before = self._told
+        refused = self._destination.send(value, key, partition, headers=headers, timestamp_ms=timestamp_ms)
+        if refused is not None:
+            self._lost(refused, key, value)
+        self.sent += 1
+        if self.is_sync:
+            self._producer.flush()
+            if self._told > failed_before:
+                raise CommandError()
+
+    def _read(self) -> Callable[[int], bytes]:
+        source = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+        return source.read if self._transactions is None else self._transactions.while_waiting(source)
+
+    def _begin(self, transactions: Transactions) -> None:
+        """Before each line. A line was refused: its transaction may not be committed without it."""
+        if self._told:
+            raise CommandError()
+        transactions.begin()
+
+    def _end(self, transactions: Transactions) -> None:
+        """After the last line, or when no more are wanted."""
+        try:
+            if self._told:
+                transactions.abort()
+                raise CommandError()
+            transactions.commit()
+        finally:
+            if left := self.sent - transactions.committed:
+                warn(f"{left} of {self.sent} lines were not committed to topic {self.topic}.")
+
+    def _finish(self) -> None:
+        """Waits for every acknowledgement. A second Ctrl-C gives up on the rest."""
+        try:
+            if self._transactions is not None:
+                self._end(self._transactions)
+            self._producer.flush()
+        except KeyboardInterrupt:
+            self.undelivered += len(self._producer)
+            self._producer.purge()
+            raise
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        """Called for failures only. What an abort takes back is told as a whole."""
+        if error is not None and not (self._transactions is not None and is_purged(error)):
+            self._lost(rdkafka.kafka_error(error), message.key(), message.value())
+
+    def _give_up(self, lines: list[bytes], error: KafkaError) -> None:
+        for line in lines:
+            self.sent += 1
+            self._lost(error, None, line)
+            if self.is_sync:
+                raise CommandError()
+
+    def _lost(self, error: KafkaError, key: bytes | None, value: bytes | None) -> None:
+        """A record that was refused is told as Kafka tells it, and the exit code stays 0 then."""
+        if isinstance(error, TimeoutException):
+            self.undelivered += 1
+        self._told += 1
+        if self._told <= MAX_FAILURES_TOLD:
+            key_text = "null" if key is None else f"{len(key)} bytes"
+            value_text = "null" if value is None else f"{len(value)} bytes"
+            stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+            warn(
+                f"[{stamp},000] ERROR Error when sending message to topic {self.topic} with key: {key_text}, "
+                f"value: {value_text} with error: (kcli.console-producer)"
+            )
+            warn(java_text(error))
+
+
+def _prompt(is_prompting: bool) -> None:
+    if is_prompting:
+        sys.stdout.write(">")
+        sys.stdout.flush()
+
+
+command = Command(
+    name="console-producer",
+    description="This tool helps to read data from standard input and publish it to Kafka.",
+    options=ConsoleProducerOptions,
+    run=run,
+)

@@ -1,0 +1,69 @@
+"""`--filter` of the console consumer: which records are wanted, by key, value or header.
+
+`key=TEXT` is that text, `key~REGEX` has a match of the regular expression somewhere; `!=` and `!~` are their opposites.
+`value` and `header.NAME` in place of `key` look there. A null key or value equals no text and matches nothing; of
+several headers with a name one is enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kcli.cli.syntax.options import UsageError
+
+Filter = Callable[[Any], bool]
+"""Whether a librdkafka message is wanted."""
+
+_RULE = re.compile(r"(key|value|header\.[^=~!]+)(!?)([=~])(.*)", re.DOTALL)
+
+
+def record_filter(texts: Iterable[str]) -> Filter | None:
+    """A record is wanted where all of `texts` hold; None without any. Raises UsageError."""
+    rules = [_rule(text) for text in texts]
+    if not rules:
+        return None
+    return lambda message: all(rule(message) for rule in rules)
+
+
+def _rule(text: str) -> Filter:
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"--filter '{text}': write key=TEXT, key~REGEX, key!=TEXT or key!~REGEX, with key, value or header.NAME"
+        )
+    part, negated, operator, wanted = match.groups()
+    holds = _equals(wanted) if operator == "=" else _has(wanted, text)
+    datas = _datas(part)
+    if negated:
+        return lambda message: not any(map(holds, datas(message)))
+    return lambda message: any(map(holds, datas(message)))
+
+
+def _datas(part: str) -> Callable[[Any], list[bytes]]:
+    """What of a record is looked at; nothing where it is null."""
+    if part == "key":
+        return lambda message: _present([message.key()])
+    if part == "value":
+        return lambda message: _present([message.value()])
+    wanted = part.removeprefix("header.")
+    return lambda message: _present([value for name, value in message.headers() or () if name == wanted])
+
+
+def _present(datas: list[bytes | None]) -> list[bytes]:
+    return [data for data in datas if data is not None]
+
+
+def _equals(text: str) -> Callable[[bytes], bool]:
+    wanted = text.encode("utf-8", "surrogateescape")
+    return lambda data: data == wanted
+
+
+def _has(text: str, rule: str) -> Callable[[bytes], bool]:
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise UsageError(f"--filter '{rule}': not a regular expression: {error}") from None
+    # Bytes that are not UTF-8 are still characters of some kind, so that `.` and classes take them one by one.
+    return lambda data: pattern.search(data.decode("utf-8", "surrogateescape")) is not None

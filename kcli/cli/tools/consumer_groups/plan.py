@@ -1,0 +1,98 @@
+"""The CSV of kafka-consumer-groups: what --export prints and --from-file reads.
+
+`topic,partition,offset` where exactly one group is named on the command line, else `group,topic,partition,offset`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+
+from kcli.cli.partitions_file import FileError, read_text
+from kcli.cli.syntax.options import Kind
+from kcli.cli.tools.consumer_groups.command import ExecutionError
+
+QUOTE_FROM_LENGTH = 25
+"""Kafka's CSV writer quotes longer texts without looking at them."""
+FIRST_SAFE_CHARACTER = "-"
+"""And any text with a character below this one: comma, quote, space and control characters are among them."""
+
+TopicPartition = tuple[str, int]
+Plan = dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NewOffset:
+    """Where one partition of a group was put, or would be."""
+
+    group: str
+    topic: str
+    partition: int
+    new_offset: int
+
+
+def csv_line(row: NewOffset, *, with_group: bool) -> str:
+    """One line of --export."""
+    group = [_quoted(row.group)] if with_group else []
+    return ",".join([*group, _quoted(row.topic), str(row.partition), str(row.new_offset)])
+
+
+def _quoted(text: str) -> str:
+    if len(text) < QUOTE_FROM_LENGTH and all(char >= FIRST_SAFE_CHARACTER for char in text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def read_plan(path: str, only_group: str | None) -> dict[str, Plan]:
+    """Group -> its new offsets. Raises ExecutionError in Kafka's words."""
+    lines = _rows(path)
+    plans: dict[str, Plan] = {}
+    if only_group is not None and lines and _is_without_group(lines[0]):
+        lines = [[only_group, *line] for line in lines]
+    for line in lines:
+        if len(line) > 4:
+            raise ExecutionError(f"Too many entries: expected at most 4, but {path} has {','.join(line)}")
+        group, topic, number, offset = [*line, *[""] * (4 - len(line))]
+        plans.setdefault(group, {})[topic, _number(number, Kind.INTEGER)] = _number(offset, Kind.LONG)
+    return plans
+
+
+def _rows(path: str) -> list[list[str]]:
+    reader = csv.reader(io.StringIO(_read(path), newline=""))
+    try:
+        return [row for row in reader if row]
+    except csv.Error as error:
+        raise ExecutionError(f"{path}:{reader.line_num}: not CSV with commas: {error}") from None
+
+
+def _is_without_group(line: list[str]) -> bool:
+    """Kafka tries: a line of the short form has numbers in its second and third field."""
+    if len(line) > 3:
+        return False
+    try:
+        for text, kind in zip(line[1:], (Kind.INTEGER, Kind.LONG), strict=False):
+            _number(text, kind)
+    except ExecutionError:
+        return False
+    return True
+
+
+def _number(text: str, kind: Kind) -> int:
+    """A field that is missing or empty counts as 0."""
+    try:
+        value = kind.convert(text.strip() or "0")
+    except ValueError:
+        name = "int" if kind is Kind.INTEGER else "long"
+        raise ExecutionError(
+            f'Cannot deserialize value of type `{name}` from String "{text}": not a valid `{name}` value'
+        ) from None
+    assert isinstance(value, int)
+    return value
+
+
+def _read(path: str) -> str:
+    try:
+        return read_text(path)
+    except FileError as error:
+        raise ExecutionError(f"java.io.IOException: {error}") from None

@@ -1,0 +1,296 @@
+"""kafka-consumer-groups --reset-offsets: where the offsets of inactive groups should be, and putting them there."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
+from kcli.cli.java.order import map_order, partition_hash, string_hash
+from kcli.cli.output import Output, java_text
+from kcli.cli.syntax.options import Kind, UsageError, java_split
+from kcli.cli.tools.consumer_groups.command import (
+    INACTIVE,
+    SCENARIOS,
+    ConsumerGroupsOptions,
+    ExecutionError,
+    chosen_groups,
+    failed,
+)
+from kcli.cli.tools.consumer_groups.plan import NewOffset, Plan, csv_line, read_plan
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.groups import CommittedOffset
+from kcli.client.admin.offsets import OffsetAt, OffsetSpec
+from kcli.errors import ErrorCode, GroupIdNotFoundException, KafkaError
+
+log = logging.getLogger("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
+
+TopicPartition = tuple[str, int]
+
+
+async def reset(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
+    """Work out the new offsets of every group, write them if asked to, and show them."""
+    described = await client.describe_groups(await chosen_groups(options, client))
+    offsets = _Offsets(client, tuple(described))
+    plans: dict[str, Plan] = {}
+    for group_id in map_order(described, string_hash):
+        group = described[group_id]
+        if isinstance(group, KafkaError):
+            if not isinstance(group, GroupIdNotFoundException):
+                raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(group)}")
+        elif group.state not in INACTIVE:
+            failed(
+                output,
+                f"Assignments can only be reset if the group '{group_id}' is inactive, "
+                f"but the current state is {group.state}.",
+            )
+            plans[group_id] = {}
+            continue
+        plan = await _Reset(options, client, output, offsets, group_id).plan()
+        if options.execute:
+            await _write(client, group_id, plan)
+        plans[group_id] = plan
+    _show(options, output, plans)
+
+
+async def _write(client: AdminClient, group_id: str, plan: Plan) -> None:
+    offsets = {partition: CommittedOffset(offset=offset) for partition, offset in plan.items()}
+    results = await client.alter_group_offsets(group_id, offsets) if offsets else {}
+    for error in results.values():
+        if error is not None:
+            raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(error)}")
+
+
+def _show(options: ConsumerGroupsOptions, output: Output, plans: dict[str, Plan]) -> None:
+    rows = [
+        NewOffset(group_id, topic, number, plans[group_id][topic, number])
+        for group_id in map_order(plans, string_hash)
+        for topic, number in map_order(plans[group_id], partition_hash)
+    ]
+    if options.export:
+        output.rows(rows, lambda row: csv_line(row, with_group=options.only_group is None))
+        output.say("")
+        return
+    output.say("")
+    output.say(f"{'GROUP':<30} {'TOPIC':<30} {'PARTITION':<10} {'NEW-OFFSET':<15}")
+    output.rows(rows, lambda row: f"{row.group:<30} {row.topic:<30} {row.partition:<10} {row.new_offset:<15}")
+
+
+@dataclass(slots=True)
+class _Offsets:
+    """Offsets of the groups and of the log: each is asked for once, for all the groups."""
+
+    client: AdminClient
+    groups: tuple[str, ...]
+    now_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    _committed: Mapping[str, Mapping[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError] = (
+        field(default_factory=dict)
+    )
+    _log: dict[int, Plan] = field(default_factory=dict)
+
+    async def committed(self, group_id: str) -> Plan:
+        """The offsets that a group has."""
+        if not self._committed:
+            self._committed = await self.client.list_all_offsets(self.groups)
+        found = self._committed[group_id]
+        if isinstance(found, KafkaError):
+            raise found
+        committed: Plan = {}
+        for partition, each in found.items():
+            if isinstance(each, KafkaError):
+                raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(each)}")
+            if each is not None:
+                committed[partition] = each.offset
+        return committed
+
+    async def of_log(self, partitions: Iterable[TopicPartition], at: int) -> Plan:
+        """The offset of each partition's log at a moment, or at one of its ends."""
+        wanted = list(partitions)
+        known = self._log.setdefault(at, {})
+        missing = [partition for partition in wanted if partition not in known]
+        if missing:
+            found = await self.client.list_offsets(dict.fromkeys(missing, at))
+            known.update({partition: _offset_of(partition, result) for partition, result in found.items()})
+        return {partition: known[partition] for partition in wanted}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reset:
+    """The reset of one group."""
+
+    options: ConsumerGroupsOptions
+    client: AdminClient
+    output: Output
+    offsets: _Offsets
+    group_id: str
+
+    async def plan(self) -> Plan:
+        """Where each partition of the scope should be, by the one scenario that is given."""
+        options = self.options
+        partitions = await self._scope()
+        if options.to_offset is not None:
+            offset = _long("to-offset", options.to_offset)
+            return await self._in_range(dict.fromkeys(partitions, offset))
+        if options.to_earliest:
+            return await self.offsets.of_log(partitions, OffsetSpec.EARLIEST)
+        if options.to_latest:
+            return await self.offsets.of_log(partitions, OffsetSpec.LATEST)
+        if options.shift_by is not None:
+            return await self._shifted(partitions, _long("shift-by", options.shift_by))
+        if options.to_datetime is not None:
+            return await self._since(partitions, _in_java_words(epoch_ms_of, options.to_datetime))
+        if options.by_duration is not None:
+            ago_ms = _in_java_words(milliseconds_of, options.by_duration)
+            return await self._since(partitions, self.offsets.now_ms - ago_ms)
+        if options.from_file is not None:
+            return await self._from_file(options.from_file)
+        if options.to_current:
+            return await self._current(partitions)
+        scenarios = ", ".join(f"[{name}]" for name in SCENARIOS)
+        raise UsageError(f"Option '[reset-offsets]' requires one of the following scenarios: [{scenarios}]")
+
+    async def _scope(self) -> list[TopicPartition]:
+        if self.options.all_topics:
+            return list(await self.offsets.committed(self.group_id))
+        if self.options.topic:
+            partitions, whole_topics = named_partitions(self.options.topic)
+            described = await self.client.describe_topics(whole_topics) if whole_topics else {}
+            for name, topic in described.items():
+                if isinstance(topic, KafkaError):
+                    raise ExecutionError(topic.message)
+                partitions += [(name, each.partition) for each in topic.partitions]
+            return partitions
+        if self.options.from_file is None:
+            raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
+        return []
+
+    async def _shifted(self, partitions: list[TopicPartition], by: int) -> Plan:
+        committed = await self.offsets.committed(self.group_id)
+        wanted: Plan = {}
+        for topic, number in partitions:
+            if (topic, number) not in committed:
+                raise UsageError(
+                    f"Cannot shift offset for partition {topic}-{number} since there is no current committed offset"
+                )
+            wanted[topic, number] = committed[topic, number] + by
+        return await self._in_range(wanted)
+
+    async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
+        """The first record since then; the end of a partition that has none, said on stdout."""
+        found = await self.offsets.of_log(partitions, timestamp_ms)
+        late = map_order((each for each, offset in found.items() if offset < 0), partition_hash)
+        for topic, number in late:
+            self.output.say(
+                f"\nWarn: Partition {number} from topic {topic} is empty. Falling back to latest known offset."
+            )
+        return {**found, **await self.offsets.of_log(late, OffsetSpec.LATEST)}
+
+    async def _current(self, partitions: list[TopicPartition]) -> Plan:
+        committed = await self.offsets.committed(self.group_id)
+        missing = [partition for partition in partitions if partition not in committed]
+        known = {partition: committed[partition] for partition in partitions if partition in committed}
+        return {**known, **await self.offsets.of_log(missing, OffsetSpec.LATEST)}
+
+    async def _from_file(self, path: str) -> Plan:
+        plans = read_plan(path, self.options.only_group)
+        if self.group_id not in plans:
+            failed(self.output, f"No reset plan for group {self.group_id} found.")
+            return {}
+        plan = plans[self.group_id]
+        await self._refuse_unknown(plan)
+        return await self._in_range(plan)
+
+    async def _refuse_unknown(self, plan: Plan) -> None:
+        """Topics that do not exist are told at once; listing their offsets would wait for them to be created."""
+        described = (
+            await self.client.describe_topics(dict.fromkeys(topic for topic, _ in plan)) if plan else {}
+        )
+        for partition in plan:
+            topic = described[partition[0]]
+            if isinstance(topic, KafkaError):
+                raise _not_listed(partition, topic)
+
+    async def _in_range(self, wanted: Plan) -> Plan:
+        """`wanted` with offsets beyond either end of their partition put there."""
+        starts = await self.offsets.of_log(wanted, OffsetSpec.EARLIEST)
+        ends = await self.offsets.of_log(wanted, OffsetSpec.LATEST)
+        checked: Plan = {}
+        for partition, offset in wanted.items():
+            name = f"{partition[0]}-{partition[1]}"
+            start, end = starts[partition], ends[partition]
+            if offset > end:
+                log.warning(
+                    "New offset (%d) is higher than latest offset for topic partition %s. Value will be set to %d",
+                    offset,
+                    name,
+                    end,
+                )
+            elif offset < start:
+                log.warning(
+                    "New offset (%d) is lower than earliest offset for topic partition %s. Value will be set to %d",
+                    offset,
+                    name,
+                    start,
+                )
+            checked[partition] = min(max(offset, start), end)
+        return checked
+
+
+def _offset_of(partition: TopicPartition, result: OffsetAt | KafkaError) -> int:
+    if isinstance(result, KafkaError):
+        raise _not_listed(partition, result)
+    return result.offset
+
+
+def _not_listed(partition: TopicPartition, error: KafkaError) -> ExecutionError:
+    """Why the offset of a partition could not be found, as Kafka's admin client says it."""
+    topic, number = partition
+    message = error.message
+    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        message = (
+            f"Failed to fetch metadata for partition {topic}-{number} because metadata for topic `{topic}` "
+            "could not be found"
+        )
+    elif error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
+        message = f"Failed to fetch metadata for partition {topic}-{number} due to invalid topic `{topic}`"
+    return ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(type(error)(message))}")
+
+
+def named_partitions(arguments: Iterable[str]) -> tuple[list[TopicPartition], list[str]]:
+    """The partitions that `--topic t:0,1` names, and the topics named whole. Raises UsageError in Kafka's words."""
+    partitions: list[TopicPartition] = []
+    whole_topics: list[str] = []
+    for argument in arguments:
+        if ":" not in argument:
+            whole_topics.append(argument)
+            continue
+        topic, *rest = java_split(argument, ":") or [""]
+        if len(rest) != 1:
+            raise UsageError(f"Invalid topic arg '{argument}', expected topic name and partitions")
+        for text in java_split(rest[0]):
+            try:
+                number = Kind.INTEGER.convert(text)
+            except ValueError:
+                raise UsageError(f"Invalid partition '{text}' specified in topic arg '{argument}''") from None
+            assert isinstance(number, int)
+            partitions.append((topic, number))
+    return partitions, whole_topics
+
+
+def _long(name: str, text: str) -> int:
+    """Kafka converts these only when it comes to use them."""
+    try:
+        value = Kind.LONG.convert(text)
+    except ValueError:
+        raise ExecutionError(f"Cannot parse argument '{text}' of option {name}") from None
+    assert isinstance(value, int)
+    return value
+
+
+def _in_java_words(parse: Callable[[str], int], text: str) -> int:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise ExecutionError(str(error)) from None

@@ -1,0 +1,222 @@
+"""kafka-dump-log: what is inside log segments, snapshots and indexes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kcli.cli.output import WRITE_FAILED, Output, java_name, warn
+from kcli.cli.syntax.jopt import let_through
+from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, OnParseError, flag, option
+from kcli.cli.tools.dump_log import decoders as decoders
+from kcli.cli.tools.dump_log.batches import NO_LIMIT_BYTES, LogDump, dump_log
+from kcli.cli.tools.dump_log.decoders import STRING_DECODER, Decoder, uncaught
+from kcli.cli.tools.dump_log.indexes import (
+    IndexFaults,
+    dump_offset_index,
+    dump_producer_snapshot,
+    dump_time_index,
+    dump_transaction_index,
+    first_offset_of,
+)
+from kcli.errors import KafkaError, KcliError
+
+MAX_MESSAGE_SIZE_BYTES = 5 * 1024 * 1024
+
+_CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+_BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpLogOptions(CommonOptions):
+    files: str = option(
+        "Files to dump, separated by commas: .log, .checkpoint, .index, .timeindex, .snapshot, .txnindex.",
+        metavar="file1, file2, ...",
+        required=True,
+    )
+    print_data_log: bool = flag("Print keys and values too.")
+    deep_iteration: bool = flag("Print the records inside batches; comes with every option that prints data.")
+    verify_index_only: bool = flag("Check indexes against the log without printing their entries.")
+    index_sanity_check: bool = flag("Check indexes as a broker does when it starts, without the log.")
+    max_message_size: int = option(
+        "Bytes of the log looked at for each index entry.",
+        Kind.INTEGER,
+        default=MAX_MESSAGE_SIZE_BYTES,
+        metavar="size",
+    )
+    max_bytes: int = option(
+        "Bytes read of each log file, from its start.",
+        Kind.INTEGER,
+        default=NO_LIMIT_BYTES,
+        metavar="size",
+    )
+    value_decoder_class: str = option(
+        "Decoder of values: StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder of "
+        "org.apache.kafka.tools.api.",
+        default=STRING_DECODER,
+        metavar="class",
+        optional_argument=True,
+        bare_value=STRING_DECODER,
+    )
+    key_decoder_class: str = option(
+        "Decoder of keys, one of the same.",
+        default=STRING_DECODER,
+        metavar="class",
+        optional_argument=True,
+        bare_value=STRING_DECODER,
+    )
+    offsets_decoder: bool = flag("Print data as records of __consumer_offsets.")
+    transaction_log_decoder: bool = flag("Print data as records of __transaction_state.")
+    cluster_metadata_decoder: bool = flag("Print data as records of __cluster_metadata.")
+    remote_log_metadata_decoder: bool = flag("Print data as records of __remote_log_metadata.")
+    share_group_state_decoder: bool = flag("Print data as records of __share_group_state.")
+    skip_record_metadata: bool = flag("Leave out offsets, times and sizes of records.")
+
+
+# The first of these that is given wins.
+_DECODERS: dict[str, Callable[[], Decoder]] = {
+    "offsets-decoder": decoders.offsets,
+    "transaction-log-decoder": decoders.transaction_log,
+    "cluster-metadata-decoder": decoders.cluster_metadata,
+    "remote-log-metadata-decoder": decoders.remote_log_metadata,
+    "share-group-state-decoder": decoders.share_group_state,
+}
+_DATA_OPTIONS = ("print-data-log", "key-decoder-class", "value-decoder-class", *_DECODERS)
+
+
+def run(options: DumpLogOptions, output: Output) -> None:
+    """Dumps every file, then tells what does not fit together."""
+    dumper = Dumper(options, output)
+    for path in options.files.split(","):
+        dumper.dump(path)
+    dumper.tell_faults()
+
+
+@dataclass
+class Dumper:
+    """One run over several files."""
+
+    options: DumpLogOptions
+    output: Output
+    faults: IndexFaults = field(default_factory=IndexFaults)
+    gaps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def dump(self, path: str) -> None:
+        if os.path.isdir(path):
+            raise CommandError(f"{path} is a directory: --files takes the files in it{_example(path)}")
+        self.output.say(f"Dumping {path}")
+        try:
+            self._dump(path)
+        except FileNotFoundError as error:
+            raise uncaught("java.nio.file.NoSuchFileException", str(error.filename)) from None
+        except KafkaError as error:
+            raise uncaught(java_name(error), error.message) from None
+        except KcliError as error:
+            raise uncaught("org.apache.kafka.common.errors.CorruptRecordException", str(error)) from None
+        except OSError as error:
+            if error.errno in WRITE_FAILED:
+                raise  # not of the file that is read: standard output is full, or nobody reads it
+            raise uncaught("java.io.IOException", f"{path}: {error.strerror}") from None
+
+    def _dump(self, path: str) -> None:
+        options = self.options
+        match _suffix(path):
+            case ".log" | ".checkpoint":
+                self._dump_log(path)
+            case ".index":
+                dump_offset_index(
+                    path,
+                    self.output,
+                    sanity_only=options.index_sanity_check,
+                    verify_only=options.verify_index_only,
+                    max_message_size=options.max_message_size,
+                    faults=self.faults,
+                )
+            case ".timeindex":
+                dump_time_index(
+                    path,
+                    self.output,
+                    sanity_only=options.index_sanity_check,
+                    verify_only=options.verify_index_only,
+                    faults=self.faults,
+                )
+            case ".snapshot":
+                dump_producer_snapshot(path, self.output)
+            case ".txnindex":
+                dump_transaction_index(path, self.output)
+            case _:
+                warn(f"Ignoring unknown file {path}")
+
+    def _dump_log(self, path: str) -> None:
+        how = self._how
+        self.output.say(_title(path))
+        gaps = dump_log(path, how)
+        if gaps:
+            self.gaps[os.path.abspath(path)] = gaps
+
+    @cached_property
+    def _how(self) -> LogDump:
+        """Made at the first log: a decoder class that does not exist troubles nobody who dumps indexes."""
+        is_data = any(self.options.has(name) for name in _DATA_OPTIONS)
+        return LogDump(
+            output=self.output,
+            deep=self.options.deep_iteration or is_data,
+            decoder=self._decoder(),
+            skip_metadata=self.options.skip_record_metadata,
+            max_bytes=self.options.max_bytes,
+        )
+
+    def _decoder(self) -> Decoder | None:
+        for name, make in _DECODERS.items():
+            if self.options.has(name):
+                return make()
+        plain = decoders.by_class_names(self.options.key_decoder_class, self.options.value_decoder_class)
+        return plain if any(self.options.has(name) for name in _DATA_OPTIONS) else None
+
+    def tell_faults(self) -> None:
+        self.faults.tell()
+        for path, gaps in self.gaps.items():
+            warn(f"Non-consecutive offsets in {path}")
+            for before, after in gaps:
+                warn(f"  {before} is followed by {after}")
+
+
+def _example(directory: str) -> str:
+    logs = sorted(name for name in os.listdir(directory) if name.endswith(".log"))
+    return f", as in --files {os.path.join(directory, logs[0])}" if logs else ""
+
+
+def _suffix(path: str) -> str:
+    name = os.path.basename(path)
+    dot = name.rfind(".")
+    if dot < 0:  # what Kafka 4.1 says of such a name
+        length = len(name)
+        raise uncaught(
+            "java.lang.StringIndexOutOfBoundsException", f"begin -1, end {length}, length {length}"
+        )
+    return name[dot:]
+
+
+def _title(path: str) -> str:
+    name = os.path.basename(path)
+    if name == _BOOTSTRAP_CHECKPOINT:
+        return "KRaft bootstrap snapshot"
+    if name.endswith(".checkpoint"):
+        snapshot = _CHECKPOINT.fullmatch(name)
+        if snapshot is not None:
+            return f"Snapshot end offset: {int(snapshot[1])}, epoch: {int(snapshot[2])}"
+    return f"Log starting offset: {first_offset_of(path)}"
+
+
+command = Command(
+    name="dump-log",
+    description="This tool helps to parse a log file and dump its contents to the console, "
+    "useful for debugging a seemingly corrupt log segment.",
+    options=DumpLogOptions,
+    run=run,
+    on_parse_error=OnParseError.MESSAGE,
+    parse_failed=let_through,
+)

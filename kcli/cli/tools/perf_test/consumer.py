@@ -1,0 +1,278 @@
+"""kafka-consumer-perf-test: how fast records can be read."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kcli.cli import consuming, rdkafka
+from kcli.cli.java import dates as java_dates
+from kcli.cli.matching_topics import MatchingTopics, matcher, max_age_s
+from kcli.cli.output import Output
+from kcli.cli.syntax.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
+from kcli.cli.tools.perf_test.producer import MEGABYTE, print_metrics
+
+# What one poll of the Java consumer returns at most (max.poll.records).
+BATCH_RECORDS = 500
+POLL_S = 0.1
+DEFAULT_TIMEOUT_MS = 10_000
+DEFAULT_DATE_FORMAT = "yyyy-MM-dd HH:mm:ss:SSS"
+
+_HEADER = (
+    "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, "
+    "rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
+)
+_DETAILED_HEADER = _HEADER.replace("start.time, end.time", "time, threadId")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerPerfOptions(ConnectingOptions):
+    bootstrap_server: str | None = option(
+        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+    )
+    topic: str | None = option("The topic to read.", metavar="topic")
+    include: str | None = option(
+        "Read every topic whose whole name matches this regular expression.", metavar="Java regex (String)"
+    )
+    messages: str | None = option("How many records to read.", metavar="count")
+    num_records: str | None = option("The name --messages has since Kafka 4.2.", metavar="count")
+    group: str | None = option("The consumer group; a new one each time when left out.", metavar="gid")
+    fetch_size: int = option(
+        "Bytes of one partition in one fetch.", Kind.INTEGER, default=1_048_576, metavar="size"
+    )
+    socket_buffer_size: int = option(
+        "Bytes of the TCP receive buffer.", Kind.INTEGER, default=2_097_152, metavar="size"
+    )
+    from_latest: bool = flag("Start at the end of the topic instead of its beginning.")
+    consumer_config: str | None = option(
+        "Properties file of the consumer.", name="consumer.config", metavar="config file"
+    )
+    command_config: str | None = option(
+        "The name --consumer.config has since Kafka 4.2.", metavar="config file"
+    )
+    command_property: tuple[str, ...] = option(
+        "Property of the consumer, as key=value.", metavar="prop1=val1", repeatable=True
+    )
+    print_metrics: bool = flag("Print the client's counters at the end.")
+    show_detailed_stats: bool = flag("Print a line per interval instead of one for all.")
+    reporting_interval: int = option(
+        "Milliseconds between two lines.", Kind.INTEGER, default=5000, metavar="interval_ms"
+    )
+    timeout: int = option(
+        "End when no record came for this many milliseconds.",
+        Kind.LONG,
+        default=DEFAULT_TIMEOUT_MS,
+        metavar="milliseconds",
+        optional_argument=True,
+        bare_value=DEFAULT_TIMEOUT_MS,
+    )
+    date_format: str = option(
+        "How times are written, as SimpleDateFormat.", default=DEFAULT_DATE_FORMAT, metavar="date format"
+    )
+    hide_header: bool = flag("Leave the header out.")
+
+
+def run(options: ConsumerPerfOptions, output: Output) -> int:
+    """Reads --messages records and prints what it took."""
+    wanted_text = _check(options)
+    if not options.hide_header:
+        output.say(_DETAILED_HEADER if options.show_detailed_stats else _HEADER)
+    try:
+        wanted = Kind.LONG.convert(wanted_text)
+    except ValueError:
+        name = "messages" if options.messages is not None else "num-records"
+        raise CommandError(f"Cannot parse argument '{wanted_text}' of option {name}") from None
+    assert isinstance(wanted, int)
+    if options.reporting_interval <= 0:
+        raise CommandError("Reporting interval must be greater than 0.")
+    try:
+        java_dates.check(options.date_format)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    run = _Run(options, wanted, output)
+    rdkafka.finish_on_sigterm()
+    try:
+        run.read()
+    finally:
+        run.consumer.close()
+    if options.print_metrics:
+        run.show_metrics()
+    return 0
+
+
+def _check(options: ConsumerPerfOptions) -> str:
+    if options.consumer_config is not None and options.command_config is not None:
+        raise UsageError("Options --consumer.config and --command-config cannot be specified together.")
+    if options.topic is None and options.include is None:
+        raise UsageError('Missing required argument "[topic]"')
+    if options.topic is not None and options.include is not None:
+        raise UsageError("Exactly one of the following arguments is required: [topic], [include]")
+    wanted = options.messages if options.messages is not None else options.num_records
+    if wanted is None:
+        raise UsageError('Missing required argument "[messages]"')
+    return wanted
+
+
+def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
+    """librdkafka's configuration."""
+    properties = rdkafka.client_properties(
+        options.consumer_config or options.command_config, options.command_property, options.client_properties
+    )
+    if options.bootstrap_server:
+        properties["bootstrap.servers"] = options.bootstrap_server
+    if not properties.get("bootstrap.servers"):
+        raise CommandError(
+            "bootstrap.servers is not set: give --bootstrap-server host:port, or the key in --consumer.config"
+        )
+    # The file's group is not looked at, as in Kafka: its consumer starts where another run ended.
+    properties["group.id"] = options.group or f"perf-consumer-{secrets.randbelow(100_000)}"
+    properties["max.partition.fetch.bytes"] = str(options.fetch_size)
+    properties["receive.buffer.bytes"] = str(options.socket_buffer_size)
+    properties["auto.offset.reset"] = "latest" if options.from_latest else "earliest"
+    properties["check.crcs"] = "false"
+    properties.setdefault("client.id", "perf-consumer-client")
+    return {
+        **consuming.JAVA_DEFAULTS,
+        "queued.min.messages": 1_000_000,
+        **rdkafka.translate(properties),
+    }
+
+
+class _Run:
+    """One measurement."""
+
+    def __init__(self, options: ConsumerPerfOptions, wanted: int, output: Output) -> None:
+        from confluent_kafka import Consumer
+
+        self.options = options
+        self.wanted = wanted
+        self.output = output
+        self.count = 0
+        self.size_bytes = 0
+        self.joining_ms = 0.0
+        self.join_start = time.time()
+        config = configuration(options)
+        self.look_s = max_age_s(config)
+        self.standing = consuming.Standing(config, self._assigned)
+        self.consumer: Any = rdkafka.start(Consumer, config)
+
+    def read(self) -> None:
+        options = self.options
+        started = last_record = reported = time.time()
+        self.join_start = started
+        matching: MatchingTopics | None = None
+        if options.topic is not None:
+            self._subscribe([options.topic])
+        else:
+            wanted = matcher(options.include or "")
+            matching = MatchingTopics(self.consumer, wanted, self._subscribe, every_s=self.look_s)
+        reported_count = reported_bytes = 0
+        reported_joining_ms = 0.0
+        while self.count < self.wanted:
+            if matching is not None:
+                matching.refresh()
+            messages = self.consumer.consume(BATCH_RECORDS, POLL_S)
+            now = time.time()
+            self._take(messages)
+            if messages:
+                last_record = now
+            elif (now - last_record) * 1000 > options.timeout:
+                self.output.say(
+                    "WARNING: Exiting before consuming the expected number of messages: "
+                    f"timeout ({options.timeout} ms) exceeded. "
+                    "You can use the --timeout option to increase the timeout."
+                )
+                break
+            if (
+                messages
+                and options.show_detailed_stats
+                and (now - reported) * 1000 >= options.reporting_interval
+            ):
+                self._line(
+                    reported,
+                    now,
+                    self.count - reported_count,
+                    self.size_bytes - reported_bytes,
+                    self.joining_ms - reported_joining_ms,
+                )
+                reported, reported_count, reported_bytes = now, self.count, self.size_bytes
+                reported_joining_ms = self.joining_ms
+        finished = time.time()
+        # A run that was over before the first interval is told as one.
+        if not options.show_detailed_stats or reported == started:
+            self._line(started, finished, self.count, self.size_bytes, self.joining_ms)
+
+    def show_metrics(self) -> None:
+        client = "{client-id=perf-consumer-client}"
+        print_metrics(
+            self.output,
+            {
+                f"consumer-fetch-manager-metrics:bytes-consumed-total:{client}": self.size_bytes,
+                f"consumer-fetch-manager-metrics:records-consumed-total:{client}": self.count,
+                f"consumer-coordinator-metrics:rebalance-latency-total:{client}": self.joining_ms,
+            },
+        )
+
+    def _subscribe(self, topics: list[str]) -> None:
+        self.consumer.subscribe(topics, on_assign=self.standing.assigned, on_revoke=self._revoked)
+
+    def _take(self, messages: list[Any]) -> None:
+        read = []
+        for message in messages:
+            if message.error() is not None:
+                if rdkafka.is_fatal(message.error()):
+                    raise CommandError(message.error().str())
+                rdkafka.logger().warning("%s", message.error().str())
+                continue
+            read.append(message)
+            self.count += 1
+            self.size_bytes += len(message) + len(message.key() or b"")
+        consuming.store(self.consumer, read)
+
+    def _line(self, start: float, end: float, count: int, size_bytes: int, joining_ms: float) -> None:
+        options = self.options
+        elapsed_ms = max((end - start) * 1000, 1e-9)
+        fetch_ms = max(elapsed_ms - joining_ms, 0.0)
+        megabytes = size_bytes / MEGABYTE
+        total = (
+            (self.size_bytes / MEGABYTE, self.count) if options.show_detailed_stats else (megabytes, count)
+        )
+        first = (
+            f"{_shown(end, options.date_format)}, 0"
+            if options.show_detailed_stats
+            else f"{_shown(start, options.date_format)}, {_shown(end, options.date_format)}"
+        )
+        fetch_s = fetch_ms / 1000
+        rates = (megabytes / fetch_s, count / fetch_s) if fetch_s else (0.0, 0.0)
+        text = (
+            f"{first}, {total[0]:.4f}, {megabytes * 1000 / elapsed_ms:.4f}, "
+            f"{total[1]}, {count * 1000 / elapsed_ms:.4f}, "
+            f"{int(joining_ms)}, {int(fetch_ms)}, {rates[0]:.4f}, {rates[1]:.4f}"
+        )
+        row = {
+            "megabytes": round(total[0], 4),
+            "records": total[1],
+            "records_per_second": round(count * 1000 / elapsed_ms, 4),
+        }
+        self.output.row(row, text)
+
+    def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+        self.joining_ms += (time.time() - self.join_start) * 1000
+
+    def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
+        self.join_start = time.time()
+
+
+def _shown(moment_s: float, date_format: str) -> str:
+    return java_dates.format_date(datetime.fromtimestamp(moment_s).astimezone(), date_format)
+
+
+command = Command(
+    name="consumer-perf-test",
+    description="This tool is used to verify the consumer performance.",
+    options=ConsumerPerfOptions,
+    run=run,
+)

@@ -1,0 +1,517 @@
+"""kafka-reassign-partitions: move replicas between brokers and between the log directories of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.output import Output, java_text
+from kcli.cli.partitions_file import FileError, read_text
+from kcli.cli.syntax.jopt import let_through
+from kcli.cli.syntax.options import (
+    Command,
+    CommandError,
+    Kind,
+    OnParseError,
+    ParseError,
+    UsageError,
+    flag,
+    option,
+    require,
+)
+from kcli.cli.tools.reassign_partitions import throttles as throttles
+from kcli.cli.tools.reassign_partitions.moves import MoveState, log_dir_moves, move_line, start_moves
+from kcli.cli.tools.reassign_partitions.plan import (
+    Assignment,
+    Plan,
+    PlanError,
+    assignment_json,
+    check_plan,
+    parse_brokers,
+    parse_plan,
+    parse_topics,
+)
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.cluster import ClusterDescription
+from kcli.client.admin.reassignments import TopicPartition
+from kcli.client.admin.topics import TopicDescription
+from kcli.client.client import Node
+from kcli.errors import (
+    ErrorCode,
+    InvalidReplicationFactorException,
+    KafkaError,
+    UnknownTopicOrPartitionException,
+)
+
+ACTIONS = ("generate", "execute", "verify", "cancel", "list")
+REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "generate": ("topics-to-move-json-file", "broker-list"),
+    "execute": ("reassignment-json-file",),
+    "verify": ("reassignment-json-file",),
+    "cancel": ("reassignment-json-file",),
+    "list": (),
+}
+PERMITTED: Mapping[str, tuple[str, ...]] = {
+    "generate": ("bootstrap-server", "disable-rack-aware"),
+    "execute": (
+        "bootstrap-server",
+        "additional",
+        "throttle",
+        "replica-alter-log-dirs-throttle",
+        "timeout",
+        "disallow-replication-factor-change",
+        "dry-run",
+    ),
+    "verify": ("bootstrap-server", "preserve-throttles"),
+    "cancel": ("bootstrap-server", "bootstrap-controller", "preserve-throttles", "timeout", "dry-run"),
+    "list": ("bootstrap-server", "bootstrap-controller"),
+}
+ALWAYS_PERMITTED = frozenset({"command-config", "output"})
+MOVE_TIMEOUT_MS = 10_000
+
+RUN_VERIFY = (
+    "Warning: You must run --verify periodically, until the reassignment completes, "
+    "to ensure the throttle is removed."
+)
+ALREADY_MOVING = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a "
+    "new partition assignment in addition to the existing one. The --additional flag can also be used to change the "
+    "throttle by resubmitting the current reassignment."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignOptions(ClusterOptions):
+    bootstrap_controller: str | None = option(
+        "Controllers to ask first, as host:port,host:port, for --cancel and --list.",
+        metavar="bootstrap controller to connect to",
+    )
+    generate: bool = flag("Propose an assignment of the topics' partitions to the brokers; nothing is moved.")
+    execute: bool = flag("Begin to move the partitions as the file says.")
+    verify: bool = flag("Tell how far the file's moves are; when all are done, remove the throttles.")
+    cancel: bool = flag("Call the file's moves back.")
+    list_: bool = flag("List the partitions that are being moved.", name="list")
+    topics_to_move_json_file: str | None = option(
+        'A JSON file for --generate: {"topics": [{"topic": "foo"}], "version": 1}.',
+        metavar="topics to reassign json file path",
+    )
+    broker_list: str | None = option("The brokers to use, ids apart by comma.", metavar="brokerlist")
+    reassignment_json_file: str | None = option(
+        'A JSON file: {"partitions": [{"topic": "foo", "partition": 1, "replicas": [1, 2], "log_dirs": ["any", '
+        '"/data"]}], "version": 1}; log_dirs may be left out.',
+        metavar="manual assignment json file path",
+    )
+    disable_rack_aware: bool = flag("Do not look at the brokers' racks.")
+    additional: bool = flag("Begin although other moves are under way.")
+    throttle: int | None = option(
+        "The most that brokers send each other for these moves, in bytes a second.",
+        Kind.LONG,
+        metavar="throttle",
+    )
+    replica_alter_log_dirs_throttle: int | None = option(
+        "The most that a broker copies between its log directories, in bytes a second.",
+        Kind.LONG,
+        metavar="replicaAlterLogDirsThrottle",
+    )
+    timeout: int | None = option(
+        "How long, in milliseconds, moves between log directories may take to begin.",
+        Kind.LONG,
+        metavar="timeout",
+        default=MOVE_TIMEOUT_MS,
+    )
+    preserve_throttles: bool = flag("Leave the throttles as they are.")
+    disallow_replication_factor_change: bool = flag(
+        "Refuse moves that would change how many replicas there are."
+    )
+    dry_run: bool = flag("Check and print, and change nothing.")
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentRow:
+    """One partition of an assignment: `what` is current, proposed, started or cancelled."""
+
+    what: str
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRow:
+    """How far one partition is."""
+
+    topic: str
+    partition: int
+    done: bool
+    replicas: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OngoingRow:
+    """A partition on the move."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class _Terse(Exception):
+    """A failure whose message stands alone on stdout."""
+
+
+async def run(options: ReassignOptions, output: Output) -> None:
+    """Do the one action. A failure is told on stdout, as Kafka's tool does."""
+    action = _checked(options)
+    try:
+        # Its --timeout is about moves between log directories.
+        client = admin(
+            replace(options, timeout=None),
+            client_id="reassign-partitions-tool",
+            bootstrap_controller=options.bootstrap_controller,
+        )
+    except CommandError as error:
+        _fail(output, str(error))
+    try:
+        async with client:
+            await _DO[action](options, client, output)
+    except _Terse as error:
+        _fail(output, str(error), terse=True)
+    except FileError as error:
+        _fail(output, str(error))
+    except KafkaError as error:
+        _fail(output, java_text(error))
+
+
+def _fail(output: Output, message: str, *, terse: bool = False) -> NoReturn:
+    if not output.is_text:
+        raise CommandError(message)
+    output.say(message if terse else _error(message))
+    raise CommandError
+
+
+def _error(message: object) -> str:
+    """Kafka prints the stack trace after it, which ends with an empty line."""
+    return f"Error: {message}\n"
+
+
+def _parse_failed(error: ParseError) -> int:
+    """What is found out late is a failure like any other."""
+    if not error.is_late:
+        return let_through(error)
+    Output().say(_error(error))
+    return 1
+
+
+def _checked(options: ReassignOptions) -> str:
+    """The action. Raises UsageError."""
+    chosen = [action for action in ACTIONS if options.has(action)]
+    if len(chosen) != 1:
+        raise UsageError(
+            f"Command must include exactly one action: {', '.join(f'--{action}' for action in ACTIONS)}"
+        )
+    (action,) = chosen
+    server, controller = options.has("bootstrap-server"), options.has("bootstrap-controller")
+    if server and controller:
+        raise UsageError("Please don't specify both --bootstrap-server and --bootstrap-controller")
+    if not server and not controller:
+        raise UsageError("Please specify either --bootstrap-server or --bootstrap-controller")
+    require(options, *REQUIRED[action])
+    permitted = {action, *REQUIRED[action], *PERMITTED[action], *ALWAYS_PERMITTED}
+    for name in sorted(options.given - permitted):
+        raise UsageError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
+    return action
+
+
+# --- generate
+
+
+async def _generate(options: ReassignOptions, client: AdminClient, output: Output) -> None:
+    assert options.broker_list is not None and options.topics_to_move_json_file is not None
+    text = read_text(options.topics_to_move_json_file)
+    brokers = parse_brokers(options.broker_list)
+    topics = parse_topics(text)
+    described = await _describe(client, topics)
+    current: Assignment = {
+        (topic.name, each.partition): each.replicas for topic in described for each in topic.partitions
+    }
+    nodes = _usable(await client.describe_cluster(), brokers, rack_aware=not options.disable_rack_aware)
+    proposed: Assignment = {}
+    for topic in described:
+        placed = _placed(nodes, len(topic.partitions), len(topic.partitions[0].replicas))
+        proposed.update({(topic.name, number): replicas for number, replicas in enumerate(placed)})
+    output.say(f"Current partition replica assignment\n{assignment_json(current)}\n")
+    output.say(f"Proposed partition reassignment configuration\n{assignment_json(proposed)}")
+    _rows(output, "current", current)
+    _rows(output, "proposed", proposed)
+
+
+async def _describe(client: AdminClient, topics: Iterable[str]) -> list[TopicDescription]:
+    """Raises the first error, with Kafka's words for a topic that is not there."""
+    found = []
+    for name, topic in (await client.describe_topics(topics)).items():
+        if isinstance(topic, KafkaError):
+            if topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise UnknownTopicOrPartitionException(f"Topic {name} not found.")
+            raise topic
+        found.append(topic)
+    return found
+
+
+def _usable(cluster: ClusterDescription, brokers: list[int], *, rack_aware: bool) -> list[Node]:
+    nodes = [node for node in cluster.nodes if node.id in brokers]
+    with_rack = sum(node.rack is not None for node in nodes)
+    if rack_aware and 0 < with_rack < len(nodes):
+        raise PlanError(
+            "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
+            "assignment without rack information."
+        )
+    if not rack_aware:
+        nodes = [Node(node.id, node.host, node.port) for node in nodes]
+    return nodes
+
+
+def _placed(nodes: list[Node], partitions: int, replication_factor: int) -> list[tuple[int, ...]]:
+    from kcli.controller.placement import UsableBroker, place
+    from kcli.runtime.rng import SystemRng
+
+    if replication_factor > len(nodes):
+        raise InvalidReplicationFactorException(
+            f"Replication factor: {replication_factor} larger than available brokers: {len(nodes)}."
+        )
+    usable = [UsableBroker(node.id, node.rack, fenced=False) for node in nodes]
+    return [tuple(each) for each in place(usable, partitions, replication_factor, SystemRng())]
+
+
+# --- execute
+
+
+async def _execute(options: ReassignOptions, client: AdminClient, output: Output) -> None:
+    plan = _plan(options)
+    check_plan(plan)
+    running = await client.list_reassignments()
+    if running and not options.additional:
+        raise _Terse(ALREADY_MOVING)
+    known = {node.id for node in (await client.describe_cluster()).nodes}
+    for _, replicas in plan.entries:
+        for broker in replicas:
+            if broker not in known:
+                raise PlanError(f"Unknown broker id {broker}")
+    current = await _current(client, plan)
+    output.say(f"Current partition replica assignment\n\n{assignment_json(current)}\n")
+    output.say("Save this to use as the --reassignment-json-file option during rollback")
+    _rows(output, "current", current)
+    if options.dry_run:
+        output.say(
+            f"Would start {_plural('partition reassignment', plan.assignment)} for {_names(plan.assignment)}"
+        )
+        return
+    await _throttle(options, client, output, plan, throttles.moves_of(running, plan.assignment, current))
+    errors = await client.alter_reassignments(
+        plan.assignment, allow_replication_factor_change=not options.disallow_replication_factor_change
+    )
+    _refuse(errors, "Error reassigning partition(s)")
+    output.say(
+        f"Successfully started {_plural('partition reassignment', plan.assignment)} for {_names(plan.assignment)}"
+    )
+    _rows(output, "started", plan.assignment)
+    if plan.log_dirs:
+        await _start_moves(options, client, output, plan)
+
+
+async def _start_moves(options: ReassignOptions, client: AdminClient, output: Output, plan: Plan) -> None:
+    assert options.timeout is not None
+    left = await start_moves(client, plan.log_dirs, options.timeout, output)
+    if left:
+        raise _Terse(
+            f"Timed out before {_plural('log directory move', left)} could be started for: "
+            f"{','.join(map(str, sorted(left)))}"
+        )
+
+
+async def _current(client: AdminClient, plan: Plan) -> Assignment:
+    described = await _describe(client, sorted({topic for topic, _ in plan.assignment}))
+    found = {(topic.name, each.partition): each.replicas for topic in described for each in topic.partitions}
+    for topic, number in sorted(plan.assignment):
+        if (topic, number) not in found:
+            raise UnknownTopicOrPartitionException(f"Unable to find partition: {topic}-{number}")
+    return {partition: found[partition] for partition in plan.assignment}
+
+
+async def _throttle(
+    options: ReassignOptions,
+    client: AdminClient,
+    output: Output,
+    plan: Plan,
+    moves: Mapping[TopicPartition, throttles.Move],
+) -> None:
+    rate, log_dir_rate = options.throttle, options.replica_alter_log_dirs_throttle
+    if (rate is None or rate < 0) and (log_dir_rate is None or log_dir_rate < 0):
+        return
+    output.say(RUN_VERIFY)
+    if rate is not None and rate >= 0:
+        await throttles.limit_moves(client, moves, rate)
+        output.say(f"The inter-broker throttle limit was set to {rate} B/s")
+    if log_dir_rate is not None and log_dir_rate >= 0:
+        await throttles.limit_log_dirs(client, (replica.broker for replica in plan.log_dirs), log_dir_rate)
+        output.say(f"The replica-alter-dir throttle limit was set to {log_dir_rate} B/s")
+
+
+def _refuse(errors: Mapping[TopicPartition, KafkaError | None], headline: str) -> None:
+    refused = {partition: error for partition, error in errors.items() if error is not None}
+    if refused:
+        lines = [f"{topic}-{number}: {refused[topic, number].message}" for topic, number in sorted(refused)]
+        raise _Terse("\n".join([f"{headline}:", *lines]))
+
+
+# --- verify, cancel, list
+
+
+async def _verify(options: ReassignOptions, client: AdminClient, output: Output) -> None:
+    plan = _plan(options)
+    rows = await _statuses(client, plan.assignment)
+    output.say("Status of partition reassignment:")
+    output.rows(rows, _status_line)
+    moves = await log_dir_moves(client, plan.log_dirs)
+    output.say("\n".join(move_line(each) for each in moves))
+    if not output.is_text:
+        output.rows(moves, move_line)
+    ongoing = any(not row.done for row in rows) or any(each.state is MoveState.ACTIVE for each in moves)
+    if not ongoing and not options.preserve_throttles:
+        await _clear_throttles(client, output, plan)
+
+
+async def _statuses(client: AdminClient, targets: Assignment) -> list[StatusRow]:
+    running = await client.list_reassignments()
+    still = sorted({topic for topic, number in targets if (topic, number) not in running})
+    described = await client.describe_topics(still)
+    rows = []
+    for topic, number in sorted(targets):
+        target = targets[topic, number]
+        if (topic, number) in running:
+            rows.append(StatusRow(topic, number, False, running[topic, number].replicas, target))
+            continue
+        found = described[topic]
+        if isinstance(found, KafkaError):
+            if found.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise found
+            replicas: tuple[int, ...] = ()
+        else:
+            replicas = next((each.replicas for each in found.partitions if each.partition == number), ())
+        rows.append(StatusRow(topic, number, True, replicas, target))
+    return rows
+
+
+def _status_line(row: StatusRow) -> str:
+    if not row.done:
+        return f"Reassignment of partition {row.topic}-{row.partition} is still in progress."
+    if row.replicas == row.target:
+        return f"Reassignment of partition {row.topic}-{row.partition} is completed."
+    return (
+        f"There is no active reassignment of partition {row.topic}-{row.partition}, but replica set is "
+        f"{_ids(row.replicas)} rather than {_ids(row.target)}."
+    )
+
+
+async def _clear_throttles(client: AdminClient, output: Output, plan: Plan) -> None:
+    """On every broker: who was a source of an earlier move is not known any more."""
+    brokers = {node.id for node in (await client.describe_cluster()).nodes}
+    brokers.update(broker for _, replicas in plan.entries for broker in replicas)
+    output.say(f"Clearing broker-level throttles on {_plural('broker', brokers)} {_ids(sorted(brokers))}")
+    await throttles.clear_brokers(client, sorted(brokers))
+    topics = sorted({topic for topic, _ in plan.assignment})
+    output.say(f"Clearing topic-level throttles on {_plural('topic', topics)} {','.join(topics)}")
+    await throttles.clear_topics(client, topics)
+
+
+async def _cancel(options: ReassignOptions, client: AdminClient, output: Output) -> None:
+    plan = _plan(options)
+    active = sorted(await client.list_reassignments(plan.assignment))
+    targets: dict[TopicPartition, tuple[int, ...] | None] = dict.fromkeys(active)
+    if options.dry_run:
+        output.say(f"Would cancel {_plural('partition reassignment', active)} for: {_names(active)}")
+        return
+    if active:
+        _refuse(
+            await client.alter_reassignments(targets),
+            f"Error cancelling {_plural('partition reassignment', active)} for",
+        )
+        output.say(
+            f"Successfully cancelled {_plural('partition reassignment', active)} for: {_names(active)}"
+        )
+        _rows(output, "cancelled", {partition: plan.assignment[partition] for partition in active})
+    else:
+        output.say("None of the specified partition reassignments are active.")
+    moving = [each for each in await log_dir_moves(client, plan.log_dirs) if each.state is MoveState.ACTIVE]
+    if moving:
+        home = {each.replica: each.current for each in moving if each.current is not None}
+        await _start_moves(options, client, output, Plan(plan.entries, home))
+    else:
+        output.part("None of the specified partition moves are active.")
+    if not options.preserve_throttles:
+        await _clear_throttles(client, output, plan)
+
+
+async def _list(_options: ReassignOptions, client: AdminClient, output: Output) -> None:
+    running = await client.list_reassignments()
+    output.say("Current partition reassignments:" if running else "No partition reassignments found.")
+    rows = [
+        OngoingRow(topic, number, each.replicas, each.adding, each.removing)
+        for (topic, number), each in sorted(running.items())
+    ]
+    output.rows(rows, _ongoing_line)
+
+
+def _ongoing_line(row: OngoingRow) -> str:
+    adding = f" adding: {_ids(row.adding)}." if row.adding else ""
+    removing = f" removing: {_ids(row.removing)}." if row.removing else ""
+    return f"{row.topic}-{row.partition}: replicas: {_ids(row.replicas)}.{adding}{removing}"
+
+
+# --- words
+
+
+def _plan(options: ReassignOptions) -> Plan:
+    assert options.reassignment_json_file is not None
+    return parse_plan(read_text(options.reassignment_json_file))
+
+
+def _rows(output: Output, what: str, assignment: Assignment) -> None:
+    """The rows of what was said as text already."""
+    if not output.is_text:
+        for topic, number in sorted(assignment):
+            output.row(AssignmentRow(what, topic, number, assignment[topic, number]), "")
+
+
+def _plural(noun: str, of: Iterable[object]) -> str:
+    return noun if len(list(of)) == 1 else f"{noun}s"
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ",".join(f"{topic}-{number}" for topic, number in sorted(partitions))
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+_DO: Mapping[str, Callable[[ReassignOptions, AdminClient, Output], Awaitable[None]]] = {
+    "generate": _generate,
+    "execute": _execute,
+    "verify": _verify,
+    "cancel": _cancel,
+    "list": _list,
+}
+
+command = Command(
+    name="reassign-partitions",
+    description="This tool helps to move topic partitions between replicas.",
+    options=ReassignOptions,
+    run=run,
+    on_parse_error=OnParseError.MESSAGE,
+    parse_failed=_parse_failed,
+)

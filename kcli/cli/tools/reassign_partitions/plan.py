@@ -1,0 +1,152 @@
+"""What a reassignment file says, the checks Kafka makes of it, and how assignments are printed as one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.cli.partitions_file import FileError, entries, field, partition_names, repeated
+from kcli.cli.syntax.options import java_split
+from kcli.client.admin.reassignments import Replica, TopicPartition
+
+VERSION = 1
+ANY_LOG_DIR = "any"
+
+Assignment = dict[TopicPartition, tuple[int, ...]]
+
+
+class PlanError(FileError):
+    """A file or an argument that Kafka's tool refuses, in its words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`entries` as the file lists them; `log_dirs` holds the replicas that are to lie in one directory."""
+
+    entries: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
+    log_dirs: dict[Replica, str]
+
+    @property
+    def assignment(self) -> Assignment:
+        """The last entry of a partition counts."""
+        return dict(self.entries)
+
+
+def parse_plan(text: str) -> Plan:
+    """A reassignment file. Raises PlanError."""
+    partitions: list[tuple[TopicPartition, tuple[int, ...]]] = []
+    log_dirs: dict[Replica, str] = {}
+    for each in _listed(text, "partitions"):
+        topic, number = field(each, "topic", str), field(each, "partition", int)
+        replicas = tuple(_ints(field(each, "replicas", list), each))
+        paths = [str(path) for path in field(each, "log_dirs", list)] if "log_dirs" in each else []
+        if "log_dirs" in each and len(paths) != len(replicas):
+            raise PlanError(
+                f"Size of replicas list {_java_list(replicas)} is different from size of log dirs list "
+                f"{_java_list(paths)} for partition {topic}-{number}"
+            )
+        partitions.append(((topic, number), replicas))
+        for broker, path in zip(replicas, paths, strict=False):
+            if path != ANY_LOG_DIR:
+                log_dirs[Replica(topic, number, broker)] = path
+    return Plan(tuple(partitions), log_dirs)
+
+
+def check_plan(plan: Plan) -> None:
+    """What must hold before a plan is carried out."""
+    if not plan.entries:
+        raise PlanError("Partition reassignment list cannot be empty")
+    if any(not replicas for _, replicas in plan.entries):
+        raise PlanError("Partition replica list cannot be empty")
+    listed_twice = repeated(partition for partition, _ in plan.entries)
+    if listed_twice:
+        shown = partition_names(listed_twice)
+        raise PlanError(f"Partition reassignment contains duplicate topic partitions: {shown}")
+    twice = [
+        f"{topic}-{number} contains multiple entries for {','.join(map(str, repeated(replicas)))}"
+        for (topic, number), replicas in plan.entries
+        if repeated(replicas)
+    ]
+    if twice:
+        raise PlanError(f"Partition replica lists may not contain duplicate entries: {'. '.join(twice)}")
+
+
+def parse_topics(text: str) -> list[str]:
+    """A topics-to-move file. Raises PlanError, for topics listed twice too."""
+    topics = [field(each, "topic", str) for each in _listed(text, "topics")]
+    if twice := repeated(topics):
+        raise PlanError(f"List of topics to reassign contains duplicate entries: {_java_list(twice)}")
+    return topics
+
+
+def parse_brokers(text: str) -> list[int]:
+    """`1,2,3`. Raises PlanError for what is no number, and for brokers listed twice."""
+    brokers = []
+    for part in java_split(text):
+        try:
+            brokers.append(int(part))
+        except ValueError:
+            raise PlanError(f'For input string: "{part}"') from None
+    if twice := repeated(brokers):
+        raise PlanError(f"Broker list contains duplicate entries: {_java_list(twice)}")
+    return brokers
+
+
+def assignment_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
+    """As a reassignment file in one line, sorted."""
+    partitions = [
+        {
+            "topic": topic,
+            "partition": number,
+            "replicas": list(assignment[topic, number]),
+            "log_dirs": [ANY_LOG_DIR] * len(assignment[topic, number]),
+        }
+        for topic, number in sorted(assignment)
+    ]
+    document = {"version": VERSION, "partitions": partitions}
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+
+
+def _listed(text: str, name: str) -> list[dict[str, Any]]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise PlanError(_json_error(text, error)) from None
+    if not isinstance(document, dict):
+        raise PlanError(
+            f"The file holds {type(document).__name__} where an object with the field {name} belongs"
+        )
+    version = document.get("version", VERSION)
+    if version != VERSION:
+        raise PlanError(f"Not supported version field value {version}")
+    return entries(document.get(name, []), name)
+
+
+_TOKEN = re.compile(r"\s*([\w$]+)")
+
+
+def _json_error(text: str, error: ValueError) -> str:
+    """Jackson's words where it met a bare word, else Python's."""
+    token = _TOKEN.match(text)
+    if token is None or token[1][0].isdigit():
+        return f"The input string is not a valid JSON: {error}"
+    before = text[: token.end()]
+    line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+    return (
+        f"Unrecognized token '{token[1]}': was expecting (JSON String, Number, Array, Object or token 'null', "
+        f"'true' or 'false')\n at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); "
+        f"line: {line}, column: {column}]"
+    )
+
+
+def _ints(values: list[Any], entry: dict[str, Any]) -> list[int]:
+    if not all(isinstance(each, int) and not isinstance(each, bool) for each in values):
+        raise PlanError(f"The field replicas of {json.dumps(entry)} must be a list of broker ids")
+    return values
+
+
+def _java_list(values: Iterable[object]) -> str:
+    return f"[{', '.join(map(str, values))}]"

@@ -1,0 +1,124 @@
+"""The throttles of a reassignment: which replicas of which topics, and how fast on which brokers (KIP-73, KIP-113)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kcli.cli.tools.reassign_partitions.plan import Assignment
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.configs import AlterConfig, AlterOp, ConfigResource, ResourceType
+from kcli.client.admin.reassignments import TopicPartition
+from kcli.client.admin.topics import Reassignment
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Brokers that send a partition's records, and those that receive them."""
+
+    sources: frozenset[int]
+    destinations: frozenset[int]
+
+
+def moves_of(
+    running: Mapping[TopicPartition, Reassignment], proposed: Assignment, current: Assignment
+) -> dict[TopicPartition, Move]:
+    """What will move once the proposal has begun; a partition on the move keeps its first sources."""
+    moves = {
+        partition: Move(frozenset(each.replicas) - frozenset(each.adding), frozenset(each.adding))
+        for partition, each in running.items()
+    }
+    for partition, replicas in proposed.items():
+        sources = moves[partition].sources if partition in moves else frozenset(current.get(partition, ()))
+        moves[partition] = Move(sources, frozenset(replicas) - sources)
+    return moves
+
+
+async def limit_moves(client: AdminClient, moves: Mapping[TopicPartition, Move], rate: int) -> None:
+    """Raises KafkaError."""
+    topics = sorted({topic for topic, _ in moves})
+    await _alter(
+        client,
+        {
+            ConfigResource(ResourceType.TOPIC, topic): [
+                AlterConfig(name=LEADER_REPLICAS, value=_replicas(topic, moves, destinations=False)),
+                AlterConfig(name=FOLLOWER_REPLICAS, value=_replicas(topic, moves, destinations=True)),
+            ]
+            for topic in topics
+        },
+    )
+    brokers = sorted({broker for move in moves.values() for broker in move.sources | move.destinations})
+    await _alter(
+        client,
+        {
+            _broker(broker): [
+                AlterConfig(name=LEADER_RATE, value=str(rate)),
+                AlterConfig(name=FOLLOWER_RATE, value=str(rate)),
+            ]
+            for broker in brokers
+        },
+    )
+
+
+async def limit_log_dirs(client: AdminClient, brokers: Iterable[int], rate: int) -> None:
+    """Raises KafkaError."""
+    await _alter(
+        client,
+        {
+            _broker(broker): [AlterConfig(name=LOG_DIR_RATE, value=str(rate))]
+            for broker in sorted(set(brokers))
+        },
+    )
+
+
+async def clear_brokers(client: AdminClient, brokers: Iterable[int]) -> None:
+    """Raises KafkaError."""
+    await _alter(
+        client,
+        {_broker(broker): _deleted(LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE) for broker in brokers},
+    )
+
+
+async def clear_topics(client: AdminClient, topics: Iterable[str]) -> None:
+    """Raises KafkaError."""
+    await _alter(
+        client,
+        {
+            ConfigResource(ResourceType.TOPIC, topic): _deleted(LEADER_REPLICAS, FOLLOWER_REPLICAS)
+            for topic in topics
+        },
+    )
+
+
+def _broker(broker: int) -> ConfigResource:
+    return ConfigResource(ResourceType.BROKER, str(broker))
+
+
+def _deleted(*names: str) -> list[AlterConfig]:
+    return [AlterConfig(name=name, value=None, op=AlterOp.DELETE) for name in names]
+
+
+def _replicas(topic: str, moves: Mapping[TopicPartition, Move], *, destinations: bool) -> str:
+    """`partition:broker,…`, sorted as text, as Kafka's tool writes it."""
+    return ",".join(
+        sorted(
+            f"{number}:{broker}"
+            for (name, number), move in moves.items()
+            if name == topic
+            for broker in (move.destinations if destinations else move.sources)
+        )
+    )
+
+
+async def _alter(client: AdminClient, changes: Mapping[ConfigResource, Iterable[AlterConfig]]) -> None:
+    if not changes:
+        return
+    for error in (await client.incremental_alter_configs(changes)).values():
+        if error is not None:
+            raise error

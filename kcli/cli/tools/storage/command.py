@@ -1,0 +1,293 @@
+"""kafka-storage: format log directories, tell what they hold, and which features go with a release."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from kcli.cli.output import Output
+from kcli.cli.syntax.options import (
+    Command,
+    CommandError,
+    CommonOptions,
+    Exclusive,
+    Family,
+    Subcommand,
+    flag,
+    option,
+)
+from kcli.cli.tools.storage.features import (
+    FeatureDependenciesOptions,
+    VersionMappingOptions,
+    feature_dependencies,
+    version_mapping,
+)
+
+if TYPE_CHECKING:
+    from kcli.config.broker import BrokerConfig
+    from kcli.raft.voters import VoterSet
+    from kcli.server.formatting.format import FormatRequest, Machine
+    from kcli.storage.meta_properties import MetaProperties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfoOptions(CommonOptions):
+    config: str = option("The configuration file of the node.", short="c", required=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatOptions(CommonOptions):
+    cluster_id: str = option("The id of the cluster, see random-uuid.", short="t", required=True)
+    config: str = option("The configuration file of the node.", short="c", required=True)
+    add_scram: tuple[str, ...] = option(
+        "A credential to begin with, such as 'SCRAM-SHA-256=[name=alice,password=alice-secret]'.",
+        short="S",
+        repeatable=True,
+    )
+    ignore_formatted: bool = flag("Leave formatted directories alone and format the others.", short="g")
+    release_version: str | None = option("The release whose features the cluster starts with.", short="r")
+    feature: tuple[str, ...] = option(
+        "A feature's level to start with, name=level.", short="f", repeatable=True
+    )
+    standalone: bool = flag("This controller is the whole quorum.", short="s")
+    no_initial_controllers: bool = flag("This controller will learn the quorum from the others.", short="N")
+    initial_controllers: str | None = option(
+        "The first controllers, id@host:port:directory-id each; the same on every one of them.", short="I"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Uuid:
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class StorageInfo:
+    """What `info` finds: directories that are there, the identity of the first formatted one, and problems."""
+
+    directories: tuple[str, ...]
+    metadata: dict[str, str]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FormattedDirectory:
+    """A directory after `format`: its identity, and whether it got it now or had it before."""
+
+    directory: str
+    formatted_now: bool
+    metadata: dict[str, str]
+
+
+def random_uuid(options: CommonOptions, output: Output) -> int:
+    from kcli.model.uuids import uuid_to_text
+    from kcli.runtime.rng import SystemRng
+
+    output.row(Uuid(uuid_to_text(SystemRng().uuid())), lambda row: row.uuid)
+    return 0
+
+
+def info(options: InfoOptions, output: Output) -> int:
+    config = _config(options.config)
+    found = storage_info(config)
+    if output.is_text:
+        sys.stdout.write(_info_text(found))
+    else:
+        output.row(found, "")
+    return 1 if found.problems else 0
+
+
+def format_(options: FormatOptions, output: Output) -> int:
+    from kcli.config.features import FeatureError, UnknownLevelError
+    from kcli.errors import StorageError
+    from kcli.server.formatting.format import FormatError, Machine, format_directories, survey_directories
+
+    config = _config(options.config)
+    machine = _machine(Machine)
+    before = survey_directories(config.all_dirs, machine.disk).formatted
+    try:
+        request = _request(options, config, machine)
+        format_directories(config, request, machine, output.say)
+    except UnknownLevelError as error:
+        _uncaught("java.lang.IllegalArgumentException", error)
+    except (FormatError, FeatureError) as error:
+        raise CommandError(str(error)) from None
+    except StorageError as error:
+        _uncaught("java.lang.RuntimeException", error)
+    except OSError as error:
+        where = error.filename or f"in {', '.join(config.all_dirs)}"
+        raise CommandError(f"Error while writing meta.properties file {where}: {error.strerror}") from None
+    if not output.is_text:
+        for path, found in survey_directories(config.all_dirs, machine.disk).formatted.items():
+            output.row(FormattedDirectory(path, path not in before, _fields(found)), "")
+    return 0
+
+
+def storage_info(config: BrokerConfig) -> StorageInfo:
+    """Looks at every directory of a node, by name."""
+    from kcli.errors import StorageError
+    from kcli.runtime.disk import SystemDisk
+    from kcli.storage.meta_properties import META_PROPERTIES_FILE, read_meta_properties
+
+    disk, directories, problems = SystemDisk(), [], []
+    first: MetaProperties | None = None
+    for directory in sorted(config.all_dirs):
+        if not os.path.isdir(directory):
+            problems.append(
+                f"{directory} {'is not a directory' if os.path.exists(directory) else 'does not exist'}"
+            )
+            continue
+        directories.append(directory)
+        try:
+            found = read_meta_properties(disk, directory)
+        except (OSError, StorageError) as error:
+            problems.append(f"Error loading {directory}/{META_PROPERTIES_FILE}: {error}")
+            continue
+        if found is None:
+            problems.append(f"{directory} is not formatted.")
+        elif first is None:
+            first = found
+        elif first.cluster_id != found.cluster_id:
+            problems.append("Mismatched cluster IDs between storage directories.")
+        elif first.node_id != found.node_id:
+            problems.append("Mismatched node IDs between storage directories.")
+    if first is not None and first.version == 0:
+        problems.append(
+            "The kafka configuration file appears to be for a cluster in KRaft mode, but the directories are "
+            "formatted for legacy mode."
+        )
+    return StorageInfo(tuple(directories), {} if first is None else _fields(first), tuple(problems))
+
+
+def _fields(found: MetaProperties) -> dict[str, str]:
+    from kcli.model.uuids import uuid_to_text
+
+    node_id = "node.id" if found.version else "broker.id"
+    directory_id = None if found.directory_id is None else uuid_to_text(found.directory_id)
+    fields = {
+        "cluster.id": found.cluster_id,
+        "directory.id": directory_id,
+        node_id: None if found.node_id is None else str(found.node_id),
+        "version": str(found.version),
+    }
+    return {name: fields[name] or "" for name in sorted(fields) if fields[name] is not None}
+
+
+def _info_text(found: StorageInfo) -> str:
+    text = ""
+    if found.directories:
+        text += _listed("Found log directory:", "Found log directories:", found.directories)
+    if found.metadata:
+        fields = ", ".join(f"{name}={value}" for name, value in found.metadata.items())
+        text += f"Found metadata: {{{fields}}}\n\n"
+    if found.problems:
+        text += _listed("Found problem:", "Found problems:", found.problems)
+    return text
+
+
+def _listed(one: str, several: str, lines: Sequence[str]) -> str:
+    return "\n".join([one if len(lines) == 1 else several, *(f"  {line}" for line in lines), "", ""])
+
+
+def _config(path: str) -> BrokerConfig:
+    from kcli.config.broker import BrokerConfig
+    from kcli.config.definition import ConfigError
+    from kcli.config.properties import load
+
+    try:
+        return BrokerConfig.from_properties(load(path))
+    except FileNotFoundError:
+        _uncaught("java.nio.file.NoSuchFileException", path)
+    except OSError as error:
+        raise CommandError(f"cannot read the configuration file {path}: {error.strerror}") from None
+    except ConfigError as error:
+        at = f" ({error.where})" if error.where else ""
+        _uncaught("org.apache.kafka.common.config.ConfigException", f"{error.message}{at}")
+
+
+def _uncaught(java_class: str, message: object) -> NoReturn:
+    """As the JVM writes an exception that nobody caught; scripts look for these lines."""
+    raise CommandError(f'Exception in thread "main" {java_class}: {message}') from None
+
+
+def _machine(kind: type[Machine]) -> Machine:
+    from kcli.runtime.clock import SystemClock
+    from kcli.runtime.disk import SystemDisk
+    from kcli.runtime.rng import SystemRng
+
+    return kind(SystemDisk(), SystemClock(), SystemRng())
+
+
+def _request(options: FormatOptions, config: BrokerConfig, machine: Machine) -> FormatRequest:
+    from kcli.cli.tools.storage.features import parse_levels
+    from kcli.config.features import metadata_version_of_release
+    from kcli.server.formatting.format import FormatRequest
+    from kcli.server.formatting.scram import parse_scram_argument
+
+    release = options.release_version and metadata_version_of_release(options.release_version)
+    voters = _voters(options, config, machine)
+    return FormatRequest(
+        cluster_id=options.cluster_id,
+        release=release or None,
+        features=parse_levels(options.feature),
+        scram=tuple(parse_scram_argument(argument) for argument in options.add_scram),
+        voters=voters,
+        dynamic_quorum=voters is not None or options.no_initial_controllers,
+        ignore_formatted=options.ignore_formatted,
+    )
+
+
+def _voters(options: FormatOptions, config: BrokerConfig, machine: Machine) -> VoterSet | None:
+    from kcli.cli.tools.storage.voters import parse_voters
+    from kcli.server.formatting.format import standalone_voters
+
+    if options.initial_controllers is not None:
+        return parse_voters(options.initial_controllers, config.controller_listener_names[0])
+    if options.standalone:
+        if not config.is_controller:
+            raise CommandError("You can only use --standalone on a controller.")
+        return standalone_voters(config, machine.rng)
+    if config.is_controller and not config.quorum_voters and not options.no_initial_controllers:
+        raise CommandError(
+            "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
+            "--standalone, --initial-controllers, or --no-initial-controllers."
+        )
+    return None
+
+
+command = Command(
+    name="storage",
+    description="The Kafka storage tool.",
+    family=Family.ARGPARSE4J,
+    prog="kafka-storage",
+    help_exit=0,
+    file_arguments=True,
+    subcommands=(
+        Subcommand(
+            name="info", help="Tell what this node's log directories hold.", options=InfoOptions, run=info
+        ),
+        Subcommand(
+            name="format",
+            help="Format this node's log directories.",
+            options=FormatOptions,
+            run=format_,
+            exclusive=(Exclusive(names=("standalone", "no-initial-controllers", "initial-controllers")),),
+        ),
+        Subcommand(
+            name="version-mapping",
+            help="Show the feature levels that go with a release.",
+            options=VersionMappingOptions,
+            run=version_mapping,
+        ),
+        Subcommand(
+            name="feature-dependencies",
+            help="Show which features a feature's level needs.",
+            options=FeatureDependenciesOptions,
+            run=feature_dependencies,
+        ),
+        Subcommand(name="random-uuid", help="Print a random id.", options=CommonOptions, run=random_uuid),
+    ),
+)

@@ -1,0 +1,260 @@
+"""top: a cluster at work, live on a terminal: traffic, lag, partitions in trouble, slow requests, brokers.
+
+Kafka has no such tool. Offsets tell the records a second of any cluster; bytes, slow requests and the brokers' own
+figures come from the metrics endpoints of kcli's brokers, where those are open. On a pipe, or with --once, one look
+is taken and printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.output import Output, plain, warn
+from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, option, require
+from kcli.cli.tools.top.rows import SORTS, rows_of
+from kcli.cli.tools.top.sample import Sample, Sampler, Wanted
+from kcli.cli.tools.top.view import screen, tables, text_lines
+from kcli.cli.topic_filter import topic_filter
+from kcli.client.config import Address, ClientConfigError, parse_addresses
+from kcli.errors import KafkaError, ProtocolError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+# A display that waited a minute for one broker, as an admin call does, would be of no use.
+CALL_MAX_MS = 5_000
+INTERVAL_MIN_S, INTERVAL_MAX_S = 0.2, 3600.0
+HELP = "q quit   s sort   + slower   - faster"
+# Terminals that cannot move the cursor.
+_DUMB = ("", "dumb", "unknown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopOptions(ClusterOptions):
+    interval: float = option("Seconds from look to look.", Kind.DOUBLE, metavar="seconds", default=2.0)
+    once: bool = flag("Print one look and end; so does a pipe.")
+    sort: str = option(
+        "What the topics (messages, in, out, records) or the groups (lag, seconds, consumed) are sorted by, the "
+        "largest first; name sorts both by name.",
+        metavar="key",
+        default="messages",
+        choices=SORTS,
+    )
+    topic: str | None = option("Only these topics, as a regular expression.", metavar="topic")
+    group: str | None = option("Only these groups, as a regular expression.", metavar="group")
+    metrics: str | None = option(
+        "Where the brokers' metrics are, as host:port,host:port; without it the brokers are asked.",
+        metavar="host:port",
+    )
+
+
+async def run(options: TopOptions, output: Output) -> None:
+    """Look again and again, or once."""
+    require(options, "bootstrap-server")
+    if not INTERVAL_MIN_S <= options.interval <= INTERVAL_MAX_S:
+        raise UsageError(
+            f"--interval {options.interval:g}: it must be from {INTERVAL_MIN_S:g} to {INTERVAL_MAX_S:g} seconds"
+        )
+    wanted = _wanted(options)
+    options = replace(options, timeout=options.timeout or CALL_MAX_MS)
+    is_live = (
+        not options.once
+        and output.is_text
+        and sys.stdout.isatty()
+        and os.environ.get("TERM", "") not in _DUMB
+    )
+    async with admin(options, client_id="kcli-top") as client:
+        sampler = Sampler(client, wanted)
+        if is_live:
+            await Display(sampler, options).run()
+        else:
+            await _print_once(sampler, options, output)
+
+
+def _wanted(options: TopOptions) -> Wanted:
+    try:
+        topic = topic_filter(options.topic) if options.topic else _all
+        group = topic_filter(options.group) if options.group else _all
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    metrics: tuple[Address, ...] = ()
+    if options.metrics:
+        try:
+            metrics = tuple(parse_addresses(options.metrics))
+        except ClientConfigError as error:
+            raise CommandError(f"--metrics takes host:port,host:port: {error}") from error
+    return Wanted(topic, group, metrics)
+
+
+def _all(_name: str) -> bool:
+    return True
+
+
+async def _print_once(sampler: Sampler, options: TopOptions, output: Output) -> None:
+    """Two samples, for the rates between them; one set of tables."""
+    before = await sampler.take()
+    await asyncio.sleep(options.interval)
+    now = await sampler.take()
+    for error in now.errors:
+        warn(error)
+    first = True
+    for table in tables(rows_of(before, now, options.sort), now.time_ms):
+        if not table.rows and not table.keeps_room:
+            continue
+        header, *lines = text_lines(table)
+        output.say(f"{'' if first else chr(10)}{table.title}\n{header}")
+        first = False
+        for row, line in zip(table.rows, lines, strict=True):
+            output.row({"table": table.kind, **plain(row)}, line)
+
+
+class Display:
+    """The live view. Ends with q, Ctrl-C or a closed terminal, and leaves the terminal as it was."""
+
+    def __init__(self, sampler: Sampler, options: TopOptions) -> None:
+        self._sampler = sampler
+        self._servers = options.bootstrap_server or ""
+        self._interval = options.interval
+        self._sort = options.sort
+        self._before: Sample | None = None
+        self._now: Sample | None = None
+        self._trouble = ""
+        self._wake = asyncio.Event()
+        self._is_over = False
+
+    async def run(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console()
+        # Warnings in the middle of the picture would destroy it; what they say is in the tables and above them.
+        logging.disable(logging.WARNING)
+        sampling = asyncio.get_running_loop().create_task(self._sample(), name="top")
+        try:
+            with (
+                _signals(self._end, self._wake.set),
+                _keys(self._key, self._end),
+                Live(console=console, screen=True, auto_refresh=False) as live,
+            ):
+                while not self._is_over:
+                    live.update(self._picture(console), refresh=True)
+                    await self._wake.wait()
+                    self._wake.clear()
+                    if sampling.done():
+                        sampling.result()  # it never ends by itself: raises what went wrong
+        finally:
+            sampling.cancel()
+            logging.disable(logging.NOTSET)
+            await asyncio.gather(sampling, return_exceptions=True)
+
+    async def _sample(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                began = loop.time()
+                try:
+                    sample = await self._sampler.take()
+                    self._before, self._now, self._trouble = self._now, sample, ""
+                except (KafkaError, ProtocolError) as error:
+                    self._trouble = f"{self._servers}: {error}"
+                self._wake.set()
+                await asyncio.sleep(max(began + self._interval - loop.time(), INTERVAL_MIN_S))
+        finally:
+            self._wake.set()
+
+    def _picture(self, console: Console) -> RenderableType:
+        size = console.size
+        errors = [self._trouble] if self._trouble else []
+        found = []
+        head = f"kcli top   {self._servers}"
+        if self._now is not None:
+            now = self._now
+            found = tables(rows_of(self._before or now, now, self._sort), now.time_ms)
+            errors += now.errors
+            head = f"kcli top   {self._servers}   cluster {now.cluster_id}   {len(now.partitions)} partitions"
+        foot = f"{HELP}   every {self._interval:g} s   sorted by {self._sort}"
+        return screen(found, head=head, foot=foot, errors=errors, width=size.width, height=size.height)
+
+    def _key(self, key: str) -> None:
+        match key:
+            case "q" | "Q":
+                self._end()
+            case "s":
+                self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
+            case "+":
+                self._interval = min(self._interval * 2, INTERVAL_MAX_S)
+            case "-":
+                self._interval = max(self._interval / 2, INTERVAL_MIN_S)
+        self._wake.set()
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._wake.set()
+
+
+@contextlib.contextmanager
+def _signals(end: Callable[[], None], resized: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C, kill and a closed terminal end the display; a new size draws it anew."""
+    loop = asyncio.get_running_loop()
+    handlers = {signal.SIGINT: end, signal.SIGTERM: end, signal.SIGHUP: end, signal.SIGWINCH: resized}
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _keys(pressed: Callable[[str], None], closed: Callable[[], None]) -> Iterator[None]:
+    """Keys one by one, without echo. Ctrl-Z is off: it would leave the picture behind on the shell's terminal."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    import termios
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    mode = termios.tcgetattr(terminal)
+    mode[3] &= ~(termios.ICANON | termios.ECHO)
+    mode[6][termios.VSUSP] = b"\0"
+
+    def read() -> None:
+        try:
+            data = os.read(terminal, 64)
+        except OSError:
+            data = b""
+        if not data:
+            loop.remove_reader(terminal)
+            closed()
+        elif not data.startswith(b"\x1b"):  # an arrow key is no command
+            for key in data.decode("ascii", "replace"):
+                pressed(key)
+
+    loop = asyncio.get_running_loop()
+    termios.tcsetattr(terminal, termios.TCSANOW, mode)
+    loop.add_reader(terminal, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(terminal)
+        with contextlib.suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+
+command = Command(
+    name="top",
+    description="Watch throughput, lag, partitions, slow requests and brokers.",
+    options=TopOptions,
+    run=run,
+)

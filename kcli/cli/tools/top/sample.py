@@ -1,0 +1,325 @@
+"""What `kcli top` looks at: one sample of a cluster, and the rates between two of them.
+
+Everything that cannot be asked is missing in its place and nowhere else: a topic without a leader shows no rate, a
+broker without a metrics endpoint no bytes, an unreachable broker its error, and the rest stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.configs import ConfigResource, ResourceType
+from kcli.client.admin.groups import CommittedOffset, GroupListing
+from kcli.client.admin.lag import Lag, lag_seconds
+from kcli.client.admin.offsets import OffsetAt, OffsetSpec, TopicPartition
+from kcli.client.client import Node
+from kcli.client.config import Address
+from kcli.client.metrics import BeanValues, MetricsUnavailable, Value, fetch_beans, fetch_slow_requests
+from kcli.errors import KafkaError, ProtocolError
+
+T = TypeVar("T")
+
+METRICS_LISTENER = "kcli.metrics.listener"
+NO_LEADER = -1
+# Each group costs a request a round; so many at a time, and so many in all.
+GROUPS_AT_ONCE = 20
+GROUPS_MAX = 1000
+# The age of a record costs the reading of its batch: only for the partitions that lag most.
+TIMED_PARTITIONS_MAX = 500
+
+# A display waits no longer for what is only a part of it.
+ASK_MAX_SECONDS = 5.0
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_QUERIES = (
+    "kafka.server:type=BrokerTopicMetrics,*",
+    "kafka.network:type=RequestMetrics,name=RequestsPerSec,*",
+    "kafka.server:type=socket-server-metrics,*",
+    "kafka.server:type=app-info",
+    "kcli:type=Process",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition as metadata has it. `min_isr_missing` is not known to clients; see `problem`."""
+
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it, the worst first; "" where nothing is."""
+        if self.leader == NO_LEADER:
+            return "no leader"
+        if len(self.isr) < len(self.replicas):
+            return "under-replicated"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSample:
+    """What one broker's metrics endpoint said. `why_not` instead, where there is no answer."""
+
+    node: Node
+    why_not: str = ""
+    beans: tuple[BeanValues, ...] = ()
+    slow: tuple[Mapping[str, Value], ...] = ()
+
+
+@dataclass(slots=True)
+class GroupSample:
+    """A group's committed offsets, or why they are not known."""
+
+    listing: GroupListing
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+    error: str = ""
+    ages: dict[TopicPartition, Lag] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Sample:
+    """The cluster at one moment; `at` in seconds of a clock that never goes back."""
+
+    at: float
+    time_ms: int
+    cluster_id: str
+    controller: int
+    partitions: dict[TopicPartition, Partition]
+    ends: dict[TopicPartition, int]
+    groups: list[GroupSample]
+    brokers: list[BrokerSample]
+    errors: list[str]
+    """What could not be asked, in a line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which topics and groups are looked at, and where the metrics are if the brokers do not tell."""
+
+    topic: Callable[[str], bool]
+    group: Callable[[str], bool]
+    metrics: tuple[Address, ...]
+
+
+class Sampler:
+    """Takes samples over the connections of one client."""
+
+    def __init__(self, client: AdminClient, wanted: Wanted) -> None:
+        self._client = client
+        self._wanted = wanted
+        self._endpoints: dict[int, Address | str] = {}
+
+    async def take(self) -> Sample:
+        """Raises KafkaError or ProtocolError where not even the cluster's metadata can be had."""
+        errors: list[str] = []
+        metadata = await self._client.call("metadata", lambda: self._client.metadata(None))
+        nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in metadata.brokers]
+        partitions = {
+            (topic.name or "", each.partition_index): Partition(
+                each.leader_id, each.replica_nodes, each.isr_nodes
+            )
+            for topic in metadata.topics
+            for each in topic.partitions
+            if self._wanted.topic(topic.name or "")
+        }
+        sample = Sample(
+            at=time.monotonic(),
+            time_ms=time.time_ns() // 1_000_000,
+            cluster_id=metadata.cluster_id or "",
+            controller=metadata.controller_id,
+            partitions=partitions,
+            ends={},
+            groups=[],
+            brokers=[],
+            errors=errors,
+        )
+        ends, groups, brokers = await asyncio.gather(
+            self._ends(partitions, errors), self._groups(errors), self._brokers(nodes)
+        )
+        # Taken when the offsets were there: a slow round must not make rates look high.
+        sample.at = time.monotonic()
+        sample.ends, sample.groups, sample.brokers = ends, groups, brokers
+        await self._ages(sample)
+        return sample
+
+    async def _ends(
+        self, partitions: Mapping[TopicPartition, Partition], errors: list[str]
+    ) -> dict[TopicPartition, int]:
+        led = [key for key, partition in partitions.items() if partition.leader != NO_LEADER]
+        if not led:
+            return {}
+        asked = self._client.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST), wait_for_leaders=False)
+        found = await _or_nothing(asked, {}, "end offsets", errors)
+        failed = [each for each in found.values() if isinstance(each, KafkaError)]
+        if failed:
+            errors.append(f"end offsets of {len(failed)} partitions: {failed[0].message}")
+        return {key: each.offset for key, each in found.items() if isinstance(each, OffsetAt)}
+
+    async def _groups(self, errors: list[str]) -> list[GroupSample]:
+        listed = await _or_nothing(self._client.list_groups(), [], "groups", errors)
+        wanted = [each for each in listed if self._wanted.group(each.group_id)]
+        if len(wanted) > GROUPS_MAX:
+            errors.append(f"{len(wanted)} groups: the first {GROUPS_MAX} are shown (--group chooses)")
+        turn = asyncio.Semaphore(GROUPS_AT_ONCE)
+
+        async def of(listing: GroupListing) -> GroupSample:
+            group = GroupSample(listing)
+            async with turn:
+                try:
+                    offsets = await self._client.list_group_offsets(listing.group_id)
+                except (KafkaError, ProtocolError) as error:
+                    group.error = _words(error)
+                    return group
+            group.committed = {
+                key: each.offset for key, each in offsets.items() if isinstance(each, CommittedOffset)
+            }
+            return group
+
+        return list(await asyncio.gather(*map(of, wanted[:GROUPS_MAX])))
+
+    async def _ages(self, sample: Sample) -> None:
+        """How old the first unread record of each lagging partition is, in every group."""
+        lagging = sorted(
+            (
+                (-(sample.ends[key] - offset), key, index)
+                for index, group in enumerate(sample.groups)
+                for key, offset in group.committed.items()
+                if sample.ends.get(key, 0) > offset
+            )
+        )[:TIMED_PARTITIONS_MAX]
+        # A partition may have another place for each group, and one question has one place for it.
+        rounds: list[dict[TopicPartition, tuple[int, int]]] = []
+        for _, key, index in lagging:
+            free = next((each for each in rounds if key not in each), None)
+            if free is None:
+                free = {}
+                rounds.append(free)
+            free[key] = (index, sample.groups[index].committed[key])
+        try:
+            async with asyncio.timeout(ASK_MAX_SECONDS):
+                for each in rounds:
+                    ages = await lag_seconds(
+                        self._client, {key: offset for key, (_, offset) in each.items()}, sample.time_ms
+                    )
+                    for key, age in ages.items():
+                        sample.groups[each[key][0]].ages[key] = age
+        except TimeoutError:
+            sample.errors.append(f"lag in seconds: no answer in {ASK_MAX_SECONDS:g} s")
+
+    async def _brokers(self, nodes: list[Node]) -> list[BrokerSample]:
+        if self._wanted.metrics:
+            # Whose metrics they are only the endpoint knows: its bean app-info has the node's id.
+            return list(await asyncio.gather(*map(self._named, self._wanted.metrics)))
+        return list(await asyncio.gather(*map(self._of_broker, sorted(nodes, key=lambda node: node.id))))
+
+    async def _named(self, address: Address) -> BrokerSample:
+        sample = await self._ask(Node(NO_LEADER, address.host, address.port), address, (*_QUERIES, _APP_INFO))
+        ids = [bean.properties.get("id", "") for bean in sample.beans if bean.type == "app-info"]
+        node_id = next((int(each) for each in ids if each.isdecimal()), NO_LEADER)
+        return BrokerSample(
+            Node(node_id, address.host, address.port), sample.why_not, sample.beans, sample.slow
+        )
+
+    async def _of_broker(self, node: Node) -> BrokerSample:
+        endpoint = self._endpoints.get(node.id)
+        if endpoint is None:
+            endpoint = await self._endpoint_of(node)
+            if isinstance(endpoint, Address) or endpoint == NOT_SET:
+                self._endpoints[node.id] = endpoint
+        if isinstance(endpoint, str):
+            return BrokerSample(node, why_not=endpoint)
+        return await self._ask(node, endpoint, _QUERIES)
+
+    async def _endpoint_of(self, node: Node) -> Address | str:
+        """Where the broker says that its metrics are, or why that is not known."""
+        resource = ConfigResource(ResourceType.BROKER, str(node.id))
+        try:
+            found = (await self._client.describe_configs([resource]))[resource]
+        except (KafkaError, ProtocolError) as error:
+            return _words(error)
+        if isinstance(found, KafkaError):
+            return _words(found)
+        text = next((entry.value for entry in found if entry.name == METRICS_LISTENER), None)
+        return endpoint_address(text, node.host) if text else NOT_SET
+
+    async def _ask(self, node: Node, endpoint: Address, queries: tuple[str, ...]) -> BrokerSample:
+        try:
+            async with asyncio.timeout(ASK_MAX_SECONDS):
+                beans = await fetch_beans(endpoint, queries)
+                slow = await fetch_slow_requests(endpoint)
+        except MetricsUnavailable as error:
+            return BrokerSample(node, why_not=f"{endpoint}: {error}")
+        except TimeoutError:
+            return BrokerSample(node, why_not=f"{endpoint} did not answer in {ASK_MAX_SECONDS:g} s")
+        return BrokerSample(node, beans=tuple(beans), slow=tuple(slow))
+
+
+NOT_SET = f"{METRICS_LISTENER} is not set"
+_APP_INFO = "kafka.server:type=app-info,*"
+
+
+def endpoint_address(listener: str, broker_host: str) -> Address | str:
+    """Where to ask a broker that listens there for its metrics, or why that is of no use from here."""
+    host, _, port = listener.strip().rpartition(":")
+    host = host.strip("[]")
+    if not port.isdecimal() or port == "0":
+        return f"its metrics port is not known ({METRICS_LISTENER}={listener}): --metrics names it"
+    if host in ("", "0.0.0.0", "::"):
+        return Address(broker_host, int(port))
+    if host in _LOOPBACK and broker_host not in _LOOPBACK:
+        return f"its metrics are served to its own machine only ({METRICS_LISTENER}={listener})"
+    return Address(host, int(port))
+
+
+async def _or_nothing(asked: Awaitable[T], nothing: T, what: str, errors: list[str]) -> T:
+    try:
+        return await asked
+    except (KafkaError, ProtocolError) as error:
+        errors.append(f"{what}: {_words(error)}")
+        return nothing
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+# --- figures of a sample
+
+
+def counts_by_topic(brokers: Iterable[BrokerSample], name: str) -> dict[str, float]:
+    """A count of BrokerTopicMetrics, of each topic, over all brokers that told theirs."""
+    counts: dict[str, float] = {}
+    for broker in brokers:
+        for bean in broker.beans:
+            if bean.type == "BrokerTopicMetrics" and bean.properties["name"] == name:
+                topic = bean.properties.get("topic")
+                if topic:
+                    counts[topic] = counts.get(topic, 0.0) + float(bean.attributes["Count"])
+    return counts
+
+
+def request_count(broker: BrokerSample) -> float:
+    """All requests that a broker has taken; a consumer's fetch has two beans and is one."""
+    return sum(
+        float(bean.attributes["Count"])
+        for bean in broker.beans
+        if bean.type == "RequestMetrics"
+        and bean.properties["request"] not in ("FetchConsumer", "FetchFollower")
+    )
+
+
+def figure(broker: BrokerSample, type_: str, attribute: str) -> float | None:
+    """The sum of an attribute over the broker's beans of a type; None where no bean has it."""
+    values = [
+        float(bean.attributes[attribute])
+        for bean in broker.beans
+        if bean.type == type_ and attribute in bean.attributes
+    ]
+    return sum(values) if values else None

@@ -1,0 +1,232 @@
+"""How `kcli top` looks: the tables and their cells, as lines of text and as rich draws them on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kcli.cli.tools.top.rows import Rows
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+MISSING = "-"
+# Below this many columns the cells marked `wide` are left out.
+WIDE_COLUMNS = 100
+# The tables that are there to be glanced at; topics and groups share what is left of the screen.
+GLANCED_ROWS_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`wide`: left out of a narrow terminal. `is_text`: to the left, and the first to be cut."""
+
+    title: str
+    cell: Callable[[Any], str]
+    is_text: bool = False
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`kind` is what its rows are called in json and tsv; `marked`: rows to be seen first."""
+
+    kind: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: Sequence[Any]
+    marked: Callable[[Any], bool] = lambda _row: False
+    keeps_room: bool = True
+    """Whether it is shown without rows too."""
+
+
+def tables(rows: Rows, now_ms: int) -> list[Table]:
+    """In the order in which they matter."""
+    return [
+        Table("problem", "PARTITIONS IN TROUBLE", _PROBLEMS, rows.problems, lambda _row: True, False),
+        Table("topic", "TOPICS", _TOPICS, rows.topics),
+        Table("group", "GROUPS", _GROUPS, rows.groups, lambda row: bool(row.error)),
+        Table("slow", "SLOW REQUESTS", _slow(now_ms), rows.slow, keeps_room=False),
+        Table("broker", "BROKERS", _BROKERS, rows.brokers),
+    ]
+
+
+def text_lines(table: Table) -> list[str]:
+    """A header and a line for each row, in columns."""
+    cells = [[column.title for column in table.columns]]
+    cells += [[column.cell(row) for column in table.columns] for row in table.rows]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(table.columns))]
+    return [
+        "  ".join(
+            f"{cell:<{width}}" if column.is_text else f"{cell:>{width}}"
+            for cell, width, column in zip(line, widths, table.columns, strict=True)
+        ).rstrip()
+        for line in cells
+    ]
+
+
+def screen(
+    found: list[Table], *, head: str, foot: str, errors: Sequence[str], width: int, height: int
+) -> RenderableType:
+    """Everything that fits, the rest counted. `errors` stand above the tables."""
+    from rich.console import Group
+    from rich.text import Text
+
+    shown = [table for table in found if table.rows or table.keeps_room]
+    lines: list[RenderableType] = [Text(head, style="bold", no_wrap=True, overflow="ellipsis")]
+    lines += [Text(error, style="red", no_wrap=True, overflow="ellipsis") for error in errors]
+    room = _room(shown, height - len(lines) - 1)
+    for table in shown:
+        if room[table.kind] > 0:
+            lines += _drawn(table, room[table.kind], width)
+    lines.append(Text(foot, style="dim", no_wrap=True, overflow="ellipsis"))
+    return Group(*lines)
+
+
+def _room(shown: list[Table], height: int) -> dict[str, int]:
+    """How many rows of each table there is room for; 0: not even for its title."""
+    rows: dict[str, int] = {}
+    left = height
+    for table in sorted(shown, key=lambda table: _BY_WEIGHT.index(table.kind)):
+        rows[table.kind] = 1 if left >= 3 else 0  # title, header, row
+        left -= 3 * rows[table.kind]
+    for most in (GLANCED_ROWS_MAX, height):
+        for table in shown:
+            if rows[table.kind] and (most == GLANCED_ROWS_MAX or table.kind in _GROWING):
+                more = max(min(min(len(table.rows), most) - rows[table.kind], left), 0)
+                rows[table.kind] += more
+                left -= more
+    return rows
+
+
+# Which tables stay where there is hardly any room, and which ones take all there is.
+_BY_WEIGHT = ("problem", "group", "topic", "broker", "slow")
+_GROWING = ("topic", "group")
+
+
+def _drawn(table: Table, room: int, width: int) -> list[RenderableType]:
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    rows = table.rows[:room]
+    hidden = len(table.rows) - len(rows)
+    title = f"{table.title} ({len(table.rows)}{f', {hidden} more' if hidden else ''})"
+    columns = [column for column in table.columns if width >= WIDE_COLUMNS or not column.wide]
+    drawn = RichTable(box=None, padding=(0, 2, 0, 0), expand=False, header_style="bold", pad_edge=False)
+    for column in columns:
+        drawn.add_column(
+            column.title,
+            justify="left" if column.is_text else "right",
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=None,
+        )
+    for row in rows:
+        style = "red" if table.marked(row) else None
+        drawn.add_row(*(Text(_printable(column.cell(row))) for column in columns), style=style)
+    return [Text(title, style="reverse", no_wrap=True, overflow="ellipsis"), drawn]
+
+
+def _printable(text: str) -> str:
+    """Client ids and group ids are whatever clients say: nothing in them may move the cursor."""
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
+# --- cells
+
+
+def count_text(value: float | None) -> str:
+    """12, 1.2k, 3.4M"""
+    if value is None:
+        return MISSING
+    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if value >= limit:
+            return f"{value / (1e3 if unit == 'k' else limit):.1f}{unit}"
+    return f"{value:.0f}" if value == int(value) or value >= 100 else f"{value:.1f}"
+
+
+def bytes_text(value: float | None) -> str:
+    """12 B, 1.2 kB, 3.4 MB"""
+    if value is None:
+        return MISSING
+    for limit, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if value >= limit:
+            return f"{value / limit:.1f} {unit}"
+    return f"{value:.0f} B"
+
+
+def seconds_text(value: float | None) -> str:
+    """0 s, 12.3 s, 5m03s, 2h10m, 3d04h"""
+    if value is None:
+        return MISSING
+    if value < 60:
+        return f"{value:.1f}".removesuffix(".0") + " s"
+    minutes, seconds = divmod(int(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d{hours:02d}h"
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{seconds:02d}s"
+
+
+def _listed(ids: Sequence[int]) -> str:
+    return ",".join(map(str, ids)) or MISSING
+
+
+def _percent(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.0f} %"
+
+
+def _topic(name: str) -> Column:
+    return Column(name, lambda row: row.topic, is_text=True)
+
+
+_PROBLEMS = (
+    _topic("TOPIC"),
+    Column("PARTITION", lambda row: str(row.partition)),
+    Column("PROBLEM", lambda row: row.problem, is_text=True),
+    Column("LEADER", lambda row: MISSING if row.leader is None else str(row.leader)),
+    Column("REPLICAS", lambda row: _listed(row.replicas), is_text=True, wide=True),
+    Column("ISR", lambda row: _listed(row.isr), is_text=True),
+)
+_TOPICS = (
+    _topic("TOPIC"),
+    Column("PARTITIONS", lambda row: str(row.partitions), wide=True),
+    Column("MSG/S", lambda row: count_text(row.messages_in)),
+    Column("IN/S", lambda row: bytes_text(row.bytes_in)),
+    Column("OUT/S", lambda row: bytes_text(row.bytes_out)),
+    Column("END", lambda row: count_text(row.records), wide=True),
+)
+_GROUPS = (
+    Column("GROUP", lambda row: row.group, is_text=True),
+    Column("STATE", lambda row: row.state or MISSING, is_text=True, wide=True),
+    Column("PARTITIONS", lambda row: str(row.partitions), wide=True),
+    Column("LAG", lambda row: count_text(row.lag)),
+    Column("LAG-TIME", lambda row: seconds_text(row.lag_seconds)),
+    Column("MSG/S", lambda row: count_text(row.consumed)),
+    Column("ERROR", lambda row: row.error, is_text=True),
+)
+_BROKERS = (
+    Column("ID", lambda row: f"{row.broker}{'*' if row.is_controller else ''}"),
+    Column("ADDRESS", lambda row: row.address, is_text=True, wide=True),
+    Column("LEADERS", lambda row: str(row.leaders)),
+    Column("REPLICAS", lambda row: str(row.replicas), wide=True),
+    Column("REQ/S", lambda row: count_text(row.requests)),
+    Column("CONNS", lambda row: MISSING if row.connections is None else str(row.connections)),
+    Column("CPU", lambda row: _percent(row.cpu_percent)),
+    Column("MEMORY", lambda row: bytes_text(row.memory_bytes)),
+    Column("METRICS", lambda row: row.why_not or "yes", is_text=True),
+)
+
+
+def _slow(now_ms: int) -> tuple[Column, ...]:
+    return (
+        Column("REQUEST", lambda row: f"{row.api} v{row.version}", is_text=True),
+        Column("TOOK", lambda row: f"{row.took_ms:.1f} ms"),
+        Column("AGO", lambda row: seconds_text(max(now_ms - row.time_ms, 0) // 1000)),
+        Column("CLIENT", lambda row: row.client_id or MISSING, is_text=True),
+        Column("FROM", lambda row: row.host, is_text=True, wide=True),
+        Column("LISTENER", lambda row: row.listener, is_text=True, wide=True),
+        Column("BROKER", lambda row: str(row.broker), wide=True),
+    )

@@ -1,0 +1,224 @@
+"""`kafka-topics --describe`: gathers what is known of topics and writes it in Kafka's lines."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.cli.java.order import map_order, string_hash
+from kcli.cli.java.uuid import java_uuid
+from kcli.cli.output import warn
+from kcli.client.admin.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
+from kcli.client.admin.topics import (
+    PARTITIONS_PER_RESPONSE,
+    PartitionDescription,
+    Reassignment,
+    TopicDescription,
+)
+from kcli.errors import ErrorCode, KafkaError
+from kcli.model.uuids import uuid_to_text
+
+if TYPE_CHECKING:
+    from kcli.cli.tools.topics.command import TopicsOptions
+    from kcli.client.admin.admin import AdminClient
+
+MIN_ISR = "min.insync.replicas"
+Reassignments = dict[tuple[str, int], Reassignment]
+Described = tuple[list["TopicRow"], list[KafkaError]]
+"""What is known, and why the rest is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """One partition of a described topic."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding_replicas: tuple[int, ...] | None
+    removing_replicas: tuple[int, ...] | None
+    elr: tuple[int, ...] | None
+    last_known_elr: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One described topic, with the partitions that were asked for."""
+
+    topic: str
+    topic_id: str
+    partition_count: int
+    replication_factor: int
+    configs: dict[str, str | None]
+    partitions: tuple[PartitionRow, ...]
+
+
+def id_of(text: str | None) -> uuid.UUID | None:
+    """The id of `--topic-id`; the zero id stands for none. Raises ValueError."""
+    if text is None:
+        return None
+    wanted = java_uuid(text)
+    return wanted if wanted.int else None
+
+
+async def describe_by_id(options: TopicsOptions, client: AdminClient, topic_id: uuid.UUID) -> Described:
+    """The topic with an id. Raises ValueError when there is none."""
+    found = (await client.describe_topics_by_id([topic_id])).get(topic_id)
+    if isinstance(found, TopicDescription):
+        return await _rows(options, client, [found])
+    if options.if_exists:
+        return [], []
+    raise ValueError(f"TopicId '{options.topic_id}' does not exist as expected")
+
+
+async def describe(options: TopicsOptions, client: AdminClient, names: list[str]) -> Described:
+    """The topics `names`, in Kafka's order."""
+    page = options.partition_size_limit_per_response or PARTITIONS_PER_RESPONSE
+    found = await client.describe_topics(names, page_partitions=page)
+    ordered = [found[name] for name in map_order(names, string_hash, capacity=len(names))]
+    rows, failures = await _rows(
+        options, client, [topic for topic in ordered if isinstance(topic, TopicDescription)]
+    )
+    return rows, [error for error in ordered if isinstance(error, KafkaError)] + failures
+
+
+def text(row: TopicRow, *, topic: bool, partitions: bool) -> str:
+    """The lines of a topic."""
+    lines = [_topic_line(row)] if topic else []
+    if partitions:
+        lines += [_partition_line(each) for each in row.partitions]
+    return "\n".join(lines)
+
+
+async def _rows(options: TopicsOptions, client: AdminClient, topics: list[TopicDescription]) -> Described:
+    if not topics:
+        return [], []
+    resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
+    configs = await client.describe_configs(resources)
+    live = {node.id for node in (await client.describe_cluster()).nodes}
+    moving = await _reassignments(client, topics)
+    rows: list[TopicRow] = []
+    failures: list[KafkaError] = []
+    for topic, resource in zip(topics, resources, strict=True):
+        entries = configs[resource]
+        if isinstance(entries, KafkaError):
+            failures.append(entries)
+            entries = ()
+        row = _row(options, topic, entries, live, moving)
+        if row.configs or not options.topics_with_overrides:
+            rows.append(row)
+    return rows, failures
+
+
+async def _reassignments(client: AdminClient, topics: Iterable[TopicDescription]) -> Reassignments:
+    """Partitions on the move; none where the cluster cannot tell, or may not."""
+    partitions = [(topic.name, each.partition) for topic in topics for each in topic.partitions]
+    try:
+        return await client.list_reassignments(partitions)
+    except KafkaError as error:
+        if error.code not in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+            warn(f"Reassignments are not shown: {error.message}")
+        return {}
+
+
+def _row(
+    options: TopicsOptions,
+    topic: TopicDescription,
+    entries: tuple[ConfigEntry, ...],
+    live: set[int],
+    moving: Reassignments,
+) -> TopicRow:
+    values = {entry.name: entry for entry in entries}
+    min_isr = int(values[MIN_ISR].value or 1) if MIN_ISR in values else 1
+    ordered = map_order(values, string_hash)
+    first = topic.partitions[0] if topic.partitions else None
+    factor = _replication_factor(topic.name, first, moving) if first is not None else 0
+    return TopicRow(
+        topic=topic.name,
+        topic_id=uuid_to_text(topic.topic_id) if topic.topic_id is not None and topic.topic_id.int else "",
+        partition_count=len(topic.partitions),
+        replication_factor=factor,
+        configs={
+            name: values[name].value
+            for name in ordered
+            if values[name].source is not ConfigSource.DEFAULT_CONFIG
+        },
+        partitions=tuple(
+            _partition_row(topic.name, each, moving)
+            for each in topic.partitions
+            if _is_wanted(options, topic.name, each, min_isr, live, moving)
+        ),
+    )
+
+
+def _is_wanted(
+    options: TopicsOptions,
+    topic: str,
+    each: PartitionDescription,
+    min_isr: int,
+    live: set[int],
+    moving: Reassignments,
+) -> bool:
+    reports = (
+        (
+            options.under_replicated_partitions,
+            _replication_factor(topic, each, moving) > len(each.isr),
+        ),
+        (options.unavailable_partitions, each.leader is None or each.leader not in live),
+        (options.under_min_isr_partitions, each.leader is None or len(each.isr) < min_isr),
+        (options.at_min_isr_partitions, len(each.isr) == min_isr),
+    )
+    asked = [matches for given, matches in reports if given]
+    return any(asked) if asked else True
+
+
+def _replication_factor(topic: str, each: PartitionDescription, moving: Reassignments) -> int:
+    move = moving.get((topic, each.partition))
+    return len(each.replicas) - (len(move.adding) if move is not None else 0)
+
+
+def _partition_row(topic: str, each: PartitionDescription, moving: Reassignments) -> PartitionRow:
+    move = moving.get((topic, each.partition))
+    return PartitionRow(
+        topic=topic,
+        partition=each.partition,
+        leader=each.leader,
+        replicas=each.replicas,
+        isr=each.isr,
+        adding_replicas=move.adding if move is not None else None,
+        removing_replicas=move.removing if move is not None else None,
+        elr=each.elr,
+        last_known_elr=each.last_known_elr,
+    )
+
+
+def _topic_line(row: TopicRow) -> str:
+    shown_id = f"\tTopicId: {row.topic_id}" if row.topic_id else ""
+    configs = ",".join(f"{name}={'null' if value is None else value}" for name, value in row.configs.items())
+    return (
+        f"Topic: {row.topic}{shown_id}\tPartitionCount: {row.partition_count}"
+        f"\tReplicationFactor: {row.replication_factor}\tConfigs: {configs}"
+    )
+
+
+def _partition_line(each: PartitionRow) -> str:
+    leader = "none" if each.leader is None else each.leader
+    line = (
+        f"\tTopic: {each.topic}\tPartition: {each.partition}\tLeader: {leader}"
+        f"\tReplicas: {_ids(each.replicas)}\tIsr: {_ids(each.isr)}"
+    )
+    if each.adding_replicas is not None and each.removing_replicas is not None:
+        line += f"\tAdding Replicas: {_ids(each.adding_replicas)}\tRemoving Replicas: {_ids(each.removing_replicas)}"
+    return f"{line}\tElr: {_or_unknown(each.elr)}\tLastKnownElr: {_or_unknown(each.last_known_elr)}"
+
+
+def _or_unknown(ids: tuple[int, ...] | None) -> str:
+    return "N/A" if ids is None else _ids(ids)
+
+
+def _ids(ids: tuple[int, ...]) -> str:
+    return ",".join(map(str, ids))

@@ -1,0 +1,191 @@
+"""The file of `topics --apply`: topics as they should be.
+
+    topics:
+      orders:
+        partitions: 6
+        replication-factor: 1
+        configs:
+          retention.ms: 86400000
+          cleanup.policy: [compact, delete]
+
+What is left out is left alone (on creation: the broker's default); a setting without a value goes back to its default.
+The YAML is read node by node, so that every complaint has its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kcli.cli.syntax.options import CommandError, did_you_mean
+
+if TYPE_CHECKING:
+    import yaml
+
+PARTITIONS, REPLICATION_FACTOR, CONFIGS = "partitions", "replication-factor", "configs"
+FIELDS = (PARTITIONS, REPLICATION_FACTOR, CONFIGS)
+LARGEST = {PARTITIONS: 2**31 - 1, REPLICATION_FACTOR: 2**15 - 1}  # a Java int and a Java short
+# A cluster's largest allowed number of topics fits many times over.
+MAX_FILE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedTopic:
+    """One topic of the file. `configs` is None where it says nothing of settings, a value None where a setting is to
+    have its default; `places` tells where each part stands."""
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    configs: Mapping[str, str | None] | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def place(self, part: str = "") -> str:
+        """`topics.yaml:12`: where a field or setting stands, or the topic itself."""
+        return self.places.get(part) or self.places[""]
+
+
+def read_topics(path: str) -> dict[str, WantedTopic]:
+    """The topics of a file, in its order. Raises CommandError naming file and line."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise CommandError(f"{path} is larger than {MAX_FILE_BYTES} bytes: not a file of topics")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise CommandError(f"{path}:{line}: not UTF-8") from None
+    return _Reader(path, text).topics()
+
+
+class _Reader:
+    """One reading of one file."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+
+    def topics(self) -> dict[str, WantedTopic]:
+        import yaml
+
+        try:
+            self.loader = yaml.SafeLoader(self.text)
+            root = self.loader.get_single_node()
+            if root is None:
+                raise CommandError(f"{self.path}:1: the file is empty: topics: and their names are wanted")
+            top = self._mapping(root, "the file", ("topics",))
+            if "topics" not in top:
+                raise self._error(root, "topics: is missing")
+            return {
+                name: self._topic(name, key, node)
+                for name, (key, node) in self._entries(top["topics"][1], "topics").items()
+            }
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line = mark.line + 1 if mark is not None else 1
+            raise CommandError(f"{self.path}:{line}: not YAML: {error.problem or error.context}") from None
+        except yaml.YAMLError as error:
+            raise CommandError(f"{self.path}:{self._line_of(error)}: not YAML: {_reason(error)}") from None
+        except RecursionError:
+            raise CommandError(f"{self.path}: not a file of topics: it is nested too deeply") from None
+
+    def _topic(self, name: str, key: yaml.Node, node: yaml.Node) -> WantedTopic:
+        fields = {} if _is_null(node) else self._mapping(node, f"topic {name}", FIELDS)
+        places = {"": self._place(key)} | {part: self._place(at) for part, (at, _) in fields.items()}
+        configs: dict[str, str | None] | None = None
+        if CONFIGS in fields:
+            configs = {}
+            entries = self._entries(fields[CONFIGS][1], f"configs of {name}")
+            for setting, (at, value) in entries.items():
+                configs[setting] = self._setting(setting, at, value)
+                places[setting] = self._place(at)
+        return WantedTopic(
+            name=name,
+            partitions=self._count(PARTITIONS, fields),
+            replication_factor=self._count(REPLICATION_FACTOR, fields),
+            configs=configs,
+            places=places,
+        )
+
+    def _count(self, part: str, fields: Mapping[str, tuple[yaml.Node, yaml.Node]]) -> int | None:
+        if part not in fields or _is_null(fields[part][1]):
+            return None
+        at, node = fields[part]
+        text = node.value if isinstance(node.value, str) else ""
+        if not (text.isascii() and text.isdecimal() and 1 <= int(text[:11]) <= LARGEST[part]):
+            raise self._error(at, f"{part} must be a whole number from 1 to {LARGEST[part]}")
+        return int(text)
+
+    def _setting(self, name: str, at: yaml.Node, node: yaml.Node) -> str | None:
+        """A setting's text as it stands in the file, checked as `topics --create --config` does."""
+        import yaml
+
+        from kcli.config.definition import ConfigError
+        from kcli.config.topic import TOPIC
+
+        if name not in TOPIC:
+            raise self._error(
+                at, f"Unknown topic config name: {name}. {did_you_mean(name, list(TOPIC))}".strip()
+            )
+        if _is_null(node):
+            return None
+        items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        if not all(isinstance(item, yaml.ScalarNode) for item in items):
+            raise self._error(at, f"{name} must be text, a number, true, false or a list of them")
+        text = ",".join(item.value for item in items)
+        try:
+            TOPIC[name].parse(text)
+        except ConfigError as error:
+            raise self._error(at, str(error)) from None
+        return text
+
+    def _mapping(
+        self, node: yaml.Node, what: str, known: tuple[str, ...]
+    ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        entries = self._entries(node, what)
+        for name, (at, _) in entries.items():
+            if name not in known:
+                hint = did_you_mean(name, list(known))
+                raise self._error(at, f"{what} has no {name}, only {', '.join(known)}. {hint}".strip())
+        return entries
+
+    def _entries(self, node: yaml.Node, what: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """Name -> (its node, its value's node); `<<` brings in the entries of another mapping."""
+        import yaml
+
+        if _is_null(node):
+            return {}
+        if not isinstance(node, yaml.MappingNode):
+            raise self._error(node, f"{what} must be a mapping of names to values")
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise self._error(key, f"{what}: a name must be text")
+            if key.value in seen:
+                raise self._error(key, f"{key.value} stands in {what} twice")
+            seen.add(key.value)
+        self.loader.flatten_mapping(node)
+        return {key.value: (key, value) for key, value in node.value}
+
+    def _place(self, node: yaml.Node) -> str:
+        return f"{self.path}:{node.start_mark.line + 1}"
+
+    def _error(self, node: yaml.Node, message: str) -> CommandError:
+        return CommandError(f"{self._place(node)}: {message}")
+
+    def _line_of(self, error: yaml.YAMLError) -> int:
+        position = getattr(error, "position", 0)
+        return self.text.count("\n", 0, position) + 1
+
+
+def _reason(error: yaml.YAMLError) -> str:
+    return str(getattr(error, "reason", None) or error).splitlines()[0]
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return node.tag == "tag:yaml.org,2002:null"

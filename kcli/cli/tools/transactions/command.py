@@ -1,0 +1,276 @@
+"""kafka-transactions: what transactions there are, who writes them, and ending those that nobody else will."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kcli.cli import connect
+from kcli.cli.output import Output
+from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, Kind, Subcommand, option
+from kcli.cli.tools.transactions.hanging import FindHangingOptions, find_hanging
+from kcli.cli.tools.transactions.table import TransactionsOptions, print_table
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.transactions import ProducerState, TransactionDescription
+from kcli.errors import KafkaError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions(TransactionsOptions):
+    duration_filter: int | None = option("Only those running longer than so many milliseconds.", Kind.LONG)
+    transactional_id_pattern: str | None = option("Only ids that match this regular expression as a whole.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeOptions(TransactionsOptions):
+    transactional_id: str = option("The transactional id.", required=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOptions(TransactionsOptions):
+    topic: str = option("The topic.", required=True)
+    partition: int = option("The partition's number.", Kind.INTEGER, required=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeProducersOptions(PartitionOptions):
+    broker_id: int | None = option("Ask this replica instead of the leader.", Kind.INTEGER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortOptions(PartitionOptions):
+    start_offset: int | None = option("Where the transaction begins.", Kind.LONG)
+    producer_id: int | None = option("The producer's id.", Kind.LONG)
+    producer_epoch: int | None = option("The producer's epoch.", Kind.SHORT)
+    coordinator_epoch: int | None = option("The coordinator's epoch.", Kind.INTEGER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForceTerminateOptions(TransactionsOptions):
+    transactional_id: str = option("The transactional id.", name="transactionalId", required=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ListingRow:
+    """A transactional id."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    transaction_state: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptionRow:
+    """A transactional id and its transaction."""
+
+    coordinator_id: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    transaction_state: str
+    transaction_timeout_ms: int
+    current_transaction_start_time_ms: int | None
+    transaction_duration_ms: int | None
+    topic_partitions: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRow:
+    """A producer, as a partition knows it."""
+
+    producer_id: int
+    producer_epoch: int
+    latest_coordinator_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    current_transaction_start_offset: int | None
+
+
+async def list_transactions(options: ListOptions, output: Output) -> None:
+    """`list`."""
+
+    async def listed(admin: AdminClient) -> list[ListingRow]:
+        found = await admin.list_transactions(
+            longer_than_ms=-1 if options.duration_filter is None else options.duration_filter,
+            pattern=options.transactional_id_pattern,
+        )
+        return [
+            ListingRow(each.transactional_id, each.coordinator, each.producer_id, each.state)
+            for each in found
+        ]
+
+    print_table(output, ListingRow, await _asked(options, "Failed to list transactions", listed))
+
+
+async def describe(options: DescribeOptions, output: Output) -> None:
+    """`describe`."""
+    name = options.transactional_id
+
+    async def described(admin: AdminClient) -> TransactionDescription:
+        found = (await admin.describe_transactions([name]))[name]
+        if isinstance(found, KafkaError):
+            raise found
+        return found
+
+    found = await _asked(
+        options, f"Failed to describe transaction state of transactional-id `{name}`", described
+    )
+    duration_ms = None if found.start_ms is None else int(time.time() * 1000) - found.start_ms
+    row = DescriptionRow(
+        found.coordinator,
+        found.transactional_id,
+        found.producer_id,
+        found.producer_epoch,
+        found.state,
+        found.timeout_ms,
+        found.start_ms,
+        duration_ms,
+        ",".join(f"{topic}-{partition}" for topic, partition in found.partitions),
+    )
+    print_table(output, DescriptionRow, [row])
+
+
+async def describe_producers(options: DescribeProducersOptions, output: Output) -> None:
+    """`describe-producers`."""
+    where = "leader" if options.broker_id is None else f"broker {options.broker_id}"
+    what = f"Failed to describe producers for partition {options.topic}-{options.partition} on {where}"
+    found = await _asked(options, what, lambda admin: _producers(admin, options, options.broker_id))
+    rows = [
+        ProducerRow(
+            each.producer_id,
+            each.producer_epoch,
+            each.coordinator_epoch,
+            each.last_sequence,
+            each.last_timestamp_ms,
+            each.start_offset,
+        )
+        for each in found
+    ]
+    print_table(output, ProducerRow, rows)
+
+
+async def abort(options: AbortOptions, output: Output) -> None:
+    """`abort`."""
+    epochs = _given_epochs(options)
+    partition = (options.topic, options.partition)
+
+    if epochs is None:
+        where = f"{options.topic}-{options.partition}"
+        found = f"Failed to describe producers for partition {where} on leader"
+        epochs = await _asked(options, found, lambda admin: _found_epochs(admin, options))
+    producer_id, producer_epoch, coordinator_epoch = epochs
+    # A partition that has seen no marker yet knows no coordinator (-1): 0 is as old as any that will come.
+    coordinator_epoch = max(coordinator_epoch, 0)
+    spec = (
+        f"AbortTransactionSpec(topicPartition={options.topic}-{options.partition}, producerId={producer_id}, "
+        f"producerEpoch={producer_epoch}, coordinatorEpoch={coordinator_epoch})"
+    )
+
+    async def aborted(admin: AdminClient) -> None:
+        await admin.abort_transaction(
+            partition,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+        )
+
+    await _asked(options, f"Failed to abort transaction {spec}", aborted)
+
+
+def _given_epochs(options: AbortOptions) -> tuple[int, int, int] | None:
+    """What the options say of the transaction; None when --start-offset is to find it."""
+    if options.start_offset is not None:
+        return None
+    if options.producer_id is None:
+        raise CommandError(
+            "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) "
+            "or with --producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
+        )
+    if options.producer_epoch is None:
+        raise CommandError("Missing required argument --producer-epoch")
+    if options.coordinator_epoch is None:
+        raise CommandError("Missing required argument --coordinator-epoch")
+    return options.producer_id, options.producer_epoch, options.coordinator_epoch
+
+
+async def _found_epochs(admin: AdminClient, options: AbortOptions) -> tuple[int, int, int]:
+    for each in await _producers(admin, options, None):
+        if each.start_offset == options.start_offset:
+            return each.producer_id, each.producer_epoch, each.coordinator_epoch
+    raise CommandError(
+        f"Could not find any open transactions starting at offset {options.start_offset} on partition "
+        f"{options.topic}-{options.partition}"
+    )
+
+
+async def _producers(
+    admin: AdminClient, options: PartitionOptions, broker: int | None
+) -> tuple[ProducerState, ...]:
+    partition = (options.topic, options.partition)
+    found = (await admin.describe_producers([partition], broker=broker))[partition]
+    if isinstance(found, KafkaError):
+        raise found
+    return found
+
+
+async def force_terminate(options: ForceTerminateOptions, output: Output) -> None:
+    """`forceTerminateTransaction`."""
+    name = options.transactional_id
+    await _asked(
+        options,
+        f"Failed to force terminate transactionalId `{name}`",
+        lambda admin: admin.force_terminate_transaction(name),
+    )
+
+
+async def _asked(options: TransactionsOptions, failed: str, ask: Callable[[AdminClient], Awaitable[T]]) -> T:
+    """`ask` over a client of its own; an error becomes `failed: why.`"""
+    async with connect.admin(options) as admin:
+        try:
+            return await ask(admin)
+        except KafkaError as error:
+            raise CommandError(
+                f"{failed}: {error.message.rstrip('.')}. Enable debug logging for additional detail."
+            ) from error
+
+
+def _sub(name: str, help: str, options: type[CommonOptions], run: Any) -> Subcommand:
+    return Subcommand(name=name, help=help, options=options, run=run)
+
+
+command = Command(
+    name="transactions",
+    description="Look into transactions, find those that hang, and end them.",
+    family=Family.ARGPARSE4J,
+    has_version=True,
+    prog="kafka-transactions.sh",
+    options=TransactionsOptions,
+    subcommands=(
+        _sub("list", "List transactional ids.", ListOptions, list_transactions),
+        _sub("describe", "Show the transaction of a transactional id.", DescribeOptions, describe),
+        _sub(
+            "describe-producers",
+            "Show what a partition knows of its producers.",
+            DescribeProducersOptions,
+            describe_producers,
+        ),
+        _sub("abort", "End a transaction that hangs in a partition.", AbortOptions, abort),
+        _sub(
+            "find-hanging",
+            "Find transactions in partitions that no coordinator knows of.",
+            FindHangingOptions,
+            find_hanging,
+        ),
+        _sub(
+            "forceTerminateTransaction",
+            "Abort the transaction of a transactional id and fence its producer.",
+            ForceTerminateOptions,
+            force_terminate,
+        ),
+    ),
+)

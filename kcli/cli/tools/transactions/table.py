@@ -1,0 +1,46 @@
+"""What the sub-commands of kafka-transactions share: the options before them, and their tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from kcli.cli.connect import ClusterOptions
+from kcli.cli.output import Output
+from kcli.cli.syntax.options import option
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsOptions(ClusterOptions):
+    bootstrap_server: str | None = option(
+        "Brokers to ask first, as host:port,host:port.", metavar="host:port", required=True
+    )
+    command_config: str | None = option(
+        "A properties file with settings of the admin client.", metavar="FILE"
+    )
+
+
+def print_table(output: Output, row_type: type, rows: Sequence[Any]) -> None:
+    """A header of the row's fields in CamelCase, columns as wide as their widest cell, a tab after each."""
+    names = [field.name for field in dataclasses.fields(row_type)]
+    headers = [_title(name) for name in names]
+    cells = [[_cell(getattr(row, name)) for name in names] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    output.say(_line(headers, widths))
+    for row, texts in zip(rows, cells, strict=True):
+        output.row(row, _line(texts, widths))
+
+
+def _title(name: str) -> str:
+    """`producer_id` is `ProducerId`; a unit is in brackets at the end."""
+    base, minutes, _ = name.partition("_minutes")
+    return base.title().replace("_", "") + ("(min)" if minutes else "")
+
+
+def _cell(value: object) -> str:
+    return "None" if value is None else str(value)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "".join(f"{cell:<{width}}\t" for cell, width in zip(cells, widths, strict=True))

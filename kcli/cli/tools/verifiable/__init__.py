@@ -1,0 +1,1 @@
+"""kafka-verifiable-producer.sh and kafka-verifiable-consumer.sh."""

@@ -1,0 +1,210 @@
+"""kafka-verifiable-consumer: reads as a member of a group and writes what happens to it, for tests of a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.cli import consuming, rdkafka
+from kcli.cli.output import Output
+from kcli.cli.syntax.options import (
+    Command,
+    CommandError,
+    ConnectingOptions,
+    Exclusive,
+    Family,
+    Kind,
+    UsageError,
+    flag,
+    option,
+)
+from kcli.cli.tools.verifiable.events import text, write
+
+NO_LIMIT = -1
+CLASSIC, CONSUMER = "classic", "consumer"
+# Longest wait between two looks at Ctrl-C and SIGTERM.
+POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiableConsumerOptions(ConnectingOptions):
+    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.")
+    topic: str = option("The topic to read.", required=True)
+    group_protocol: str = option("The group protocol: classic or consumer.", default=CLASSIC)
+    group_remote_assignor: str | None = option("The broker's assignor, with the consumer protocol.")
+    group_id: str = option("The group to join.", required=True)
+    group_instance_id: str | None = option("The name of a static member (KIP-345).")
+    max_messages: int = option("Stop after this many records; -1 for no end.", Kind.INTEGER, default=NO_LIMIT)
+    session_timeout: int = option("The session's time-out in ms.", Kind.INTEGER, default=30_000)
+    verbose: bool = flag("Write each record.")
+    enable_autocommit: bool = flag("Commit in the background.")
+    reset_policy: str = option("Where to start without a committed offset.", default="earliest")
+    assignment_strategy: str = option(
+        "The assignor's class, with the classic protocol.",
+        default="org.apache.kafka.clients.consumer.RangeAssignor",
+    )
+    consumer_config: str | None = option("Properties file of the consumer.", name="consumer.config")
+    command_config: str | None = option("The name --consumer.config has since Kafka 4.2.")
+
+
+def run(options: VerifiableConsumerOptions, output: Output) -> int:
+    """Read until there is enough; the last events are written however it ends."""
+    run = _Run(options, output)
+    rdkafka.finish_on_sigterm()
+    try:
+        run.read()
+    finally:
+        run.consumer.close()
+        write(output, "shutdown_complete")
+    return 0
+
+
+def configuration(options: VerifiableConsumerOptions) -> dict[str, object]:
+    """librdkafka's configuration from file and options."""
+    if options.consumer_config is not None and options.command_config is not None:
+        raise UsageError("Options --consumer.config and --command-config are mutually exclusive.")
+    properties = rdkafka.client_properties(
+        options.consumer_config or options.command_config, (), options.client_properties
+    )
+    properties |= {
+        "bootstrap.servers": options.bootstrap_server or "",
+        "group.protocol": options.group_protocol,
+        "group.id": options.group_id,
+        "enable.auto.commit": str(options.enable_autocommit).lower(),
+        "auto.offset.reset": options.reset_policy,
+    }
+    if options.group_instance_id is not None:
+        properties["group.instance.id"] = options.group_instance_id
+    if options.group_protocol.lower() == CONSUMER:
+        if options.group_remote_assignor is not None:
+            properties["group.remote.assignor"] = options.group_remote_assignor
+    else:
+        properties["session.timeout.ms"] = str(options.session_timeout)
+        properties["partition.assignment.strategy"] = options.assignment_strategy
+    return {**consuming.JAVA_DEFAULTS, **rdkafka.translate(properties)}
+
+
+class _Run:
+    """One run and its counts."""
+
+    def __init__(self, options: VerifiableConsumerOptions, output: Output) -> None:
+        from confluent_kafka import Consumer
+
+        self.options = options
+        self.output = output
+        self.consumed = 0
+        config = configuration(options)
+        self.standing = consuming.Standing(config, self._assigned)
+        self.consumer: Any = rdkafka.start(Consumer, config)
+
+    def read(self) -> None:
+        write(self.output, "startup_complete")
+        self.consumer.subscribe(
+            [self.options.topic], on_assign=self.standing.assigned, on_revoke=self._revoked
+        )
+        while not self._is_finished():
+            messages = self._poll()
+            if not messages:
+                continue
+            consuming.store(self.consumer, messages)
+            ends = self._take(messages)
+            if not self.options.enable_autocommit:
+                self._commit(ends)
+
+    def _poll(self) -> list[Any]:
+        """What was fetched together, as one poll of Java's consumer returns it."""
+        first = self.consumer.poll(POLL_S)
+        if first is None:
+            return []
+        found = []
+        for message in consuming.gathered(self.consumer, first):
+            error = message.error()
+            if error is None:
+                found.append(message)
+            elif rdkafka.is_fatal(error):
+                raise CommandError(error.str())
+            else:
+                rdkafka.logger().warning("%s", error.str())
+        return found
+
+    def _is_finished(self) -> bool:
+        return 0 <= self.options.max_messages <= self.consumed
+
+    def _take(self, messages: list[Any]) -> dict[tuple[str, int], int]:
+        """Write what came, partition by partition; the offset that each goes on at."""
+        by_partition: dict[tuple[str, int], list[Any]] = {}
+        for message in messages:
+            by_partition.setdefault((message.topic(), message.partition()), []).append(message)
+        summaries, ends = [], {}
+        for (topic, partition), arrived in by_partition.items():
+            taken = arrived
+            if self.options.max_messages >= 0:
+                taken = arrived[: self.options.max_messages - self.consumed]
+            if not taken:
+                continue
+            first, last = taken[0].offset(), taken[-1].offset()
+            ends[topic, partition] = last + 1
+            summaries.append(
+                {
+                    "topic": topic,
+                    "partition": partition,
+                    "count": len(taken),
+                    "minOffset": first,
+                    "maxOffset": last,
+                }
+            )
+            if self.options.verbose:
+                for message in taken:
+                    self._record(message)
+            self.consumed += len(taken)
+        write(self.output, "records_consumed", count=len(messages), partitions=summaries)
+        return ends
+
+    def _record(self, message: Any) -> None:
+        write(
+            self.output,
+            "record_data",
+            key=text(message.key()),
+            value=text(message.value()),
+            topic=message.topic(),
+            partition=message.partition(),
+            offset=message.offset(),
+        )
+
+    def _commit(self, ends: dict[tuple[str, int], int]) -> None:
+        from confluent_kafka import KafkaException, TopicPartition
+
+        offsets = [TopicPartition(topic, partition, end) for (topic, partition), end in ends.items()]
+        failure: dict[str, object] = {}
+        try:
+            self.consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            failure = {"error": error.args[0].str()}
+        shown = [
+            {"topic": topic, "partition": partition, "offset": end}
+            for (topic, partition), end in ends.items()
+        ]
+        write(self.output, "offsets_committed", offsets=shown, **failure, success=not failure)
+
+    def _assigned(self, _consumer: Any, partitions: list[Any]) -> None:
+        write(self.output, "partitions_assigned", partitions=_shown(partitions))
+
+    def _revoked(self, _consumer: Any, partitions: list[Any]) -> None:
+        write(self.output, "partitions_revoked", partitions=_shown(partitions))
+
+
+def _shown(partitions: list[Any]) -> list[dict[str, object]]:
+    return [{"topic": each.topic, "partition": each.partition} for each in partitions]
+
+
+command = Command(
+    name="verifiable-consumer",
+    description="This tool consumes messages from a specific topic and emits consumer events (e.g. group rebalances, "
+    "received messages, and offsets committed) as JSON objects to STDOUT.",
+    family=Family.ARGPARSE4J,
+    prog="verifiable-consumer",
+    bare_exit=0,
+    options=VerifiableConsumerOptions,
+    run=run,
+    exclusive=(Exclusive(names=("bootstrap-server",), required=True),),
+)

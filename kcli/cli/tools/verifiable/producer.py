@@ -1,0 +1,172 @@
+"""kafka-verifiable-producer: sends increasing numbers and writes what became of each, for tests of a cluster."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.cli import producing, rdkafka
+from kcli.cli.output import Output, java_name
+from kcli.cli.producing import PARTITION_UA, Destination
+from kcli.cli.syntax.options import Command, ConnectingOptions, Exclusive, Family, Kind, UsageError, option
+from kcli.cli.tools.verifiable.events import text, write
+from kcli.errors import KafkaError
+
+NO_LIMIT = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiableProducerOptions(ConnectingOptions):
+    topic: str = option("The topic to send to.", required=True)
+    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.")
+    max_messages: int = option("How many records to send; -1 for no end.", Kind.INTEGER, default=NO_LIMIT)
+    throughput: int = option("Most records a second; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT)
+    acks: int = option(
+        "How many replicas must have a record: 0, 1 or -1 (all).",
+        Kind.INTEGER,
+        default=-1,
+        choices=("0", "1", "-1"),
+    )
+    producer_config: str | None = option("Properties file of the producer.", name="producer.config")
+    command_config: str | None = option("The name --producer.config has since Kafka 4.2.")
+    message_create_time: int = option(
+        "Timestamp of the first record, in epoch milliseconds; -1 for the time it is sent.",
+        Kind.LONG,
+        default=NO_LIMIT,
+    )
+    value_prefix: int | None = option("A number that goes before each value, as in 7.0.", Kind.INTEGER)
+    repeating_keys: int | None = option("Use this many keys, 0, 1, … again and again.", Kind.INTEGER)
+
+
+def run(options: VerifiableProducerOptions, output: Output) -> int:
+    """Send until there are enough; the last events are written however it ends."""
+    run = _Run(options, output)
+    rdkafka.finish_on_sigterm()
+    try:
+        run.send()
+    finally:
+        run.close()
+    return 0
+
+
+def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
+    """librdkafka's configuration: no retries, every failure is told. The file goes before the options, as in Kafka."""
+    if options.producer_config is not None and options.command_config is not None:
+        raise UsageError("Options --producer.config and --command-config are mutually exclusive.")
+    properties = {
+        **options.client_properties,
+        "bootstrap.servers": options.bootstrap_server or "",
+        "acks": str(options.acks),
+        "retries": "0",
+        **rdkafka.client_properties(options.producer_config or options.command_config, ()),
+    }
+    return producing.configuration(properties)
+
+
+class _Run:
+    """One run and its counts."""
+
+    def __init__(self, options: VerifiableProducerOptions, output: Output) -> None:
+        from confluent_kafka import Producer
+
+        self.options = options
+        self.output = output
+        self.sent = 0
+        self.acked = 0
+        config = configuration(options)
+        self.producer: Any = rdkafka.start(Producer, config)
+        self.destination = Destination(self.producer, options.topic, config)
+        self.started = time.monotonic()
+        self.timestamp_ms = options.message_create_time
+        write(output, "startup_complete")
+
+    def send(self) -> None:
+        options = self.options
+        while options.max_messages < 0 or self.sent < options.max_messages:
+            keys = options.repeating_keys
+            # 0 never comes around again, as in Kafka.
+            key = None if keys is None else str(self.sent % keys if keys > 0 else self.sent)
+            prefix = "" if options.value_prefix is None else f"{options.value_prefix}."
+            self._produce(key, f"{prefix}{self.sent}")
+            self.sent += 1
+            self.producer.poll(0)
+            self._throttle()
+
+    def close(self) -> None:
+        self.producer.flush()
+        write(self.output, "shutdown_complete")
+        elapsed_s = max(time.monotonic() - self.started, 1e-9)
+        write(
+            self.output,
+            "tool_data",
+            sent=self.sent,
+            acked=self.acked,
+            target_throughput=self.options.throughput,
+            avg_throughput=self.acked / elapsed_s,
+        )
+
+    def _produce(self, key: str | None, value: str) -> None:
+        refused = self.destination.awaited()
+        if refused is None:
+            timestamp_ms = None
+            if self.options.message_create_time != NO_LIMIT:
+                timestamp_ms = self.timestamp_ms
+                # Each record is as much later as the run is old by then.
+                self.timestamp_ms += int((time.monotonic() - self.started) * 1000)
+            refused = self.destination.send(
+                value.encode(),
+                None if key is None else key.encode(),
+                PARTITION_UA if key is not None else self.destination.sticky(len(value)),
+                timestamp_ms=timestamp_ms,
+                on_delivery=self._delivered,
+            )
+        if refused is not None:
+            self._refused(refused, key, value)
+
+    def _throttle(self) -> None:
+        if self.options.throughput <= 0:
+            return
+        due = self.started + self.sent / self.options.throughput
+        while (ahead_s := due - time.monotonic()) > 0:
+            self.producer.poll(ahead_s)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        key, value = text(message.key()), text(message.value())
+        if error is None:
+            self.acked += 1
+            write(
+                self.output,
+                "producer_send_success",
+                key=key,
+                value=value,
+                offset=message.offset(),
+                topic=message.topic(),
+                partition=message.partition(),
+            )
+            return
+        self._refused(rdkafka.kafka_error(error), key, value)
+
+    def _refused(self, error: KafkaError, key: str | None, value: str | None) -> None:
+        write(
+            self.output,
+            "producer_send_error",
+            key=key,
+            value=value,
+            topic=self.options.topic,
+            exception=f"class {java_name(error)}",
+            message=error.message,
+        )
+
+
+command = Command(
+    name="verifiable-producer",
+    description="This tool produces increasing integers to the specified topic and prints JSON metadata to stdout "
+    'on each "send" request.',
+    family=Family.ARGPARSE4J,
+    prog="verifiable-producer",
+    bare_exit=0,
+    options=VerifiableProducerOptions,
+    run=run,
+    exclusive=(Exclusive(names=("bootstrap-server",), required=True),),
+)

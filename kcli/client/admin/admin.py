@@ -1,0 +1,77 @@
+"""The admin client: every admin call as a coroutine method, over one set of connections.
+
+    async with AdminClient(config) as admin:
+        await admin.create_topics([NewTopic(name="orders", partitions=3)])
+
+The calls live by subject in the modules next to this one; values in and out are their dataclasses.
+"""
+
+from __future__ import annotations
+
+from kcli.client.admin import (
+    cluster,
+    configs,
+    features,
+    groups,
+    offsets,
+    quorum,
+    quotas,
+    reassignments,
+    topics,
+    transactions,
+)
+from kcli.client.client import Client
+
+
+class AdminClient(Client):
+    """A client with the admin calls."""
+
+    list_topics = topics.list_topics
+    describe_topics = topics.describe_topics
+    describe_topics_by_id = topics.describe_topics_by_id
+    create_topics = topics.create_topics
+    delete_topics = topics.delete_topics
+    create_partitions = topics.create_partitions
+    list_reassignments = topics.list_reassignments
+    elect_leaders = topics.elect_leaders
+    alter_reassignments = reassignments.alter_reassignments
+    alter_replica_log_dirs = reassignments.alter_replica_log_dirs
+
+    describe_configs = configs.describe_configs
+    incremental_alter_configs = configs.incremental_alter_configs
+    list_config_resources = configs.list_config_resources
+
+    describe_client_quotas = quotas.describe_client_quotas
+    alter_client_quotas = quotas.alter_client_quotas
+    describe_user_scram_credentials = quotas.describe_user_scram_credentials
+    alter_user_scram_credentials = quotas.alter_user_scram_credentials
+
+    list_offsets = offsets.list_offsets
+    delete_records = offsets.delete_records
+    describe_log_dirs = offsets.describe_log_dirs
+
+    describe_cluster = cluster.describe_cluster
+    api_versions = cluster.api_versions
+    unregister_broker = cluster.unregister_broker
+
+    describe_features = features.describe_features
+    update_features = features.update_features
+
+    describe_quorum = quorum.describe_quorum
+    add_voter = quorum.add_voter
+    remove_voter = quorum.remove_voter
+
+    list_groups = groups.list_groups
+    describe_groups = groups.describe_groups
+    list_group_offsets = groups.list_group_offsets
+    list_all_offsets = groups.list_all_offsets
+    alter_group_offsets = groups.alter_group_offsets
+    delete_group_offsets = groups.delete_group_offsets
+    delete_groups = groups.delete_groups
+    remove_members = groups.remove_members
+
+    list_transactions = transactions.list_transactions
+    describe_transactions = transactions.describe_transactions
+    describe_producers = transactions.describe_producers
+    abort_transaction = transactions.abort_transaction
+    force_terminate_transaction = transactions.force_terminate_transaction

@@ -1,0 +1,87 @@
+"""Admin calls about the cluster itself: its id, its nodes, what they speak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.client.client import ENDPOINT_BROKERS, ENDPOINT_CONTROLLERS, Node, Target, looking_up, raise_for
+from kcli.errors import KafkaError, ProtocolError
+from kcli.protocol.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from kcli.client.client import Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDescription:
+    """A cluster; `nodes` are brokers, or controllers when those were asked."""
+
+    cluster_id: str
+    controller_id: int
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersionRange:
+    """The versions of one API that a node takes."""
+
+    key: int
+    min_version: int
+    max_version: int
+
+
+async def describe_cluster(client: Client, *, include_fenced: bool = False) -> ClusterDescription:
+    """The cluster's id, controller and nodes, by id."""
+    from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
+
+    endpoint_type = ENDPOINT_CONTROLLERS if client.config.servers_are_controllers else ENDPOINT_BROKERS
+
+    async def attempt() -> ClusterDescription:
+        request = DescribeClusterRequest(endpoint_type=endpoint_type, include_fenced_brokers=include_fenced)
+        at_least = 2 if include_fenced else 1 if client.config.servers_are_controllers else 0
+        response = await client.send(request, ApiKey.DESCRIBE_CLUSTER, at_least=at_least)
+        raise_for(response.error_code, response.error_message)
+        nodes = tuple(
+            Node(each.broker_id, each.host, each.port, each.rack, each.is_fenced)
+            for each in sorted(response.brokers, key=lambda each: each.broker_id)
+        )
+        return ClusterDescription(
+            cluster_id=response.cluster_id, controller_id=response.controller_id, nodes=nodes
+        )
+
+    return await client.call("listNodes", attempt)
+
+
+async def api_versions(
+    client: Client, nodes: tuple[Node, ...]
+) -> dict[Node, tuple[ApiVersionRange, ...] | KafkaError]:
+    """What each node speaks, by API key; or why it did not tell."""
+    found: dict[Node, tuple[ApiVersionRange, ...] | KafkaError] = {}
+    for node in nodes:
+        try:
+            with looking_up():
+                connection = await client.connection_to(node)
+        except KafkaError as error:
+            found[node] = error
+            continue
+        except ProtocolError as error:
+            found[node] = KafkaError(str(error))
+            continue
+        found[node] = tuple(
+            ApiVersionRange(key=key, min_version=least, max_version=most)
+            for key, (least, most) in sorted(connection.versions.items())
+        )
+    return found
+
+
+async def unregister_broker(client: Client, broker_id: int) -> None:
+    """Forget a broker. Raises BrokerIdNotRegisteredException and others."""
+    from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest
+
+    async def attempt() -> None:
+        request = UnregisterBrokerRequest(broker_id=broker_id)
+        response = await client.send(request, ApiKey.UNREGISTER_BROKER, to=Target.CONTROLLER)
+        raise_for(response.error_code, response.error_message)
+
+    await client.call("unregisterBroker", attempt)

@@ -1,0 +1,226 @@
+"""Admin calls about the configuration of topics, brokers, groups and client metrics (KIP-133, KIP-339)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, TypeVar
+
+from kcli.client.client import Target, error_of, raise_for
+from kcli.errors import ErrorCode, KafkaError
+from kcli.protocol.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from kcli.client.client import Client
+
+
+E = TypeVar("E", bound=IntEnum)
+
+
+class ResourceType(IntEnum):
+    """What a configuration belongs to."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+class AlterOp(IntEnum):
+    """What to do with a value."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResource:
+    """What is configured; an empty broker name means the default of all brokers."""
+
+    type: ResourceType
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigSynonym:
+    """A setting that gives (or would give) the value, most telling first."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    """One setting; the value of a sensitive one is None."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_sensitive: bool
+    is_read_only: bool
+    synonyms: tuple[ConfigSynonym, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfig:
+    """One change of one setting."""
+
+    name: str
+    value: str | None
+    op: AlterOp = AlterOp.SET
+
+
+async def describe_configs(
+    client: Client, resources: Iterable[ConfigResource], *, synonyms: bool = False
+) -> dict[ConfigResource, tuple[ConfigEntry, ...] | KafkaError]:
+    """Every setting of each resource, in the server's order, or the resource's error.
+
+    Broker and logger resources are asked of that broker; all others of any.
+    """
+    by_target: dict[int | Target, list[ConfigResource]] = {}
+    for resource in resources:
+        by_target.setdefault(_target(resource), []).append(resource)
+    found: dict[ConfigResource, tuple[ConfigEntry, ...] | KafkaError] = {}
+    for target, wanted in by_target.items():
+        found |= await _describe(client, wanted, target, synonyms)
+    return found
+
+
+async def incremental_alter_configs(
+    client: Client, changes: Mapping[ConfigResource, Iterable[AlterConfig]], *, validate_only: bool = False
+) -> dict[ConfigResource, KafkaError | None]:
+    """Change settings one by one; per resource its error or None."""
+    by_target: dict[int | Target, dict[ConfigResource, tuple[AlterConfig, ...]]] = {}
+    for resource, ops in changes.items():
+        target = _target(resource)
+        by_target.setdefault(Target.CONTROLLER if target is Target.ANY else target, {})[resource] = tuple(ops)
+    found: dict[ConfigResource, KafkaError | None] = {}
+    for target, part in by_target.items():
+        found |= await _alter(client, part, target, validate_only)
+    return found
+
+
+async def list_config_resources(client: Client, types: Iterable[ResourceType]) -> list[ConfigResource]:
+    """The resources of these types that have a configuration (KIP-1142)."""
+    from kcli.protocol.messages.list_config_resources import ListConfigResourcesRequest
+
+    wanted = tuple(types)
+
+    async def attempt() -> list[ConfigResource]:
+        request = ListConfigResourcesRequest(resource_types=tuple(int(each) for each in wanted))
+        response = await client.send(request, ApiKey.LIST_CONFIG_RESOURCES)
+        raise_for(response.error_code)
+        return [
+            ConfigResource(_enum(ResourceType, each.resource_type), each.resource_name)
+            for each in response.config_resources
+        ]
+
+    return await client.call("listConfigResources", attempt)
+
+
+def _target(resource: ConfigResource) -> int | Target:
+    if resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name:
+        return int(resource.name)
+    return Target.ANY
+
+
+async def _describe(
+    client: Client, wanted: list[ConfigResource], target: int | Target, synonyms: bool
+) -> dict[ConfigResource, tuple[ConfigEntry, ...] | KafkaError]:
+    from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    async def attempt() -> dict[ConfigResource, tuple[ConfigEntry, ...] | KafkaError]:
+        request = DescribeConfigsRequest(
+            resources=tuple(
+                DescribeConfigsResource(
+                    resource_type=int(each.type), resource_name=each.name, configuration_keys=None
+                )
+                for each in wanted
+            ),
+            include_synonyms=synonyms,
+        )
+        response = await client.send(request, ApiKey.DESCRIBE_CONFIGS, to=target)
+        return {
+            ConfigResource(_enum(ResourceType, result.resource_type), result.resource_name): (
+                error_of(result.error_code, result.error_message)
+                or tuple(
+                    ConfigEntry(
+                        name=entry.name,
+                        value=entry.value,
+                        source=_enum(ConfigSource, entry.config_source),
+                        is_sensitive=entry.is_sensitive,
+                        is_read_only=entry.read_only,
+                        synonyms=tuple(
+                            ConfigSynonym(
+                                name=each.name, value=each.value, source=_enum(ConfigSource, each.source)
+                            )
+                            for each in entry.synonyms
+                        ),
+                    )
+                    for entry in result.configs
+                )
+            )
+            for result in response.results
+        }
+
+    return await client.call("describeConfigs", attempt)
+
+
+async def _alter(
+    client: Client,
+    changes: Mapping[ConfigResource, tuple[AlterConfig, ...]],
+    target: int | Target,
+    validate_only: bool,
+) -> dict[ConfigResource, KafkaError | None]:
+    from kcli.protocol.messages import incremental_alter_configs as messages
+
+    async def attempt() -> dict[ConfigResource, KafkaError | None]:
+        request = messages.IncrementalAlterConfigsRequest(
+            resources=tuple(
+                messages.AlterConfigsResource(
+                    resource_type=int(resource.type),
+                    resource_name=resource.name,
+                    configs=tuple(
+                        messages.AlterableConfig(name=op.name, config_operation=int(op.op), value=op.value)
+                        for op in ops
+                    ),
+                )
+                for resource, ops in changes.items()
+            ),
+            validate_only=validate_only,
+        )
+        response = await client.send(request, ApiKey.INCREMENTAL_ALTER_CONFIGS, to=target)
+        found: dict[ConfigResource, KafkaError | None] = {}
+        for each in response.responses:
+            if each.error_code is ErrorCode.NOT_CONTROLLER:
+                raise_for(each.error_code, each.error_message)
+            resource = ConfigResource(_enum(ResourceType, each.resource_type), each.resource_name)
+            found[resource] = error_of(each.error_code, each.error_message)
+        return found
+
+    return await client.call("incrementalAlterConfigs", attempt)
+
+
+def _enum(kind: type[E], value: int) -> E:
+    """A value that a newer server invented is UNKNOWN."""
+    return kind(value) if value in kind._value2member_map_ else kind(0)

@@ -1,0 +1,95 @@
+"""Admin calls about feature levels (KIP-584)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from kcli.client.client import Target, error_of, raise_for
+from kcli.errors import ErrorCode, KafkaError
+from kcli.protocol.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from kcli.client.client import Client
+
+
+class UpgradeType(IntEnum):
+    """Which way a level may go."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureDescription:
+    """A feature: the levels that the node can do, and the one the cluster is at (0: off)."""
+
+    name: str
+    min_supported: int
+    max_supported: int
+    finalized: int
+    epoch: int | None
+    """The metadata offset of the finalized level; None where the node has none yet."""
+
+
+async def describe_features(client: Client) -> list[FeatureDescription]:
+    """The features of a node, by name."""
+    from kcli import KAFKA_VERSION
+    from kcli.protocol.messages.api_versions import ApiVersionsRequest
+
+    async def attempt() -> list[FeatureDescription]:
+        request = ApiVersionsRequest(client_software_name="kcli", client_software_version=KAFKA_VERSION)
+        response = await client.send(request, ApiKey.API_VERSIONS)
+        raise_for(response.error_code)
+        finalized = {each.name: each.max_version_level for each in response.finalized_features}
+        epoch = response.finalized_features_epoch
+        return [
+            FeatureDescription(
+                name=each.name,
+                min_supported=each.min_version,
+                max_supported=each.max_version,
+                finalized=finalized.get(each.name, 0),
+                epoch=epoch if epoch >= 0 else None,
+            )
+            for each in sorted(response.supported_features, key=lambda each: each.name)
+        ]
+
+    return await client.call("describeFeatures", attempt)
+
+
+async def update_features(
+    client: Client, levels: Mapping[str, int], upgrade_type: UpgradeType, *, validate_only: bool = False
+) -> dict[str, KafkaError | None]:
+    """Set the levels of features; per feature its error or None. One that is refused refuses them all."""
+    from kcli.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+    request = UpdateFeaturesRequest(
+        timeout_ms=client.config.default_api_timeout_ms,
+        feature_updates=tuple(
+            FeatureUpdateKey(
+                feature=name,
+                max_version_level=level,
+                upgrade_type=int(upgrade_type),
+                allow_downgrade=upgrade_type is not UpgradeType.UPGRADE,
+            )
+            for name, level in levels.items()
+        ),
+        validate_only=validate_only,
+    )
+
+    async def attempt() -> dict[str, KafkaError | None]:
+        at_least = 1 if validate_only or upgrade_type is UpgradeType.UNSAFE_DOWNGRADE else 0
+        response = await client.send(request, ApiKey.UPDATE_FEATURES, to=Target.CONTROLLER, at_least=at_least)
+        if response.error_code is ErrorCode.NOT_CONTROLLER:
+            raise_for(response.error_code, response.error_message)
+        whole = error_of(response.error_code, response.error_message)
+        # Since version 2 a single answer stands for all features (KIP-1022).
+        each = {
+            result.feature: error_of(result.error_code, result.error_message) for result in response.results
+        }
+        return {name: whole or each.get(name) for name in levels}
+
+    return await client.call("updateFeatures", attempt)

@@ -1,0 +1,450 @@
+"""Admin calls about groups and their committed offsets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.client.admin.coordinators import at_coordinator, at_coordinators
+from kcli.client.admin.topics import group_partitions
+from kcli.client.client import error_of, raise_for
+from kcli.errors import (
+    ErrorCode,
+    GroupIdNotFoundException,
+    KafkaError,
+    ProtocolError,
+    UnsupportedVersionException,
+    error_for,
+)
+from kcli.protocol.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from kcli.client.client import Client, Node
+    from kcli.protocol.messages.consumer_group_describe import Assignment
+    from kcli.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
+    from kcli.protocol.messages.describe_groups import DescribedGroup as ClassicGroup
+    from kcli.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
+
+log = logging.getLogger("kcli.client")
+
+TopicPartition = tuple[str, int]
+
+CLASSIC, CONSUMER = "Classic", "Consumer"
+CONSUMER_PROTOCOL = "consumer"
+# Coordinators say these while groups move or load: ask again, after looking the coordinator up.
+_MOVED = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+_NOT_OF_THE_NEW_PROTOCOL = (GroupIdNotFoundException, UnsupportedVersionException)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    """A group: its state and type as the broker names them ("" when it is too old to tell)."""
+
+    group_id: str
+    type: str
+    protocol: str
+    state: str
+
+    @property
+    def is_simple(self) -> bool:
+        """Offsets only: never had members."""
+        return not self.protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A member of a group. The epoch and the target assignment exist in consumer groups (KIP-848) only."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+    target_assignment: tuple[TopicPartition, ...] | None = None
+    epoch: int | None = None
+    is_upgraded: bool | None = None
+    """Whether a member of a consumer group speaks the consumer protocol (False: still classic)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """A group and its members."""
+
+    group_id: str
+    type: str
+    state: str
+    protocol: str
+    assignor: str
+    coordinator: Node
+    members: tuple[GroupMember, ...]
+    epoch: int | None = None
+    target_assignment_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """What a group committed for a partition."""
+
+    offset: int
+    leader_epoch: int | None = None
+    metadata: str = ""
+
+
+async def list_groups(
+    client: Client, *, states: Iterable[str] = (), types: Iterable[str] = ()
+) -> list[GroupListing]:
+    """The groups of every broker, those in `states` and of `types` only (empty: all), by id.
+
+    A broker that does not answer is told as a warning; the error is raised only where none does.
+    """
+    from kcli.protocol.messages.list_groups import ListGroupsRequest
+
+    request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
+    at_least = 5 if request.types_filter else 4 if request.states_filter else 0
+
+    async def of(node: Node) -> list[GroupListing] | KafkaError:
+        async def attempt() -> list[GroupListing]:
+            response = await client.send(request, ApiKey.LIST_GROUPS, to=node.id, at_least=at_least)
+            raise_for(response.error_code)
+            return [
+                GroupListing(
+                    group_id=group.group_id,
+                    type=group.group_type,
+                    protocol=group.protocol_type,
+                    state=group.group_state,
+                )
+                for group in response.groups
+            ]
+
+        try:
+            return await client.call("listGroups", attempt)
+        except KafkaError as error:
+            return error
+
+    nodes = await client.call("findAllBrokers", client.nodes)
+    parts = await asyncio.gather(*map(of, nodes))
+    failed = [(node, part) for node, part in zip(nodes, parts, strict=True) if isinstance(part, KafkaError)]
+    if failed and len(failed) == len(nodes):
+        raise failed[0][1]
+    for node, error in failed:
+        log.warning("The groups of %s are missing: %s", node, error)
+    listed = [group for part in parts if not isinstance(part, KafkaError) for group in part]
+    return sorted(listed, key=lambda group: group.group_id)
+
+
+async def describe_groups(
+    client: Client, group_ids: Iterable[str]
+) -> dict[str, GroupDescription | KafkaError]:
+    """Each group, of either protocol, described, or its error; a group nobody knows is GroupIdNotFoundException."""
+
+    async def ask(node: Node, groups: Sequence[str]) -> dict[str, GroupDescription | KafkaError]:
+        found = await _describe_consumer(client, groups, node)
+        others = [group for group, said in found.items() if isinstance(said, _NOT_OF_THE_NEW_PROTOCOL)]
+        if others:
+            for group, said in (await _describe_classic(client, others, node)).items():
+                # Where it is none of either kind, Kafka's client gives the first answer's reason.
+                if not (_is_unknown(said) and _is_unknown(found[group])):
+                    found[group] = said
+        return found
+
+    return await at_coordinators(client, "describeGroups", group_ids, ask)
+
+
+async def list_group_offsets(
+    client: Client,
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None = None,
+    *,
+    require_stable: bool = False,
+) -> dict[TopicPartition, CommittedOffset | KafkaError | None]:
+    """The committed offsets of a group: None where a partition asked for has none. `partitions` None: all it has."""
+    from kcli.protocol.messages import offset_fetch as messages
+
+    by_topic = None if partitions is None else group_partitions(partitions)
+
+    async def ask(node: Node) -> dict[TopicPartition, CommittedOffset | KafkaError | None]:
+        topics = None
+        batched = None
+        if by_topic is not None:
+            topics = tuple(
+                messages.OffsetFetchRequestTopic(name=topic, partition_indexes=numbers)
+                for topic, numbers in by_topic.items()
+            )
+            batched = tuple(
+                messages.OffsetFetchRequestTopics(name=topic, partition_indexes=numbers)
+                for topic, numbers in by_topic.items()
+            )
+        request = messages.OffsetFetchRequest(
+            group_id=group_id,
+            topics=topics,
+            groups=(messages.OffsetFetchRequestGroup(group_id=group_id, topics=batched),),
+            require_stable=require_stable,
+        )
+        response = await client.send(request, ApiKey.OFFSET_FETCH, to=node.id)
+        found = response.groups[0] if response.groups else response
+        raise_for(found.error_code)
+        return _committed(found)
+
+    return await at_coordinator(client, "listConsumerGroupOffsets", group_id, ask)
+
+
+async def list_all_offsets(
+    client: Client, group_ids: Iterable[str]
+) -> dict[str, dict[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError]:
+    """All committed offsets of each group, or its error."""
+    from kcli.protocol.messages import offset_fetch as messages
+
+    async def alone(group_id: str) -> dict[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError:
+        try:
+            return await list_group_offsets(client, group_id)
+        except KafkaError as error:
+            return error
+
+    async def ask(
+        node: Node, groups: Sequence[str]
+    ) -> dict[str, dict[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError]:
+        asked = tuple(messages.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups)
+        request = messages.OffsetFetchRequest(groups=asked)
+        try:
+            response = await client.send(request, ApiKey.OFFSET_FETCH, to=node.id, at_least=8)
+        except UnsupportedVersionException:  # before Kafka 3.0: a group a request
+            return {group: await alone(group) for group in groups}
+        return {group.group_id: error_of(group.error_code) or _committed(group) for group in response.groups}
+
+    return await at_coordinators(client, "listConsumerGroupOffsets", group_ids, ask)
+
+
+def _committed(
+    found: OffsetFetchResponse | OffsetFetchResponseGroup,
+) -> dict[TopicPartition, CommittedOffset | KafkaError | None]:
+    return {
+        (topic.name, each.partition_index): error_of(each.error_code)
+        or (
+            None
+            if each.committed_offset < 0
+            else CommittedOffset(
+                offset=each.committed_offset,
+                leader_epoch=each.committed_leader_epoch if each.committed_leader_epoch >= 0 else None,
+                metadata=each.metadata or "",
+            )
+        )
+        for topic in found.topics
+        for each in topic.partitions
+    }
+
+
+async def alter_group_offsets(
+    client: Client, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+) -> dict[TopicPartition, KafkaError | None]:
+    """Commit offsets for a group without active members; per partition its error or None."""
+    from kcli.protocol.messages import offset_commit as messages
+
+    async def ask(node: Node) -> dict[TopicPartition, KafkaError | None]:
+        topics = tuple(
+            messages.OffsetCommitRequestTopic(
+                name=topic,
+                partitions=tuple(
+                    messages.OffsetCommitRequestPartition(
+                        partition_index=number,
+                        committed_offset=offsets[topic, number].offset,
+                        committed_leader_epoch=-1
+                        if (epoch := offsets[topic, number].leader_epoch) is None
+                        else epoch,
+                        committed_metadata=offsets[topic, number].metadata,
+                    )
+                    for number in numbers
+                ),
+            )
+            for topic, numbers in group_partitions(offsets).items()
+        )
+        request = messages.OffsetCommitRequest(group_id=group_id, topics=topics)
+        response = await client.send(request, ApiKey.OFFSET_COMMIT, to=node.id)
+        return _partition_errors(
+            ((topic.name, each.partition_index), each.error_code)
+            for topic in response.topics
+            for each in topic.partitions
+        )
+
+    return await at_coordinator(client, "alterConsumerGroupOffsets", group_id, ask)
+
+
+async def delete_group_offsets(
+    client: Client, group_id: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, KafkaError | None]:
+    """Forget a group's offsets of some partitions; per partition its error or None."""
+    from kcli.protocol.messages import offset_delete as messages
+
+    by_topic = group_partitions(partitions)
+
+    async def ask(node: Node) -> dict[TopicPartition, KafkaError | None]:
+        request = messages.OffsetDeleteRequest(
+            group_id=group_id,
+            topics=tuple(
+                messages.OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=tuple(
+                        messages.OffsetDeleteRequestPartition(partition_index=number) for number in numbers
+                    ),
+                )
+                for topic, numbers in by_topic.items()
+            ),
+        )
+        response = await client.send(request, ApiKey.OFFSET_DELETE, to=node.id)
+        raise_for(response.error_code)
+        return _partition_errors(
+            ((topic.name, each.partition_index), each.error_code)
+            for topic in response.topics
+            for each in topic.partitions
+        )
+
+    return await at_coordinator(client, "deleteConsumerGroupOffsets", group_id, ask)
+
+
+async def delete_groups(client: Client, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
+    """Delete groups; per group its error or None."""
+    from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
+
+    async def ask(node: Node, groups: Sequence[str]) -> dict[str, KafkaError | None]:
+        request = DeleteGroupsRequest(groups_names=tuple(groups))
+        response = await client.send(request, ApiKey.DELETE_GROUPS, to=node.id)
+        return {result.group_id: error_of(result.error_code) for result in response.results}
+
+    return await at_coordinators(client, "deleteConsumerGroups", group_ids, ask)
+
+
+async def remove_members(
+    client: Client, group_id: str, members: Iterable[GroupMember], *, reason: str = ""
+) -> dict[str, KafkaError | None]:
+    """Make members leave a classic group; per member id its error or None."""
+    from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+
+    wanted = tuple(
+        MemberIdentity(
+            member_id="" if member.instance_id else member.member_id,
+            group_instance_id=member.instance_id,
+            reason=reason,
+        )
+        for member in members
+    )
+
+    async def ask(node: Node) -> dict[str, KafkaError | None]:
+        request = LeaveGroupRequest(group_id=group_id, members=wanted)
+        response = await client.send(request, ApiKey.LEAVE_GROUP, to=node.id, at_least=3)
+        raise_for(response.error_code)
+        return {member.member_id: error_of(member.error_code) for member in response.members}
+
+    return await at_coordinator(client, "leaveGroup", group_id, ask)
+
+
+def _partition_errors(
+    results: Iterable[tuple[TopicPartition, ErrorCode]],
+) -> dict[TopicPartition, KafkaError | None]:
+    found: dict[TopicPartition, KafkaError | None] = {}
+    for partition, code in results:
+        if code in _MOVED:
+            raise_for(code)
+        found[partition] = error_of(code)
+    return found
+
+
+async def _describe_consumer(
+    client: Client, group_ids: Sequence[str], node: Node
+) -> dict[str, GroupDescription | KafkaError]:
+    from kcli.protocol.messages import consumer_group_describe as messages
+
+    request = messages.ConsumerGroupDescribeRequest(group_ids=tuple(group_ids))
+    try:
+        response = await client.send(request, ApiKey.CONSUMER_GROUP_DESCRIBE, to=node.id)
+    except UnsupportedVersionException as error:
+        return dict.fromkeys(group_ids, error)
+    return {
+        group.group_id: error_of(group.error_code, group.error_message) or _of_consumers(group, node)
+        for group in response.groups
+    }
+
+
+def _of_consumers(group: ConsumerGroup, node: Node) -> GroupDescription:
+    members = tuple(
+        GroupMember(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host,
+            assignment=_partitions(member.assignment),
+            target_assignment=_partitions(member.target_assignment),
+            epoch=member.member_epoch,
+            is_upgraded=None if member.member_type < 0 else member.member_type == 1,
+        )
+        for member in group.members
+    )
+    return GroupDescription(
+        group_id=group.group_id,
+        type=CONSUMER,
+        state=group.group_state,
+        protocol=CONSUMER_PROTOCOL,
+        assignor=group.assignor_name,
+        coordinator=node,
+        members=members,
+        epoch=group.group_epoch,
+        target_assignment_epoch=group.assignment_epoch,
+    )
+
+
+def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        (topic.topic_name, number) for topic in assignment.topic_partitions for number in topic.partitions
+    )
+
+
+async def _describe_classic(
+    client: Client, group_ids: Sequence[str], node: Node
+) -> dict[str, GroupDescription | KafkaError]:
+    from kcli.protocol.messages.describe_groups import DescribeGroupsRequest
+
+    request = DescribeGroupsRequest(groups=tuple(group_ids))
+    response = await client.send(request, ApiKey.DESCRIBE_GROUPS, to=node.id)
+    return {
+        group.group_id: error_of(group.error_code, group.error_message) or _of_classic(group, node)
+        for group in response.groups
+    }
+
+
+def _of_classic(group: ClassicGroup, node: Node) -> GroupDescription | KafkaError:
+    from kcli.client.admin.consumer_protocol import decode_assignment
+
+    is_consumer = group.protocol_type in ("", CONSUMER_PROTOCOL)
+    try:
+        members = tuple(
+            GroupMember(
+                member_id=member.member_id,
+                instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                host=member.client_host,
+                assignment=decode_assignment(member.member_assignment) if is_consumer else (),
+            )
+            for member in group.members
+        )
+    except ProtocolError as error:
+        return error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"Group {group.group_id}: {error}")
+    return GroupDescription(
+        group_id=group.group_id,
+        type=CLASSIC,
+        state=group.group_state,
+        protocol=group.protocol_type,
+        assignor=group.protocol_data,
+        coordinator=node,
+        members=members,
+    )
+
+
+def _is_unknown(said: object) -> bool:
+    return isinstance(said, GroupIdNotFoundException)

@@ -1,0 +1,227 @@
+"""Lag in time: how old the first record is that a group has not consumed yet.
+
+No API tells the timestamp of an offset, so the record itself is fetched: one Fetch asks a leader for the next batch of
+all its partitions. A broker promises a whole batch only to the first partition of a request (KIP-74), so whoever got
+none is asked again, further up, until everybody is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kcli.client.admin.offsets import OffsetAt, OffsetSpec, TopicPartition, list_offsets
+from kcli.client.client import error_of, raise_for
+from kcli.errors import ErrorCode, KafkaError, ProtocolError, StorageError, error_for
+from kcli.protocol.batches.batch import NO_TIMESTAMP, Record, iter_batches, read_records
+from kcli.protocol.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    import uuid
+
+    from kcli.client.client import Client
+    from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+    from kcli.protocol.messages.metadata import MetadataResponse
+
+# A producer's usual batch (batch.size), so that most partitions are answered in the first round, with little besides.
+PARTITION_MAX_BYTES = 16 * 1024
+# One response in memory; the partitions that it does not reach are asked in the next round.
+RESPONSE_MAX_BYTES = 8 * 1024 * 1024
+
+Lag = float | KafkaError | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition, and the offset from which its next record is sought."""
+
+    partition: TopicPartition
+    topic_id: uuid.UUID | None
+    offset: int
+
+
+async def lag_seconds(
+    client: Client, committed: Mapping[TopicPartition, int], now_ms: int
+) -> dict[TopicPartition, Lag]:
+    """The age, in seconds, of the first record at or after each offset; 0 where there is none.
+
+    None where that record has no timestamp. A partition that cannot be asked has its error as value; nothing is
+    waited for, so one without a leader costs the others no time.
+    """
+    found: dict[TopicPartition, Lag] = {}
+    if not committed:
+        return found
+    try:
+        metadata = await client.metadata(sorted({topic for topic, _ in committed}))
+    except (KafkaError, ProtocolError) as error:
+        return dict.fromkeys(committed, _as_kafka_error(error))
+    by_leader = _places(metadata, committed, found)
+    answers = await asyncio.gather(
+        *(_of_leader(client, leader, places) for leader, places in by_leader.items())
+    )
+    for answer in answers:
+        for partition, timestamp in answer.items():
+            found[partition] = _age(timestamp, now_ms)
+    return {partition: found[partition] for partition in committed}
+
+
+Timestamp = int | KafkaError | None
+"""Of the first unread record in milliseconds; None at the end of the log."""
+
+
+def _age(timestamp: Timestamp, now_ms: int) -> Lag:
+    if timestamp is None:
+        return 0.0
+    if isinstance(timestamp, KafkaError):
+        return timestamp
+    if timestamp == NO_TIMESTAMP:
+        return None
+    return max(now_ms - timestamp, 0) / 1000
+
+
+def _places(
+    metadata: MetadataResponse, committed: Mapping[TopicPartition, int], found: dict[TopicPartition, Lag]
+) -> dict[int, list[Place]]:
+    """What to ask each leader. Partitions without one are told at once, in `found`."""
+    topics = {topic.name: topic for topic in metadata.topics}
+    by_leader: dict[int, list[Place]] = {}
+    for (name, number), offset in committed.items():
+        topic = topics.get(name)
+        error = error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error_code)
+        entry = (
+            next((each for each in topic.partitions if each.partition_index == number), None)
+            if topic
+            else None
+        )
+        if error is not None or entry is None or topic is None:
+            found[name, number] = error or error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif entry.leader_id < 0:
+            found[name, number] = error_for(ErrorCode.LEADER_NOT_AVAILABLE)
+        else:
+            place = Place((name, number), topic.topic_id, max(offset, 0))
+            by_leader.setdefault(entry.leader_id, []).append(place)
+    return by_leader
+
+
+async def _of_leader(client: Client, leader: int, places: list[Place]) -> dict[TopicPartition, Timestamp]:
+    """The timestamp of the first record at or after each place."""
+    found: dict[TopicPartition, Timestamp] = {}
+    left = places
+    moved: set[TopicPartition] = set()
+    while left:
+        try:
+            response = await client.send(_request(left), ApiKey.FETCH, to=leader)
+            raise_for(response.error_code)
+        except (KafkaError, ProtocolError) as error:
+            return found | dict.fromkeys((place.partition for place in left), _as_kafka_error(error))
+        answers = _by_partition(response, left)
+        again: list[Place] = []
+        out_of_range: list[Place] = []
+        for place in left:
+            answer = answers.get(place.partition)
+            if answer is not None and answer.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                if place.partition in moved:
+                    found[place.partition] = error_for(answer.error_code)
+                else:
+                    out_of_range.append(place)
+                continue
+            step = _step(place, answer, is_first=place is left[0])
+            if isinstance(step, Place):
+                again.append(step)
+            else:
+                found[place.partition] = step
+        moved.update(place.partition for place in out_of_range)
+        left = again + await _into_range(client, out_of_range, found)
+    return found
+
+
+def _step(place: Place, answer: PartitionData | None, *, is_first: bool) -> Place | Timestamp:
+    """What one answer means: the record's timestamp, the end of the log, or the place to ask next."""
+    if answer is None:
+        return error_for(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"The broker left {place.partition} out of its answer"
+        )
+    error = error_of(answer.error_code)
+    if error is not None:
+        return error
+    if answer.high_watermark <= place.offset:
+        return None
+    records = answer.records or b""
+    try:
+        offset = place.offset
+        for position, header in iter_batches(records):
+            offset = max(header.next_offset, offset)
+            if header.last_offset < place.offset or header.is_control:
+                continue
+            record = _first_from(records, position, place.offset)
+            if record is not None:
+                return header.max_timestamp_ms if header.is_log_append_time else record.timestamp_ms
+    except (KafkaError, StorageError) as broken:
+        return _as_kafka_error(broken)
+    if offset > place.offset:
+        return replace(place, offset=offset)
+    # A broker gives the first partition a whole batch if there is one: compaction has left none up to the end.
+    return None if is_first else place
+
+
+def _first_from(records: bytes, position: int, offset: int) -> Record | None:
+    return next((record for record in read_records(records, position) if record.offset >= offset), None)
+
+
+async def _into_range(
+    client: Client, places: list[Place], found: dict[TopicPartition, Timestamp]
+) -> list[Place]:
+    """Places before the log's start, moved to it; those behind its end have nothing left to consume."""
+    if not places:
+        return []
+    starts = await list_offsets(client, {place.partition: OffsetSpec.EARLIEST for place in places})
+    inside: list[Place] = []
+    for place in places:
+        start = starts[place.partition]
+        if not isinstance(start, OffsetAt):
+            found[place.partition] = start
+        elif start.offset <= place.offset:
+            found[place.partition] = None
+        else:
+            inside.append(replace(place, offset=start.offset))
+    return inside
+
+
+def _request(places: list[Place]) -> FetchRequest:
+    from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    # One entry for each place, even of the same topic: the order is what decides who gets a batch.
+    return FetchRequest(
+        max_wait_ms=0,
+        max_bytes=RESPONSE_MAX_BYTES,
+        session_epoch=-1,
+        topics=tuple(
+            FetchTopic(
+                topic=place.partition[0],
+                topic_id=place.topic_id,
+                partitions=(
+                    FetchPartition(
+                        partition=place.partition[1],
+                        fetch_offset=place.offset,
+                        partition_max_bytes=PARTITION_MAX_BYTES,
+                    ),
+                ),
+            )
+            for place in places
+        ),
+    )
+
+
+def _by_partition(response: FetchResponse, places: list[Place]) -> dict[TopicPartition, PartitionData]:
+    names = {place.topic_id: place.partition[0] for place in places}
+    return {
+        (topic.topic or names.get(topic.topic_id, ""), part.partition_index): part
+        for topic in response.responses
+        for part in topic.partitions
+    }
+
+
+def _as_kafka_error(error: Exception) -> KafkaError:
+    return error if isinstance(error, KafkaError) else KafkaError(str(error))

@@ -1,0 +1,310 @@
+"""Admin calls about records: offsets of partitions, deleting records, log directories."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, TypeVar
+
+from kcli.client.admin.topics import group_partitions
+from kcli.client.client import error_of, looking_up, raise_for
+from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.protocol.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from kcli.client.client import Client
+    from kcli.protocol.messages.metadata import MetadataResponse
+
+# How often a partition without a live leader is asked for where nobody wants to wait: an election that is under way is
+# over by then.
+TRIES_WITHOUT_LEADER = 3
+NO_LEADER = -1
+
+R = TypeVar("R")
+TopicPartition = tuple[str, int]
+
+
+class OffsetSpec(IntEnum):
+    """The named points in time of ListOffsets; any value >= 0 is a timestamp in milliseconds."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3  # KIP-734
+    EARLIEST_LOCAL = -4  # KIP-405
+    LATEST_TIERED = -5  # KIP-1005
+    EARLIEST_PENDING_UPLOAD = -6  # KIP-1023
+
+
+# The first ListOffsets version that knows each of the later points; an older broker would take it for a timestamp.
+_FIRST_VERSION: dict[int, int] = {
+    OffsetSpec.MAX_TIMESTAMP: 7,
+    OffsetSpec.EARLIEST_LOCAL: 8,
+    OffsetSpec.LATEST_TIERED: 9,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAt:
+    """The first record at or after a point in time: its offset (-1: none), timestamp and leader epoch (-1: unknown)."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaInfo:
+    """A replica in a log directory."""
+
+    topic: str
+    partition: int
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirDescription:
+    """A log directory of a broker; sizes of its volume are None when unknown."""
+
+    path: str
+    error: KafkaError | None
+    replicas: tuple[ReplicaInfo, ...]
+    total_bytes: int | None
+    usable_bytes: int | None
+
+
+async def list_offsets(
+    client: Client,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool = False,
+    wait_for_leaders: bool = True,
+) -> dict[TopicPartition, OffsetAt | KafkaError]:
+    """The offset of each partition at a timestamp or OffsetSpec.
+
+    Without `wait_for_leaders` a partition whose leader is missing or cannot be reached has its error soon, instead of
+    when default.api.timeout.ms is over.
+    """
+    from kcli.protocol.messages import list_offsets as messages
+
+    async def ask(leader: int, part: list[TopicPartition]) -> dict[TopicPartition, OffsetAt | KafkaError]:
+        request = messages.ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=int(read_committed),
+            topics=tuple(
+                messages.ListOffsetsTopic(
+                    name=topic,
+                    partitions=tuple(
+                        messages.ListOffsetsPartition(partition_index=number, timestamp=wanted[topic, number])
+                        for number in numbers
+                    ),
+                )
+                for topic, numbers in group_partitions(part).items()
+            ),
+            timeout_ms=client.config.request_timeout_ms,
+        )
+        at_least = max(_FIRST_VERSION.get(wanted[partition], 0) for partition in part)
+        response = await client.send(request, ApiKey.LIST_OFFSETS, to=leader, at_least=at_least)
+        return {
+            (topic.name, each.partition_index): error_of(each.error_code)
+            or OffsetAt(offset=each.offset, timestamp=each.timestamp, leader_epoch=each.leader_epoch)
+            for topic in response.topics
+            for each in topic.partitions
+        }
+
+    return await _by_leader(
+        client, "listOffsets", list(wanted), ask, wait_for_topics=False, wait_for_leaders=wait_for_leaders
+    )
+
+
+async def delete_records(
+    client: Client, before: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int | KafkaError]:
+    """Delete records before an offset (-1: the high watermark); per partition its new low watermark."""
+    from kcli.protocol.messages import delete_records as messages
+
+    async def ask(leader: int, part: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
+        request = messages.DeleteRecordsRequest(
+            topics=tuple(
+                messages.DeleteRecordsTopic(
+                    name=topic,
+                    partitions=tuple(
+                        messages.DeleteRecordsPartition(partition_index=number, offset=before[topic, number])
+                        for number in numbers
+                    ),
+                )
+                for topic, numbers in group_partitions(part).items()
+            ),
+            timeout_ms=client.config.request_timeout_ms,
+        )
+        response = await client.send(request, ApiKey.DELETE_RECORDS, to=leader)
+        return {
+            (topic.name, each.partition_index): error_of(each.error_code) or each.low_watermark
+            for topic in response.topics
+            for each in topic.partitions
+        }
+
+    return await _by_leader(client, "deleteRecords", list(before), ask, wait_for_topics=True)
+
+
+async def describe_log_dirs(
+    client: Client, brokers: Iterable[int]
+) -> dict[int, tuple[LogDirDescription, ...] | KafkaError]:
+    """The log directories of each broker, in the broker's order, or why it did not tell them."""
+    from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+
+    async def of(broker: int) -> tuple[LogDirDescription, ...] | KafkaError:
+        async def attempt() -> tuple[LogDirDescription, ...]:
+            request = DescribeLogDirsRequest(topics=None)
+            response = await client.send(request, ApiKey.DESCRIBE_LOG_DIRS, to=broker)
+            raise_for(response.error_code)
+            return tuple(
+                LogDirDescription(
+                    path=result.log_dir,
+                    error=error_of(result.error_code),
+                    replicas=tuple(
+                        ReplicaInfo(
+                            topic=topic.name,
+                            partition=each.partition_index,
+                            size_bytes=each.partition_size,
+                            offset_lag=each.offset_lag,
+                            is_future=each.is_future_key,
+                        )
+                        for topic in result.topics
+                        for each in topic.partitions
+                    ),
+                    total_bytes=result.total_bytes if result.total_bytes >= 0 else None,
+                    usable_bytes=result.usable_bytes if result.usable_bytes >= 0 else None,
+                )
+                for result in response.results
+            )
+
+        try:
+            return await client.call("describeLogDirs", attempt)
+        except KafkaError as error:
+            return error
+
+    wanted = list(brokers)
+    return dict(zip(wanted, await asyncio.gather(*map(of, wanted)), strict=True))
+
+
+def _by_leader_or_missing(
+    partitions: Iterable[TopicPartition], leaders: Mapping[TopicPartition, int]
+) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaError]]:
+    """Whom to ask for what, and why the rest cannot be asked of anybody."""
+    by_leader: dict[int, list[TopicPartition]] = {}
+    missing: dict[TopicPartition, KafkaError] = {}
+    for partition in partitions:
+        if leaders.get(partition, NO_LEADER) != NO_LEADER:
+            by_leader.setdefault(leaders[partition], []).append(partition)
+        else:
+            is_there = partition in leaders
+            missing[partition] = error_for(
+                ErrorCode.LEADER_NOT_AVAILABLE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+    return by_leader, missing
+
+
+async def _by_leader(
+    client: Client,
+    name: str,
+    partitions: list[TopicPartition],
+    ask: Callable[[int, list[TopicPartition]], Awaitable[dict[TopicPartition, R | KafkaError]]],
+    *,
+    wait_for_topics: bool,
+    wait_for_leaders: bool = True,
+) -> dict[TopicPartition, R | KafkaError]:
+    """Ask the leaders all at once; a partition whose leader has moved, is unknown or does not answer is asked again,
+    alone.
+
+    A partition that does not exist has no leader until it is created: it ends with TimeoutException, as in Kafka; so
+    does a topic that does not exist, unless `wait_for_topics` is false.
+    """
+    found: dict[TopicPartition, R | KafkaError] = {}
+    left = dict.fromkeys(partitions)
+
+    tries = 0
+
+    async def of_leader(leader: int, part: list[TopicPartition]) -> dict[TopicPartition, R | KafkaError]:
+        try:
+            return await ask(leader, part)
+        except KafkaError as error:
+            return dict.fromkeys(part, error)
+
+    async def attempt() -> None:
+        nonlocal tries
+        tries += 1
+        with looking_up():
+            metadata = await client.metadata(sorted({topic for topic, _ in left}))
+        found.update(_of_topics(metadata, left, wait_for_topics=wait_for_topics))
+        leaders = _leaders(metadata)
+        by_leader, missing = _by_leader_or_missing((each for each in left if each not in found), leaders)
+        asked = itertools.starmap(of_leader, by_leader.items())
+        for answer in await asyncio.gather(*asked):
+            for partition, result in answer.items():
+                if isinstance(result, KafkaError) and result.retriable:
+                    missing[partition] = result
+                else:
+                    found[partition] = result
+        if not wait_for_leaders and tries == TRIES_WITHOUT_LEADER:
+            found.update(missing)
+        for partition in found:
+            left.pop(partition, None)
+        if left:
+            # What a leader said counts as a try of the call; that there is none does not.
+            for partition, error in missing.items():
+                if leaders.get(partition, NO_LEADER) != NO_LEADER:
+                    raise error
+            with looking_up():
+                raise next(iter(missing.values()))
+
+    try:
+        await client.call(f"{name}(api=METADATA)", attempt)
+    except KafkaError as error:
+        found.update(dict.fromkeys(left, error))
+    return found
+
+
+def _of_topics(
+    metadata: MetadataResponse, partitions: Iterable[TopicPartition], *, wait_for_topics: bool
+) -> dict[TopicPartition, KafkaError]:
+    """The partitions of topics that cannot be asked about, however long one waits."""
+    hopeless: dict[str, KafkaError] = {}
+    for topic in metadata.topics:
+        error = error_of(topic.error_code)
+        if error is None:
+            continue
+        if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if wait_for_topics:
+                continue
+        elif error.retriable:
+            continue
+        hopeless[topic.name or ""] = error
+    return {
+        (topic, number): _unknown(topic, number)
+        if hopeless[topic].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else hopeless[topic]
+        for topic, number in partitions
+        if topic in hopeless
+    }
+
+
+def _unknown(topic: str, number: int) -> KafkaError:
+    return error_for(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        f"Failed to fetch metadata for partition {topic}-{number} because metadata for topic `{topic}` "
+        "could not be found",
+    )
+
+
+def _leaders(metadata: MetadataResponse) -> dict[TopicPartition, int]:
+    """The leader of each partition there is, NO_LEADER where it has none."""
+    return {
+        (topic.name or "", each.partition_index): each.leader_id
+        for topic in metadata.topics
+        for each in topic.partitions
+    }

@@ -1,0 +1,129 @@
+"""Admin calls about the metadata quorum (KIP-836, KIP-853)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.client.client import Target, raise_for
+from kcli.client.config import Address
+from kcli.protocol.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from kcli.client.client import Client
+    from kcli.protocol.messages.describe_quorum import ReplicaState
+
+METADATA_TOPIC = "__cluster_metadata"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumReplica:
+    """How far a node has the metadata log; times are in milliseconds, None where they are not known."""
+
+    id: int
+    directory_id: uuid.UUID | None
+    log_end_offset: int
+    last_fetch_ms: int | None
+    last_caught_up_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a controller listens."""
+
+    listener: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.listener}://{Address(self.host, self.port)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumDescription:
+    """The quorum as its leader sees it; `endpoints` by voter id."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+    endpoints: dict[int, tuple[Endpoint, ...]]
+
+
+async def describe_quorum(client: Client) -> QuorumDescription:
+    """Who leads the metadata log, and how far each replica has it."""
+    from kcli.protocol.messages import describe_quorum as messages
+
+    request = messages.DescribeQuorumRequest(
+        topics=(
+            messages.RequestTopicData(
+                topic_name=METADATA_TOPIC, partitions=(messages.RequestPartitionData(partition_index=0),)
+            ),
+        )
+    )
+
+    async def attempt() -> QuorumDescription:
+        response = await client.send(request, ApiKey.DESCRIBE_QUORUM)
+        raise_for(response.error_code, response.error_message)
+        ((found,),) = (topic.partitions for topic in response.topics)
+        raise_for(found.error_code, found.error_message)
+        return QuorumDescription(
+            leader_id=found.leader_id,
+            leader_epoch=found.leader_epoch,
+            high_watermark=found.high_watermark,
+            voters=tuple(map(_replica, found.current_voters)),
+            observers=tuple(map(_replica, found.observers)),
+            endpoints={
+                node.node_id: tuple(Endpoint(each.name, each.host, each.port) for each in node.listeners)
+                for node in response.nodes
+            },
+        )
+
+    return await client.call("describeMetadataQuorum", attempt)
+
+
+async def add_voter(
+    client: Client, voter_id: int, directory_id: uuid.UUID, endpoints: Iterable[Endpoint]
+) -> None:
+    """Make a controller a voter. Raises DuplicateVoterException, UnsupportedVersionException and others."""
+    from kcli.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
+
+    request = AddRaftVoterRequest(
+        cluster_id=None,
+        timeout_ms=client.config.default_api_timeout_ms,
+        voter_id=voter_id,
+        voter_directory_id=directory_id,
+        listeners=tuple(Listener(name=each.listener, host=each.host, port=each.port) for each in endpoints),
+    )
+
+    async def attempt() -> None:
+        response = await client.send(request, ApiKey.ADD_RAFT_VOTER, to=Target.CONTROLLER)
+        raise_for(response.error_code, response.error_message)
+
+    await client.call("addRaftVoter", attempt)
+
+
+async def remove_voter(client: Client, voter_id: int, directory_id: uuid.UUID) -> None:
+    """Make a voter leave. Raises VoterNotFoundException, UnsupportedVersionException and others."""
+    from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+
+    request = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id)
+
+    async def attempt() -> None:
+        response = await client.send(request, ApiKey.REMOVE_RAFT_VOTER, to=Target.CONTROLLER)
+        raise_for(response.error_code, response.error_message)
+
+    await client.call("removeRaftVoter", attempt)
+
+
+def _replica(state: ReplicaState) -> QuorumReplica:
+    return QuorumReplica(
+        id=state.replica_id,
+        directory_id=state.replica_directory_id,
+        log_end_offset=state.log_end_offset,
+        last_fetch_ms=state.last_fetch_timestamp if state.last_fetch_timestamp >= 0 else None,
+        last_caught_up_ms=state.last_caught_up_timestamp if state.last_caught_up_timestamp >= 0 else None,
+    )

@@ -1,0 +1,368 @@
+"""Admin calls about topics and their partitions."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kcli.client.client import Target, error_of, raise_for
+from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.protocol.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from kcli.client.client import Client
+    from kcli.protocol.messages.describe_topic_partitions import (
+        DescribeTopicPartitionsResponsePartition,
+        DescribeTopicPartitionsResponseTopic,
+    )
+    from kcli.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+    AnyTopic = MetadataResponseTopic | DescribeTopicPartitionsResponseTopic
+    AnyPartition = MetadataResponsePartition | DescribeTopicPartitionsResponsePartition
+
+# KIP-966: describe in pages of so many partitions.
+PARTITIONS_PER_RESPONSE = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicListing:
+    """A topic's name and id."""
+
+    name: str
+    topic_id: uuid.UUID | None
+    is_internal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription:
+    """One partition. The two ELR lists are None when the broker does not report them (KIP-966)."""
+
+    partition: int
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] | None
+    last_known_elr: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """A topic and all its partitions, sorted."""
+
+    name: str
+    topic_id: uuid.UUID | None
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A partition on the move; `replicas` are the old and the new ones together."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to create: either counts (-1: the broker's default) or `assignments`, partition -> brokers."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPartitions:
+    """A topic's new number of partitions; `assignments` has the brokers of each added one, in order."""
+
+    topic: str
+    count: int
+    assignments: tuple[tuple[int, ...], ...] | None = None
+
+
+async def list_topics(client: Client, *, internal: bool = True) -> list[TopicListing]:
+    """All topics, sorted by name."""
+
+    async def attempt() -> list[TopicListing]:
+        response = await client.metadata(None)
+        return [
+            TopicListing(name=topic.name or "", topic_id=topic.topic_id, is_internal=topic.is_internal)
+            for topic in sorted(response.topics, key=lambda topic: topic.name or "")
+            if internal or not topic.is_internal
+        ]
+
+    return await client.call("listTopics", attempt)
+
+
+async def describe_topics(
+    client: Client, names: Iterable[str], *, page_partitions: int = PARTITIONS_PER_RESPONSE
+) -> dict[str, TopicDescription | KafkaError]:
+    """Each topic described, or why it could not be; in the order of `names`."""
+    wanted = list(dict.fromkeys(names))
+
+    async def attempt() -> dict[str, TopicDescription | KafkaError]:
+        if await client.speaks(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
+            return await _describe_in_pages(client, wanted, page_partitions)
+        return await _describe_by_metadata(client, wanted)
+
+    if not wanted:
+        return {}
+    found = await client.call("describeTopics", attempt)
+    return {name: found.get(name) or error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in wanted}
+
+
+async def describe_topics_by_id(
+    client: Client, ids: Iterable[uuid.UUID]
+) -> dict[uuid.UUID, TopicDescription | KafkaError]:
+    """As `describe_topics`, by topic id."""
+    from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    wanted = list(ids)
+
+    async def attempt() -> dict[uuid.UUID, TopicDescription | KafkaError]:
+        request = MetadataRequest(
+            topics=tuple(MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in wanted),
+            allow_auto_topic_creation=False,
+        )
+        response = await client.send(request, ApiKey.METADATA)
+        return {
+            topic.topic_id: error_of(topic.error_code) or _from_metadata(topic) for topic in response.topics
+        }
+
+    return await client.call("describeTopics", attempt)
+
+
+async def create_topics(
+    client: Client, topics: Iterable[NewTopic], *, validate_only: bool = False
+) -> dict[str, KafkaError | None]:
+    """Create topics; per topic its error or None."""
+    from kcli.protocol.messages import create_topics as messages
+
+    wanted = tuple(
+        messages.CreatableTopic(
+            name=topic.name,
+            num_partitions=-1 if topic.assignments else topic.partitions,
+            replication_factor=-1 if topic.assignments else topic.replication_factor,
+            assignments=tuple(
+                messages.CreatableReplicaAssignment(partition_index=partition, broker_ids=brokers)
+                for partition, brokers in topic.assignments.items()
+            ),
+            configs=tuple(
+                messages.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+            ),
+        )
+        for topic in topics
+    )
+
+    async def attempt() -> dict[str, KafkaError | None]:
+        request = messages.CreateTopicsRequest(
+            topics=wanted, timeout_ms=client.config.request_timeout_ms, validate_only=validate_only
+        )
+        response = await client.send(request, ApiKey.CREATE_TOPICS, to=Target.CONTROLLER)
+        return _by_name((topic.name, topic.error_code, topic.error_message) for topic in response.topics)
+
+    return await client.call("createTopics", attempt)
+
+
+async def delete_topics(client: Client, names: Iterable[str]) -> dict[str, KafkaError | None]:
+    """Delete topics; per topic its error or None."""
+    from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+    wanted = tuple(names)
+
+    async def attempt() -> dict[str, KafkaError | None]:
+        request = DeleteTopicsRequest(
+            topics=tuple(DeleteTopicState(name=name) for name in wanted),
+            topic_names=wanted,
+            timeout_ms=client.config.request_timeout_ms,
+        )
+        response = await client.send(request, ApiKey.DELETE_TOPICS, to=Target.CONTROLLER)
+        return _by_name(
+            (topic.name or "", topic.error_code, topic.error_message) for topic in response.responses
+        )
+
+    return await client.call("deleteTopics", attempt)
+
+
+async def create_partitions(
+    client: Client, topics: Iterable[NewPartitions], *, validate_only: bool = False
+) -> dict[str, KafkaError | None]:
+    """Grow topics; per topic its error or None."""
+    from kcli.protocol.messages import create_partitions as messages
+
+    wanted = tuple(
+        messages.CreatePartitionsTopic(
+            name=topic.topic,
+            count=topic.count,
+            assignments=None
+            if topic.assignments is None
+            else tuple(
+                messages.CreatePartitionsAssignment(broker_ids=brokers) for brokers in topic.assignments
+            ),
+        )
+        for topic in topics
+    )
+
+    async def attempt() -> dict[str, KafkaError | None]:
+        request = messages.CreatePartitionsRequest(
+            topics=wanted, timeout_ms=client.config.request_timeout_ms, validate_only=validate_only
+        )
+        response = await client.send(request, ApiKey.CREATE_PARTITIONS, to=Target.CONTROLLER)
+        return _by_name((topic.name, topic.error_code, topic.error_message) for topic in response.results)
+
+    return await client.call("createPartitions", attempt)
+
+
+async def elect_leaders(
+    client: Client, partitions: Iterable[tuple[str, int]] | None, *, unclean: bool = False
+) -> dict[tuple[str, int], KafkaError | None]:
+    """Elect the preferred (or, unclean, any live) replica of partitions (None: all that need it)."""
+    from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+    wanted = None
+    if partitions is not None:
+        by_topic = group_partitions(partitions)
+        wanted = tuple(
+            TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()
+        )
+
+    async def attempt() -> dict[tuple[str, int], KafkaError | None]:
+        request = ElectLeadersRequest(
+            election_type=int(unclean), topic_partitions=wanted, timeout_ms=client.config.request_timeout_ms
+        )
+        response = await client.send(request, ApiKey.ELECT_LEADERS, to=Target.CONTROLLER)
+        raise_for(response.error_code)
+        return {
+            (topic.topic, each.partition_id): error_of(each.error_code, each.error_message)
+            for topic in response.replica_election_results
+            for each in topic.partition_result
+        }
+
+    return await client.call("electLeaders", attempt)
+
+
+async def list_reassignments(
+    client: Client, partitions: Iterable[tuple[str, int]] | None = None
+) -> dict[tuple[str, int], Reassignment]:
+    """The partitions (None: of all topics) that are being moved."""
+    from kcli.protocol.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsTopics,
+    )
+
+    wanted = None
+    if partitions is not None:
+        by_topic = group_partitions(partitions)
+        wanted = tuple(
+            ListPartitionReassignmentsTopics(name=topic, partition_indexes=numbers)
+            for topic, numbers in by_topic.items()
+        )
+
+    async def attempt() -> dict[tuple[str, int], Reassignment]:
+        request = ListPartitionReassignmentsRequest(
+            topics=wanted, timeout_ms=client.config.request_timeout_ms
+        )
+        response = await client.send(request, ApiKey.LIST_PARTITION_REASSIGNMENTS, to=Target.CONTROLLER)
+        raise_for(response.error_code, response.error_message)
+        return {
+            (topic.name, each.partition_index): Reassignment(
+                replicas=each.replicas, adding=each.adding_replicas, removing=each.removing_replicas
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
+
+    return await client.call("listPartitionReassignments", attempt)
+
+
+def group_partitions(partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
+    """Topic -> its partitions, both in order of first appearance."""
+    by_topic: dict[str, tuple[int, ...]] = {}
+    for topic, partition in partitions:
+        by_topic[topic] = (*by_topic.get(topic, ()), partition)
+    return by_topic
+
+
+def _by_name(results: Iterable[tuple[str, ErrorCode, str | None]]) -> dict[str, KafkaError | None]:
+    """Errors by topic. One that says NOT_CONTROLLER for a topic makes the whole call try again."""
+    found: dict[str, KafkaError | None] = {}
+    for name, code, message in results:
+        if code is ErrorCode.NOT_CONTROLLER:
+            raise_for(code, message)
+        found[name] = error_of(code, message)
+    return found
+
+
+async def _describe_in_pages(
+    client: Client, names: list[str], page_partitions: int
+) -> dict[str, TopicDescription | KafkaError]:
+    """DescribeTopicPartitions, following its cursor; a topic may be spread over several pages."""
+    from kcli.protocol.messages import describe_topic_partitions as messages
+
+    found: dict[str, TopicDescription | KafkaError] = {}
+    cursor = None
+    wanted = sorted(names)
+    while True:
+        request = messages.DescribeTopicPartitionsRequest(
+            topics=tuple(messages.TopicRequest(name=name) for name in wanted),
+            response_partition_limit=page_partitions,
+            cursor=cursor,
+        )
+        response = await client.send(request, ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+        for topic in response.topics:
+            error = error_of(topic.error_code)
+            before = found.get(topic.name)
+            partitions = tuple(
+                _described(each, each.eligible_leader_replicas, each.last_known_elr)
+                for each in topic.partitions
+            )
+            if isinstance(before, TopicDescription):
+                partitions = (*before.partitions, *partitions)
+            found[topic.name] = error or _description(topic, partitions)
+        if response.next_cursor is None:
+            return found
+        cursor = messages.RequestCursor(
+            topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
+        )
+        wanted = [name for name in wanted if name >= cursor.topic_name]
+
+
+async def _describe_by_metadata(client: Client, names: list[str]) -> dict[str, TopicDescription | KafkaError]:
+    response = await client.metadata(names)
+    return {
+        topic.name or "": error_of(topic.error_code) or _from_metadata(topic) for topic in response.topics
+    }
+
+
+def _from_metadata(topic: MetadataResponseTopic) -> TopicDescription:
+    return _description(topic, tuple(_described(each, None, None) for each in topic.partitions))
+
+
+def _description(topic: AnyTopic, partitions: tuple[PartitionDescription, ...]) -> TopicDescription:
+    return TopicDescription(
+        name=topic.name or "",
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=tuple(sorted(partitions, key=lambda each: each.partition)),
+    )
+
+
+def _described(
+    each: AnyPartition, elr: tuple[int, ...] | None, last_known_elr: tuple[int, ...] | None
+) -> PartitionDescription:
+    return PartitionDescription(
+        partition=each.partition_index,
+        leader=each.leader_id if each.leader_id >= 0 else None,
+        leader_epoch=each.leader_epoch,
+        replicas=each.replica_nodes,
+        isr=each.isr_nodes,
+        elr=elr,
+        last_known_elr=last_known_elr,
+    )

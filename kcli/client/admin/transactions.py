@@ -1,0 +1,280 @@
+"""Admin calls about transactions and the producers that write them (KIP-664)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from kcli.client.admin.topics import group_partitions
+from kcli.client.client import TRANSACTION_COORDINATOR, error_of, looking_up, raise_for
+from kcli.errors import (
+    ErrorCode,
+    KafkaError,
+    TransactionalIdNotFoundException,
+    UnknownServerException,
+)
+from kcli.protocol.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from kcli.client.client import Client, Node
+
+T = TypeVar("T")
+TopicPartition = tuple[str, int]
+
+_RETRY = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionListing:
+    """A transactional id, its state as the broker names it, and the broker that coordinates it."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionDescription:
+    """`start_ms` is None where no transaction was begun."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    start_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerState:
+    """What a partition knows of a producer; `start_offset` is where its open transaction begins."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    start_offset: int | None
+
+
+async def list_transactions(
+    client: Client,
+    *,
+    states: Iterable[str] = (),
+    producer_ids: Iterable[int] = (),
+    longer_than_ms: int = -1,
+    pattern: str | None = None,
+) -> list[TransactionListing]:
+    """The transactional ids of every broker, those that pass all filters."""
+    from kcli.protocol.messages.list_transactions import ListTransactionsRequest
+
+    request = ListTransactionsRequest(
+        state_filters=tuple(states),
+        producer_id_filters=tuple(producer_ids),
+        duration_filter=longer_than_ms,
+        transactional_id_pattern=pattern,
+    )
+    at_least = 2 if pattern is not None else 1 if longer_than_ms >= 0 else 0
+
+    async def of(node: Node) -> list[TransactionListing]:
+        async def attempt() -> list[TransactionListing]:
+            response = await client.send(request, ApiKey.LIST_TRANSACTIONS, to=node.id, at_least=at_least)
+            if response.error_code in _RETRY:
+                raise_for(response.error_code)
+            if response.error_code is not ErrorCode.NONE:
+                raise UnknownServerException(
+                    f"ListTransactions request sent to broker {node.id} failed with an unexpected exception"
+                )
+            return [
+                TransactionListing(
+                    transactional_id=each.transactional_id,
+                    coordinator=node.id,
+                    producer_id=each.producer_id,
+                    state=each.transaction_state,
+                )
+                for each in response.transaction_states
+            ]
+
+        return await client.call("listTransactions", attempt)
+
+    nodes = await client.call("listTransactions(api=METADATA)", client.nodes)
+    parts = await asyncio.gather(*map(of, nodes))
+    return [listing for part in parts for listing in part]
+
+
+async def describe_transactions(
+    client: Client, transactional_ids: Iterable[str]
+) -> dict[str, TransactionDescription | KafkaError]:
+    """Each transactional id described, or its error; TransactionalIdNotFoundException where nobody knows it."""
+
+    async def of(name: str) -> TransactionDescription | KafkaError:
+        try:
+            return await _at_coordinator(
+                client, "describeTransactions", name, lambda node: _describe(client, name, node)
+            )
+        except KafkaError as error:
+            return error
+
+    wanted = list(dict.fromkeys(transactional_ids))
+    return dict(zip(wanted, await asyncio.gather(*map(of, wanted)), strict=True))
+
+
+async def _describe(client: Client, name: str, node: int) -> TransactionDescription:
+    from kcli.protocol.messages.describe_transactions import DescribeTransactionsRequest
+
+    request = DescribeTransactionsRequest(transactional_ids=(name,))
+    response = await client.send(request, ApiKey.DESCRIBE_TRANSACTIONS, to=node)
+    (found,) = response.transaction_states
+    if found.error_code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise TransactionalIdNotFoundException(
+            f"DescribeTransactions request for transactionalId `{name}` failed because the ID could not be found"
+        )
+    raise_for(found.error_code)
+    return TransactionDescription(
+        transactional_id=name,
+        coordinator=node,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        state=found.transaction_state,
+        timeout_ms=found.transaction_timeout_ms,
+        start_ms=found.transaction_start_time_ms if found.transaction_start_time_ms >= 0 else None,
+        partitions=tuple(
+            (topic.topic, partition) for topic in found.topics for partition in topic.partitions
+        ),
+    )
+
+
+async def describe_producers(
+    client: Client, partitions: Iterable[TopicPartition], *, broker: int | None = None
+) -> dict[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
+    """The producers each partition knows, as its leader has them, or the replica on `broker`."""
+    wanted = list(dict.fromkeys(partitions))
+
+    async def look_up() -> dict[TopicPartition, int]:
+        with looking_up():
+            return await client.leaders(wanted)
+
+    if not wanted:
+        return {}
+    if broker is None:
+        leaders = await client.call("describeProducers(api=METADATA)", look_up)
+    else:
+        leaders = dict.fromkeys(wanted, broker)
+    found: dict[TopicPartition, tuple[ProducerState, ...] | KafkaError] = {}
+    for node in dict.fromkeys(leaders.values()):
+        led = [partition for partition in wanted if leaders[partition] == node]
+        found |= await _producers_at(client, node, led)
+    return found
+
+
+async def _producers_at(
+    client: Client, node: int, partitions: list[TopicPartition]
+) -> dict[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
+    from kcli.protocol.messages import describe_producers as messages
+
+    request = messages.DescribeProducersRequest(
+        topics=tuple(
+            messages.TopicRequest(name=topic, partition_indexes=numbers)
+            for topic, numbers in group_partitions(partitions).items()
+        )
+    )
+
+    async def attempt() -> dict[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
+        response = await client.send(request, ApiKey.DESCRIBE_PRODUCERS, to=node)
+        return {
+            (topic.name, each.partition_index): error_of(each.error_code, each.error_message)
+            or tuple(map(_producer, each.active_producers))
+            for topic in response.topics
+            for each in topic.partitions
+        }
+
+    return await client.call("describeProducers(api=DESCRIBE_PRODUCERS)", attempt)
+
+
+def _producer(state: object) -> ProducerState:
+    from kcli.protocol.messages.describe_producers import ProducerState as Message
+
+    assert isinstance(state, Message)
+    start = state.current_txn_start_offset
+    return ProducerState(
+        producer_id=state.producer_id,
+        producer_epoch=state.producer_epoch,
+        coordinator_epoch=state.coordinator_epoch,
+        last_sequence=state.last_sequence,
+        last_timestamp_ms=state.last_timestamp,
+        start_offset=start if start >= 0 else None,
+    )
+
+
+async def abort_transaction(
+    client: Client,
+    partition: TopicPartition,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+) -> None:
+    """Write an abort marker into one partition, past the coordinator: for transactions nobody will end."""
+    from kcli.protocol.messages import write_txn_markers as messages
+
+    topic, number = partition
+    marker = messages.WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        coordinator_epoch=coordinator_epoch,
+        transaction_result=False,
+        topics=(messages.WritableTxnMarkerTopic(name=topic, partition_indexes=(number,)),),
+    )
+    request = messages.WriteTxnMarkersRequest(markers=(marker,))
+
+    async def attempt() -> None:
+        with looking_up():
+            leaders = await client.leaders([partition])
+        response = await client.send(request, ApiKey.WRITE_TXN_MARKERS, to=leaders[partition])
+        for marked in response.markers:
+            for each in marked.topics:
+                for result in each.partitions:
+                    raise_for(result.error_code)
+
+    await client.call("abortTransaction(api=METADATA)", attempt)
+
+
+async def force_terminate_transaction(client: Client, transactional_id: str) -> None:
+    """Fence whoever uses a transactional id; its open transaction is aborted."""
+    from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
+
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=client.config.request_timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+
+    async def ask(node: int) -> None:
+        response = await client.send(request, ApiKey.INIT_PRODUCER_ID, to=node)
+        raise_for(response.error_code)
+
+    await _at_coordinator(client, "fenceProducer", transactional_id, ask)
+
+
+async def _at_coordinator(
+    client: Client, name: str, transactional_id: str, ask: Callable[[int], Awaitable[T]]
+) -> T:
+    """Run `ask` against the coordinator of a transactional id, looked up anew at every attempt."""
+
+    async def attempt() -> T:
+        with looking_up():
+            node = await client.coordinator(transactional_id, TRANSACTION_COORDINATOR)
+        return await ask(node)
+
+    return await client.call(f"{name}(api=FIND_COORDINATOR)", attempt)

@@ -1,0 +1,263 @@
+"""JoinGroup: who may join, who is who, and whether joining changes anything.
+
+KIPs: 62 (rebalance timeout), 345 (static members), 389 (group.max.size), 394 (member id required), 559 (protocol type
+in the response), 800 (reasons), 814 (a returning static leader skips the assignment).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kcli.coordinator.group.classic.group import ClassicGroup, ClassicMember, GroupState, Protocols
+from kcli.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupStep, Rebalance
+from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.records import GroupRecord, LogRecord
+from kcli.coordinator.runtime import Ready, Step, Token
+from kcli.coordinator.write_errors import write_error
+from kcli.errors import ErrorCode
+from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+MEMBER_ID_REQUIRED_VERSION = 4
+SKIP_ASSIGNMENT_VERSION = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """What a JoinGroup carries beside its body."""
+
+    api_version: int
+    client_id: str
+    client_host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """One JoinGroup on its way through: the request, whose it is and where the answer goes."""
+
+    request: JoinGroupRequest
+    caller: Caller
+    token: Token
+    protocols: Protocols
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """v0 has no rebalance timeout of its own (KIP-62)."""
+        request = self.request
+        return request.rebalance_timeout_ms if self.caller.api_version >= 1 else request.session_timeout_ms
+
+    @property
+    def why(self) -> str:
+        """The client's own words, for the log (KIP-800)."""
+        return f"; client reason: {self.request.reason}" if self.request.reason else ""
+
+
+class JoinProtocol:
+    def __init__(self, config: GroupConfig, rebalance: Rebalance, new_uuid: Callable[[], uuid.UUID]) -> None:
+        self._config = config
+        self._rebalance = rebalance
+        self._new_uuid = new_uuid
+
+    def join(self, group: ClassicGroup, join: Join, step: GroupStep) -> None:
+        member_id = join.request.member_id
+        if not self._accepts(group, member_id):
+            waiting = group.members.get(member_id)
+            if waiting is not None:
+                self._rebalance.remove_member(group, waiting, step)
+            group.remove(member_id)
+            _refuse(join, ErrorCode.GROUP_MAX_SIZE_REACHED, "", step)
+        elif group.state is GroupState.DEAD:
+            _refuse(join, ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id, step)
+        elif not group.supports_protocols(join.request.protocol_type, join.protocols):
+            _refuse(join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, step)
+        elif not member_id:
+            self._join_new(group, join, step)
+        else:
+            self._join_known(group, join, step)
+
+    def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
+        """KIP-389. While a rebalance gathers members only those who wait are counted, so that the last ones to rejoin
+        are left out when the limit was lowered."""
+        member = group.members.get(member_id)
+        match group.state:
+            case GroupState.EMPTY | GroupState.DEAD:
+                return True
+            case GroupState.PREPARING_REBALANCE:
+                waits = member is not None and member.join_token is not None
+                return waits or group.awaiting_join_count < self._config.max_size
+            case _:
+                return member is not None or len(group.members) < self._config.max_size
+
+    # A member without an id
+
+    def _join_new(self, group: ClassicGroup, join: Join, step: GroupStep) -> None:
+        request = join.request
+        instance_id = request.group_instance_id
+        prefix = join.caller.client_id if instance_id is None else instance_id
+        new_id = f"{prefix}-{self._new_uuid()}"
+        replaced_id = group.static_member_id(instance_id)
+        if replaced_id is not None:
+            assert instance_id is not None
+            self._replace_static(group, join, instance_id, replaced_id, new_id, step)
+        elif instance_id is None and join.caller.api_version >= MEMBER_ID_REQUIRED_VERSION:
+            group.pending_joins[new_id] = None
+            self._rebalance.schedule_session(group, new_id, step.now_ms + request.session_timeout_ms)
+            _refuse(join, ErrorCode.MEMBER_ID_REQUIRED, new_id, step)
+        else:
+            self._add(group, join, new_id, step)
+
+    def _add(self, group: ClassicGroup, join: Join, member_id: str, step: GroupStep) -> None:
+        member = ClassicMember(
+            member_id=member_id,
+            group_instance_id=join.request.group_instance_id,
+            client_id=join.caller.client_id,
+            client_host=join.caller.client_host,
+            rebalance_timeout_ms=join.rebalance_timeout_ms,
+            session_timeout_ms=join.request.session_timeout_ms,
+            protocols=join.protocols,
+            is_new=True,
+        )
+        if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
+            group.new_member_added = True  # prolongs the initial delay
+        group.add(member, join.request.protocol_type, join.token)
+        self._rebalance.schedule_session(group, member_id, step.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalance.rebalance_or_complete_join(group, f"adding new member {member_id}{join.why}", step)
+
+    # A static member that came back without its id
+
+    def _replace_static(
+        self, group: ClassicGroup, join: Join, instance_id: str, old_id: str, new_id: str, step: GroupStep
+    ) -> None:
+        old_leader = group.leader_id or ""
+        member = group.members[old_id]
+        before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        self._rebalance.fail_waiting(group, member, ErrorCode.FENCED_INSTANCE_ID, old_id, step)
+        self._rebalance.cancel_session(group, old_id)
+        group.rename_static(instance_id, old_id, new_id)
+        self._update(group, member, join, step)
+        self._rebalance.restart_session(group, member, step.now_ms)
+        match group.state:
+            case GroupState.STABLE if group.select_protocol() == group.protocol_name:
+                step.append(
+                    GroupRecord(group.group_id, group.to_metadata(_assignments(group))),
+                    lambda code, now_ms: self._static_written(
+                        group, join, member, old_leader, old_id, before, code, now_ms
+                    ),
+                )
+            case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
+                # While completing, the leader may already be assigning to the old id: only a new round helps.
+                self._rebalance.prepare(
+                    group, f"static member {instance_id} returned as {new_id}{join.why}", step
+                )
+            case GroupState.PREPARING_REBALANCE:
+                self._rebalance.maybe_complete_join(group, step)
+            case _:
+                raise AssertionError(f"{group.state} group {group.group_id!r} has a static member")
+
+    def _static_written(
+        self,
+        group: ClassicGroup,
+        join: Join,
+        member: ClassicMember,
+        old_leader: str,
+        old_id: str,
+        before: tuple[Protocols, int, int],
+        code: ErrorCode,
+        now_ms: int,
+    ) -> Ready[LogRecord]:
+        """The new id is on disk, so the member may know it; or it is not, and the old one stands again."""
+        step: GroupStep = Step(now_ms)
+        if group.members.get(member.member_id) is not member:
+            return step.ready()  # it left, or came back once more, meanwhile: that answered this request
+        if code is not ErrorCode.NONE:
+            protocols, rebalance_timeout_ms, session_timeout_ms = before
+            self._rebalance.fail_waiting(group, member, write_error(code), "", step)
+            self._rebalance.cancel_session(group, member.member_id)
+            group.update(
+                member,
+                protocols,
+                rebalance_timeout_ms=rebalance_timeout_ms,
+                session_timeout_ms=session_timeout_ms,
+            )
+            assert member.group_instance_id is not None
+            group.rename_static(member.group_instance_id, member.member_id, old_id)
+            self._rebalance.restart_session(group, member, now_ms)
+            return step.ready()
+        token = group.await_join(member, None)
+        if token is not None:
+            step.reply(token, self._returning_static(group, join, member, old_leader))
+        return step.ready()
+
+    def _returning_static(
+        self, group: ClassicGroup, join: Join, member: ClassicMember, old_leader: str
+    ) -> JoinGroupResponse:
+        leads = group.leader_id == member.member_id
+        skips = join.caller.api_version >= SKIP_ASSIGNMENT_VERSION
+        return JoinGroupResponse(
+            generation_id=group.generation_id,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            # A client too old for skipAssignment is shown its own former id as the leader, lest it assign afresh.
+            leader=(group.leader_id or "") if skips else old_leader,
+            skip_assignment=skips and leads,
+            member_id=member.member_id,
+            members=group.joined_members() if skips and leads else (),
+        )
+
+    # A member with an id
+
+    def _join_known(self, group: ClassicGroup, join: Join, step: GroupStep) -> None:
+        request = join.request
+        if request.member_id in group.pending_joins:
+            if request.group_instance_id is not None:
+                # Ids are handed out in advance to dynamic members only.
+                _refuse(join, ErrorCode.UNKNOWN_SERVER_ERROR, request.member_id, step)
+            else:
+                self._add(group, join, request.member_id, step)
+            return
+        code = group.validate_member(request.member_id, request.group_instance_id)
+        if code is not ErrorCode.NONE:
+            _refuse(join, code, request.member_id, step)
+            return
+        member = group.members[request.member_id]
+        if self._changes_nothing(group, member, join.protocols):
+            # Most likely it never saw the answer to its last JoinGroup.
+            with_members = group.state is GroupState.COMPLETING_REBALANCE
+            response = self._rebalance.current_generation(group, member, with_members=with_members)
+            step.reply(join.token, response)
+            return
+        self._update(group, member, join, step)
+        reason = f"member {member.member_id} rejoining{join.why}"
+        self._rebalance.rebalance_or_complete_join(group, reason, step)
+
+    def _changes_nothing(self, group: ClassicGroup, member: ClassicMember, protocols: Protocols) -> bool:
+        match group.state:
+            case GroupState.COMPLETING_REBALANCE:
+                return member.protocols == protocols
+            case GroupState.STABLE:
+                # The leader joins again when it wants a new assignment: topics it watches have changed.
+                return group.leader_id != member.member_id and member.protocols == protocols
+            case _:
+                return False
+
+    def _update(self, group: ClassicGroup, member: ClassicMember, join: Join, step: GroupStep) -> None:
+        group.update(
+            member,
+            join.protocols,
+            rebalance_timeout_ms=join.rebalance_timeout_ms,
+            session_timeout_ms=join.request.session_timeout_ms,
+        )
+        superseded = group.await_join(member, join.token)
+        if superseded is not None:
+            # The same member waits on another connection, which it most likely gave up.
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+            step.reply(superseded, JoinGroupResponse(error_code=code, member_id=member.member_id))
+
+
+def _assignments(group: ClassicGroup) -> dict[str, bytes]:
+    return {member.member_id: member.assignment for member in group.members.values()}
+
+
+def _refuse(join: Join, code: ErrorCode, member_id: str, step: GroupStep) -> None:
+    step.reply(join.token, JoinGroupResponse(error_code=code, member_id=member_id))

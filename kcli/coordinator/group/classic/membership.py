@@ -1,0 +1,196 @@
+"""SyncGroup, Heartbeat and LeaveGroup: the life of a member between two joins.
+
+KIPs: 345 (static members, batched leave), 559 (protocol type and name in SyncGroup), 800 (reasons to leave).
+"""
+
+from __future__ import annotations
+
+from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
+from kcli.coordinator.group.classic.rebalance import GroupStep, Rebalance
+from kcli.coordinator.group.records import GroupRecord, LogRecord
+from kcli.coordinator.runtime import Ready, Step, Token
+from kcli.coordinator.write_errors import write_error
+from kcli.errors import ErrorCode
+from kcli.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+BATCHED_LEAVE_VERSION = 3
+
+
+class MembershipProtocol:
+    def __init__(self, rebalance: Rebalance) -> None:
+        self._rebalance = rebalance
+
+    # SyncGroup
+
+    def sync(self, group: ClassicGroup, request: SyncGroupRequest, token: Token, step: GroupStep) -> None:
+        code = _sync_error(group, request)
+        if code is not ErrorCode.NONE:
+            step.reply(token, SyncGroupResponse(error_code=code))
+            return
+        member = group.members[request.member_id]
+        self._rebalance.received_sync(group, member.member_id)
+        if group.state is GroupState.STABLE:
+            self._rebalance.restart_session(group, member, step.now_ms)
+            step.reply(token, _synced(group, member.assignment))
+            return
+        if member.sync_token is not None:  # it asks again, over another connection
+            step.reply(member.sync_token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        member.sync_token = token
+        if group.leader_id == member.member_id:
+            self._store_assignments(group, request, step)
+
+    def _store_assignments(self, group: ClassicGroup, request: SyncGroupRequest, step: GroupStep) -> None:
+        given = {each.member_id: each.assignment for each in request.assignments}
+        # A member the leader passed over gets nothing, in so many words (KAFKA-3526).
+        assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
+        generation_id = group.generation_id
+        step.append(
+            GroupRecord(group.group_id, group.to_metadata(assignments)),
+            lambda code, now_ms: self._assignments_written(group, generation_id, assignments, code, now_ms),
+        )
+
+    def _assignments_written(
+        self,
+        group: ClassicGroup,
+        generation_id: int,
+        assignments: dict[str, bytes],
+        code: ErrorCode,
+        now_ms: int,
+    ) -> Ready[LogRecord]:
+        step: GroupStep = Step(now_ms)
+        if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
+            return step.ready()  # another rebalance began while the record was on its way
+        if code is not ErrorCode.NONE:
+            self._rebalance.fail_sync_phase(group, write_error(code), step)
+            self._rebalance.prepare(group, f"{code.name} when storing the assignment", step)
+            return step.ready()
+        group.transition_to(GroupState.STABLE, now_ms)
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+            if member.sync_token is not None:
+                step.reply(member.sync_token, _synced(group, member.assignment))
+                member.sync_token = None
+                self._rebalance.restart_session(group, member, now_ms)
+        return step.ready()
+
+    # Heartbeat
+
+    def heartbeat(
+        self,
+        group: ClassicGroup,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        now_ms: int,
+    ) -> ErrorCode:
+        code = _member_error(group, member_id, group_instance_id, generation_id)
+        if code is not ErrorCode.NONE:
+            return code
+        self._rebalance.restart_session(group, group.members[member_id], now_ms)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    # LeaveGroup
+
+    def leave(
+        self, group: ClassicGroup, request: LeaveGroupRequest, api_version: int, token: Token, step: GroupStep
+    ) -> None:
+        if group.state is GroupState.DEAD:
+            step.reply(token, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
+        identities = leaving(request, api_version)
+        results = tuple(self._leave_one(group, identity, step) for identity in identities)
+        if any(result.error_code is ErrorCode.NONE for result in results):
+            gone = ", ".join(_words(identity) for identity in identities)
+            self._rebalance.after_removal(group, f"explicit leave of {gone}", step)
+        step.reply(token, leave_response(results, api_version))
+
+    def _leave_one(self, group: ClassicGroup, identity: MemberIdentity, step: GroupStep) -> MemberResponse:
+        member_id = identity.member_id
+        code = ErrorCode.NONE
+        if not member_id:
+            # An administrator removes a static member by its instance id alone.
+            member_id = group.static_member_id(identity.group_instance_id) or ""
+            code = ErrorCode.NONE if member_id else ErrorCode.UNKNOWN_MEMBER_ID
+        elif member_id in group.pending_joins:
+            self._rebalance.cancel_session(group, member_id)
+            group.remove(member_id)
+            return _left(identity, code)
+        else:
+            code = group.validate_member(member_id, identity.group_instance_id)
+        if code is ErrorCode.NONE:
+            self._rebalance.remove_member(group, group.members[member_id], step)
+        return _left(identity, code)
+
+
+def leaving(request: LeaveGroupRequest, api_version: int) -> tuple[MemberIdentity, ...]:
+    """Versions before 3 name one member, in a field of its own."""
+    if api_version >= BATCHED_LEAVE_VERSION:
+        return request.members
+    return (MemberIdentity(member_id=request.member_id),)
+
+
+def leave_response(results: tuple[MemberResponse, ...], api_version: int) -> LeaveGroupResponse:
+    """Before version 3 the one member's error is the response's."""
+    if api_version >= BATCHED_LEAVE_VERSION:
+        return LeaveGroupResponse(members=results)
+    return LeaveGroupResponse(error_code=results[0].error_code)
+
+
+def leave_unknown_group(request: LeaveGroupRequest, api_version: int) -> LeaveGroupResponse:
+    """A member of no group is told UNKNOWN_MEMBER_ID, at the level its version reads."""
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+    return leave_response(
+        tuple(_left(identity, code) for identity in leaving(request, api_version)), api_version
+    )
+
+
+def _words(identity: MemberIdentity) -> str:
+    """Who leaves and, where it says so, why (KIP-800)."""
+    name = identity.member_id or f"instance {identity.group_instance_id}"
+    return f"{name}; client reason: {identity.reason}" if identity.reason else name
+
+
+def _left(identity: MemberIdentity, code: ErrorCode) -> MemberResponse:
+    return MemberResponse(
+        member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code
+    )
+
+
+def _synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=assignment
+    )
+
+
+def _member_error(
+    group: ClassicGroup, member_id: str, group_instance_id: str | None, generation_id: int
+) -> ErrorCode:
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    code = group.validate_member(member_id, group_instance_id)
+    if code is ErrorCode.NONE and generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return code
+
+
+def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
+    code = _member_error(group, request.member_id, request.group_instance_id, request.generation_id)
+    if code is not ErrorCode.NONE:
+        return code
+    for given, known in (
+        (request.protocol_type, group.protocol_type),
+        (request.protocol_name, group.protocol_name),
+    ):
+        if given is not None and given != known:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE

@@ -1,0 +1,72 @@
+"""Follows the metadata log: record batches in, images out, metadata transactions held back until they end (KIP-868).
+
+The records between BeginTransaction and EndTransaction become visible together; AbortTransaction drops them. An
+unfinished transaction at the end of the log is left open: whoever leads next aborts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kcli.metadata.delta import MetadataDelta, MetadataLogError
+from kcli.metadata.image import MetadataImage
+from kcli.protocol.records.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    MetadataRecord,
+)
+
+
+class ImageReplayer:
+    """Owns the newest image and the open transaction, if any. One batch at a time, in log order."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self._transaction: MetadataDelta | None = None
+
+    @property
+    def in_transaction(self) -> bool:
+        """No snapshot may be taken while this is true: the image lags behind the log."""
+        return self._transaction is not None
+
+    def replay(
+        self, records: Iterable[MetadataRecord], *, last_offset: int, epoch: int, timestamp_ms: int
+    ) -> MetadataDelta | None:
+        """The batch that ends at `last_offset`. Returns what changed; None while a transaction stays open.
+
+        A transaction that ends, and everything after it in the batch, form one delta.
+        """
+        delta = self._transaction or MetadataDelta(self.image)
+        for record in records:
+            match record:
+                case BeginTransactionRecord():
+                    if self._transaction is not None:
+                        raise MetadataLogError("a metadata transaction begins inside another one")
+                    if not delta.is_empty:
+                        raise MetadataLogError("a metadata transaction begins in the middle of a batch")
+                    self._transaction = delta
+                case EndTransactionRecord():
+                    self._require_transaction("ends")
+                    self._transaction = None
+                case AbortTransactionRecord():
+                    self._require_transaction("is aborted")
+                    self._transaction = None
+                    delta = MetadataDelta(self.image)
+                case _:
+                    delta.replay(record)
+        if self._transaction is not None:
+            return None
+        assert last_offset > self.image.offset, "the metadata log went back"
+        self.image = delta.apply(last_offset, epoch, timestamp_ms)
+        return delta
+
+    def skip(self, last_offset: int, epoch: int, timestamp_ms: int) -> None:
+        """Control records of the quorum: they take offsets and change nothing here."""
+        if self._transaction is None:
+            self.image = replace(self.image, offset=last_offset, epoch=epoch, timestamp_ms=timestamp_ms)
+
+    def _require_transaction(self, what: str) -> None:
+        if self._transaction is None:
+            raise MetadataLogError(f"a metadata transaction {what} that never began")

@@ -1,0 +1,1 @@
+"""Kafka's nouns, declared once: ids, sentinels, enums of the wire, names of topics, addresses."""

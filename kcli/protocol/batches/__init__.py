@@ -1,0 +1,1 @@
+"""Record batches, on the wire and on disk."""

@@ -1,0 +1,432 @@
+"""Record batches, on the wire and on disk: magic 2 in full, the old magics 0 and 1 for reading.
+
+The header is the fast path: a leader checks, patches and appends a batch on its 61 bytes alone, and
+`BatchHeader` is a plain tuple cut by one struct. Base offset and leader epoch lie outside the checksum, so `assign`
+patches them in place. Only `read_records` looks inside. Layout: KIP-98, "Message format"; record headers:
+KIP-82.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from kcli.errors import CorruptRecordError, CorruptRecordException, InvalidRecordException
+from kcli.protocol.batches import legacy
+from kcli.protocol.batches.compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
+from kcli.protocol.batches.legacy import NO_TIMESTAMP, Record
+from kcli.protocol.wire.varint import VarintError, encode_varint, read_varint, read_varlong
+
+__all__ = [
+    "HEADER_SIZE",
+    "LENGTH_OVERHEAD",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP",
+    "BatchHeader",
+    "Record",
+    "advance_sequence",
+    "assign",
+    "crc_is_valid",
+    "decode_records",
+    "encode_batch",
+    "iter_batches",
+    "read_header",
+    "read_records",
+    "set_log_append_time",
+    "set_max_timestamp",
+]
+
+HEADER_SIZE = 61
+# Base offset and length: the bytes that batch_length does not count.
+LENGTH_OVERHEAD = 12
+# Enough to know an entry's magic: offset, length, crc or leader epoch, magic.
+PREFIX_SIZE = 17
+CRC_END = 21
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+MAX_SEQUENCE = 0x7FFF_FFFF
+
+_CODEC_MASK = 0x07
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_DELETE_HORIZON = 0x40
+
+Buffer = bytes | bytearray | memoryview
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_PREFIX = struct.Struct(">qiib")
+_INT64 = struct.Struct(">q")
+_INT32 = struct.Struct(">i")
+_UINT32 = struct.Struct(">I")
+_INT16 = struct.Struct(">h")
+_MAX_TIMESTAMP_POSITION = 35
+
+
+class BatchHeader(NamedTuple):
+    """The header's fields in wire order.
+
+    A message of magic 0 or 1 is shown in the same shape: `base_offset` is the offset as it stands on disk (for
+    a compressed wrapper that of its *last* message) and `records_count` is 1, or -1 for a wrapper.
+    """
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.batch_length + LENGTH_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return advance_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def codec(self) -> Codec:
+        """InvalidRecordException for the ids 5 to 7, which no codec has."""
+        try:
+            return Codec(self.attributes & _CODEC_MASK)
+        except ValueError:
+            raise InvalidRecordException(
+                f"Unknown compression type id: {self.attributes & _CODEC_MASK} in the batch at offset "
+                f"{self.base_offset} (0 to 4 are known)"
+            ) from None
+
+    @property
+    def is_compressed(self) -> bool:
+        return self.attributes & _CODEC_MASK != 0
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.attributes & _LOG_APPEND_TIME != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & _TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & _CONTROL != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return self.attributes & _DELETE_HORIZON != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones of this batch may go (KIP-534); it takes the base timestamp's place."""
+        return self.base_timestamp_ms if self.attributes & _DELETE_HORIZON else None
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """CorruptRecordError if the size or magic is nonsense, or the buffer ends inside the header."""
+    if len(buffer) - position < PREFIX_SIZE:
+        raise CorruptRecordError(f"{len(buffer) - position} bytes cannot hold a batch header")
+    magic = buffer[position + 16]
+    if magic != 2:
+        return _read_legacy_header(buffer, position, magic)
+    if len(buffer) - position < HEADER_SIZE:
+        raise CorruptRecordError(
+            f"{len(buffer) - position} bytes cannot hold the {HEADER_SIZE} of a batch header"
+        )
+    header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    if header.batch_length < HEADER_SIZE - LENGTH_OVERHEAD:
+        raise CorruptRecordError(
+            f"The batch at offset {header.base_offset} states a length of {header.batch_length}, "
+            f"less than the {HEADER_SIZE - LENGTH_OVERHEAD} bytes of a header"
+        )
+    return header
+
+
+def _read_legacy_header(buffer: Buffer, position: int, magic: int) -> BatchHeader:
+    message = legacy.read_message_header(buffer, position)
+    return BatchHeader(
+        base_offset=message.offset,
+        batch_length=message.message_size,
+        partition_leader_epoch=-1,
+        magic=magic,
+        crc=message.crc,
+        attributes=message.attributes,
+        last_offset_delta=0,
+        base_timestamp_ms=message.timestamp_ms,
+        max_timestamp_ms=message.timestamp_ms,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        records_count=-1 if message.attributes & _CODEC_MASK else 1,
+    )
+
+
+def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Each whole batch's (position, header); a partial one at the end is left unread, as Kafka does."""
+    end = len(buffer)
+    while end - position > PREFIX_SIZE:
+        _, length, _, magic = _PREFIX.unpack_from(buffer, position)
+        if length < legacy.MIN_MESSAGE_SIZE_V0:
+            raise CorruptRecordError(
+                f"The batch at byte {position} states a size of {length}, less than the "
+                f"{legacy.MIN_MESSAGE_SIZE_V0} bytes of the smallest message"
+            )
+        if not 0 <= magic <= 2:
+            raise CorruptRecordError(f"The batch at byte {position} has magic {magic}; 0, 1 and 2 are known")
+        if length + LENGTH_OVERHEAD > end - position:
+            return
+        header = read_header(buffer, position)
+        yield position, header
+        position += length + LENGTH_OVERHEAD
+
+
+def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
+    """Whether the stored checksum is that of the bytes; False if the batch is not all there."""
+    end = position + header.size_bytes
+    if end > len(buffer):
+        return False
+    with memoryview(buffer) as view:
+        if header.magic == 2:
+            return int(crc32c(view[position + CRC_END : end])) == header.crc
+        return zlib.crc32(view[position + legacy.CRC_END : end]) == header.crc
+
+
+def assign(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Give a batch its place in the log. Both fields lie outside the checksum."""
+    _INT64.pack_into(buffer, position, base_offset)
+    _INT32.pack_into(buffer, position + LENGTH_OVERHEAD, leader_epoch)
+
+
+def set_log_append_time(buffer: bytearray | memoryview, position: int, now_ms: int) -> None:
+    """Stamp the broker's time on every record of the batch, and a new checksum."""
+    set_max_timestamp(buffer, position, now_ms, log_append_time=True)
+
+
+def set_max_timestamp(
+    buffer: bytearray | memoryview, position: int, max_timestamp_ms: int, *, log_append_time: bool = False
+) -> None:
+    """Replace the max timestamp and the timestamp type, with a new checksum."""
+    (length,) = _INT32.unpack_from(buffer, position + 8)
+    (attributes,) = _INT16.unpack_from(buffer, position + CRC_END)
+    attributes = attributes & ~_LOG_APPEND_TIME | (_LOG_APPEND_TIME if log_append_time else 0)
+    _INT16.pack_into(buffer, position + CRC_END, attributes)
+    _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, max_timestamp_ms)
+    with memoryview(buffer) as view:
+        crc = crc32c(view[position + CRC_END : position + length + LENGTH_OVERHEAD])
+    _UINT32.pack_into(buffer, position + PREFIX_SIZE, crc)
+
+
+def advance_sequence(sequence: int, step: int) -> int:
+    """After 2147483647 comes 0: a sequence is never negative."""
+    return (sequence + step) & MAX_SEQUENCE
+
+
+def read_records(
+    buffer: Buffer, position: int = 0, *, limit: int = MAX_DECOMPRESSED_BYTES
+) -> Iterator[Record]:
+    """The records of the one batch at `position`, decoded as they are asked for.
+
+    As strict as Kafka's readers: InvalidRecordException where counts or lengths do not add up,
+    CorruptRecordException where the compressed stream is broken or inflates beyond `limit` bytes.
+    """
+    header = read_header(buffer, position)
+    end = position + header.size_bytes
+    if end > len(buffer):
+        raise CorruptRecordException(
+            f"The batch at offset {header.base_offset} states {header.size_bytes} bytes; "
+            f"{len(buffer) - position} are there"
+        )
+    if header.magic != 2:
+        return legacy.read_messages(bytes(buffer[position:end]), limit=limit)
+    if header.records_count < 0:
+        raise InvalidRecordException(
+            f"Found invalid record count {header.records_count} in magic v2 batch "
+            f"at offset {header.base_offset}"
+        )
+    with memoryview(buffer) as view:
+        payload = decompress(header.codec, view[position + HEADER_SIZE : end], limit)
+    return decode_records(header, payload)
+
+
+def decode_records(header: BatchHeader, payload: bytes) -> Iterator[Record]:
+    """The records of a batch of magic 2 whose records area, decompressed, is `payload`. As strict as `read_records`."""
+    position = 0
+    for index in range(header.records_count):
+        try:
+            record, position = _decode_record(header, payload, position)
+        except (IndexError, VarintError) as error:
+            raise InvalidRecordException(
+                f"Record {index} of the batch at offset {header.base_offset} is cut short: {error}"
+            ) from None
+        yield record
+    if position != len(payload):
+        raise InvalidRecordException(
+            f"Incorrect declared batch size, records still remaining in file: "
+            f"{len(payload) - position} bytes after the {header.records_count} records "
+            f"of the batch at offset {header.base_offset}"
+        )
+
+
+def _decode_record(header: BatchHeader, payload: bytes, position: int) -> tuple[Record, int]:
+    length, position = read_varint(payload, position)
+    end = position + length
+    if length < 0 or end > len(payload):
+        raise InvalidRecordException(
+            f"Invalid record size: expected {length} bytes in record payload, "
+            f"but {len(payload) - position} are left"
+        )
+    # One attributes byte, which no version uses.
+    timestamp_delta, position = read_varlong(payload, position + 1)
+    offset_delta, position = read_varint(payload, position)
+    key, position = _read_bytes(payload, position, end)
+    value, position = _read_bytes(payload, position, end)
+    headers_count, position = read_varint(payload, position)
+    if not 0 <= headers_count <= end - position:
+        raise InvalidRecordException(
+            f"Found invalid number of record headers {headers_count}; "
+            f"{end - position} bytes are left for them"
+        )
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    if headers_count:
+        headers, position = _read_headers(payload, position, end, headers_count)
+    if position != end:
+        raise InvalidRecordException(
+            f"Invalid record size: expected to read {length} bytes in record payload, "
+            f"but instead read {length + position - end}"
+        )
+    timestamp_ms = (
+        header.max_timestamp_ms if header.is_log_append_time else header.base_timestamp_ms + timestamp_delta
+    )
+    sequence = NO_SEQUENCE
+    if header.base_sequence >= 0:
+        sequence = advance_sequence(header.base_sequence, offset_delta)
+    return Record(header.base_offset + offset_delta, timestamp_ms, key, value, headers, sequence), end
+
+
+def _read_bytes(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(payload, position)
+    if length < 0:
+        return None, position
+    if length > end - position:
+        raise InvalidRecordException(
+            f"A field of {length} bytes where {end - position} are left in its record"
+        )
+    return payload[position : position + length], position + length
+
+
+def _read_headers(
+    payload: bytes, position: int, end: int, count: int
+) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    headers = []
+    for _ in range(count):
+        key, position = _read_bytes(payload, position, end)
+        if key is None:
+            raise InvalidRecordException("Found a record header with a null key")
+        value, position = _read_bytes(payload, position, end)
+        headers.append((key.decode("utf-8", "replace"), value))
+    return tuple(headers), position
+
+
+def encode_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    log_append_time_ms: int | None = None,
+    delete_horizon_ms: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    last_offset_delta: int | None = None,
+    max_timestamp_ms: int | None = None,
+) -> bytes:
+    """One magic-2 batch.
+
+    A record whose `offset` is -1 takes the offset after the one before it. `log_append_time_ms` makes it a
+    LogAppendTime batch. `last_offset_delta` and `max_timestamp_ms` override what the records say: compaction
+    keeps a batch's range when its records go. No records make an empty batch of `last_offset_delta` + 1 offsets.
+    """
+    base_timestamp_ms = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
+    payload, count = bytearray(), 0
+    last_offset, newest_ms = base_offset - 1, NO_TIMESTAMP
+    for record in records:
+        if count == 0 and delete_horizon_ms is None:
+            base_timestamp_ms = record.timestamp_ms
+        last_offset = record.offset if record.offset >= 0 else last_offset + 1
+        _append_record(payload, record, record.timestamp_ms - base_timestamp_ms, last_offset - base_offset)
+        newest_ms = max(newest_ms, record.timestamp_ms)
+        count += 1
+    if max_timestamp_ms is None:
+        max_timestamp_ms = newest_ms if log_append_time_ms is None else log_append_time_ms
+    attributes = (
+        codec
+        | (_LOG_APPEND_TIME if log_append_time_ms is not None else 0)
+        | (_TRANSACTIONAL if transactional else 0)
+        | (_CONTROL if control else 0)
+        | (_DELETE_HORIZON if delete_horizon_ms is not None else 0)
+    )
+    body = compress(codec, payload, level) if codec else payload
+    batch = bytearray(HEADER_SIZE + len(body))
+    delta = last_offset - base_offset if last_offset_delta is None else last_offset_delta
+    _HEADER.pack_into(
+        batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD, leader_epoch, 2, 0, attributes, delta,
+        base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch, base_sequence, count,
+    )  # fmt: skip
+    batch[HEADER_SIZE:] = body
+    with memoryview(batch) as view:
+        _UINT32.pack_into(batch, PREFIX_SIZE, crc32c(view[CRC_END:]))
+    return bytes(batch)
+
+
+def _append_record(payload: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
+    body = bytearray(b"\x00")
+    body += encode_varint(timestamp_delta)
+    body += encode_varint(offset_delta)
+    _append_bytes(body, record.key)
+    _append_bytes(body, record.value)
+    body += encode_varint(len(record.headers))
+    for name, value in record.headers:
+        _append_bytes(body, name.encode("utf-8", "replace"))
+        _append_bytes(body, value)
+    payload += encode_varint(len(body))
+    payload += body
+
+
+def _append_bytes(body: bytearray, field: bytes | None) -> None:
+    if field is None:
+        body += b"\x01"  # the varint of -1
+    else:
+        body += encode_varint(len(field))
+        body += field

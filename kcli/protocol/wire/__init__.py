@@ -1,0 +1,1 @@
+"""Frames and messages of the wire: the API table, headers, and the codecs."""

@@ -1,0 +1,97 @@
+"""kio's classes as plain facts: which versions a message has, and which fields a struct has in one of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.index import schema_name_map
+
+from kcli.protocol.wire.api import ApiSpec
+
+KINDS = ("request", "response")
+
+_DURATIONS = ("timedelta_i32", "timedelta_i64", "datetime_i64")
+_KIO_NAMES = {"list_client_metrics_resources": "list_config_resources"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a kio struct.
+
+    `kio_name` is kio's attribute, `our_name` the attribute of our message (kio drops the unit of durations and
+    timestamps, we keep it). `struct` is the kio class of a nested struct. `default` may be `dataclasses.MISSING`.
+    """
+
+    kio_name: str
+    our_name: str
+    kafka_type: str | None
+    struct: type | None
+    is_array: bool
+    nullable: bool
+    default: Any
+    doc: str
+
+
+def versions(spec: ApiSpec) -> list[int]:
+    """The versions of an API that kio knows within the range of Kafka 4.1, ascending."""
+    known = schema_name_map[_KIO_NAMES.get(spec.module, spec.module)]
+    return [version for version in sorted(known) if spec.min_version <= version <= spec.max_version]
+
+
+@cache
+def payload_class(spec: ApiSpec, version: int, kind: str) -> type:
+    """kio's class for one message at one version. `kind` is one of KINDS. Raises KeyError when there is none."""
+    load = load_request_schema if kind == "request" else load_response_schema
+    cls = typing.cast(type, load(spec.key.value, version))
+    _allow_absent_timestamps(cls)
+    return cls
+
+
+def _allow_absent_timestamps(cls: type) -> None:
+    """Lets every timestamp be -1. kio takes that for None only where the schema has it for a default, but brokers
+    send it in others too: a transaction that was never begun has no start (DescribeTransactions)."""
+    for field in dataclasses.fields(cls):
+        if field.metadata.get("kafka_type") == "datetime_i64":
+            field.type = field.type | None  # type: ignore[operator]
+            cls.__annotations__[field.name] = field.type
+    for each in fields(cls):
+        if each.struct is not None:
+            _allow_absent_timestamps(each.struct)
+
+
+@cache
+def fields(cls: type) -> tuple[Field, ...]:
+    """The fields of one kio struct in wire order (tagged ones where the schema has them)."""
+    hints = typing.get_type_hints(cls)
+    return tuple(_field(field, hints[field.name]) for field in dataclasses.fields(cls))
+
+
+def _field(field: dataclasses.Field[Any], hint: Any) -> Field:
+    kafka_type = field.metadata.get("kafka_type")
+    parts = list(typing.get_args(hint)) if _is_union(hint) else [hint]
+    nullable = type(None) in parts and kafka_type not in ("uuid", "datetime_i64")
+    core = next(part for part in parts if part is not type(None))
+    is_array = typing.get_origin(core) is tuple
+    if is_array:
+        nullable = type(None) in parts
+        core = typing.get_args(core)[0]
+    return Field(
+        kio_name=field.name,
+        our_name=f"{field.name}_ms" if kafka_type in _DURATIONS else field.name,
+        kafka_type=kafka_type,
+        struct=core if dataclasses.is_dataclass(core) and isinstance(core, type) else None,
+        is_array=is_array,
+        nullable=nullable,
+        default=field.default,
+        doc="",
+    )
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)

@@ -1,0 +1,47 @@
+"""The cluster's topics as the group coordinator sees them: a view of a metadata image."""
+
+from __future__ import annotations
+
+import uuid
+
+from kcli.coordinator.group.topics import Topic
+from kcli.metadata.image import MetadataImage, TopicImage
+
+
+class ImageTopics:
+    """`before`: the view of an earlier image, whose topics are taken over where they are the same still."""
+
+    def __init__(self, image: MetadataImage, before: ImageTopics | None = None) -> None:
+        self._image = image
+        self._seen: dict[uuid.UUID, tuple[TopicImage, Topic]] = {} if before is None else before._seen
+
+    @property
+    def version(self) -> int:
+        return self._image.offset
+
+    def names(self) -> tuple[str, ...]:
+        return self._image.topics.names
+
+    def topic(self, name: str) -> Topic | None:
+        return self._topic(self._image.topics.topic(name))
+
+    def topic_by_id(self, topic_id: uuid.UUID) -> Topic | None:
+        return self._topic(self._image.topics.topic_by_id(topic_id))
+
+    def forget(self, topic_id: uuid.UUID) -> None:
+        self._seen.pop(topic_id, None)
+
+    def _topic(self, found: TopicImage | None) -> Topic | None:
+        if found is None:
+            return None
+        seen = self._seen.get(found.topic_id)
+        if seen is not None and seen[0] is found:
+            return seen[1]
+        racks = [self._racks(found.partitions[number].replicas) for number in sorted(found.partitions)]
+        topic = Topic(found.name, found.topic_id, racks)
+        self._seen[found.topic_id] = (found, topic)
+        return topic
+
+    def _racks(self, replicas: tuple[int, ...]) -> tuple[str, ...]:
+        registered = (self._image.brokers.get(broker_id) for broker_id in replicas)
+        return tuple(broker.rack for broker in registered if broker is not None and broker.rack is not None)

@@ -1,0 +1,190 @@
+"""The group coordinator of this broker: the shards of `__consumer_offsets`, and what is its own of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.features import GROUP_VERSION
+from kcli.config.group import ConsumerGroupKeys, consumer_group_keys, effective_consumer_times
+from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
+from kcli.coordinator.group.consumer.regexes import ResolveRegexes, matching
+from kcli.coordinator.group.records import LogRecord, decode, encode
+from kcli.coordinator.group.shard import GroupReady, GroupShard
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import ConfigResource, ConfigResourceType, MetadataImage
+from kcli.protocol.batches.compression import Codec
+from kcli.runtime.clock import Clock
+from kcli.runtime.rng import Rng
+from kcli.server.coordinators.group_topics import ImageTopics
+from kcli.server.coordinators.internal_topics import GROUP_TOPIC
+from kcli.server.coordinators.shard_runner import RunnerSettings, ShardRunner
+from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
+
+if TYPE_CHECKING:
+    from kcli.server.partitions.replicas import LeaderPartition
+
+GroupRunner = ShardRunner[LogRecord, GroupShard]
+GroupStep = Callable[[GroupShard, asyncio.Future[object], int], GroupReady]
+
+
+_log = logging.getLogger("kcli.server.GroupCoordinator")
+
+
+class GroupCoordinator:
+    def __init__(self, config: BrokerConfig, clock: Clock, rng: Rng) -> None:
+        self._config = config
+        self._keys = consumer_group_keys(config)
+        self._rng = rng
+        self._settings_of_shards = group_config(config, self._keys)
+        self._image = MetadataImage()
+        self._topics = ImageTopics(self._image)
+        session_ms, heartbeat_ms = effective_consumer_times({}, config)
+        self._own_times = ConsumerTimes(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
+        self._times: dict[str, ConsumerTimes] = {}
+        """Of groups with configs of their own, until one's change."""
+        self._resolving: set[asyncio.Task[None]] = set()
+        kind: ShardKind[LogRecord, GroupShard] = ShardKind(
+            topic=GROUP_TOPIC.name,
+            load_buffer_bytes=config.integer("offsets.load.buffer.size"),
+            create=self._create,
+            encode=encode,
+            decode=decode,
+            settings=self._settings,
+            logger=_log,
+            send=self._send,
+        )
+        self.shards: CoordinatorShards[LogRecord, GroupShard] = CoordinatorShards(
+            kind, config.integer("offsets.topic.num.partitions"), clock
+        )
+        self.leadership_changed = self.shards.leadership_changed
+
+    def now_ms(self) -> int:
+        return self.shards.now_ms()
+
+    def partition_of(self, group_id: str) -> int:
+        return self.shards.partition_of(group_id)
+
+    def runner(self, group_id: str) -> GroupRunner:
+        """The shard that coordinates this group. Raises KafkaError when it is not here, or not yet."""
+        return self.shards.runner(group_id)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some of this broker's groups cannot be served yet."""
+        return self.shards.is_loading
+
+    def runners(self) -> Iterator[GroupRunner]:
+        """Every shard of this broker; raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
+        return self.shards.runners()
+
+    def call(self, group_id: str, step: GroupStep) -> object | Awaitable[object]:
+        """Runs one step on the shard of a group: the answer, or a future of it. Raises KafkaError like `runner`."""
+        return self.shards.call(group_id, step)
+
+    @property
+    def serves_consumer_protocol(self) -> bool:
+        """KIP-848: this broker's configuration and the finalized level of group.version both allow it."""
+        return self._keys.is_enabled and self._image.features.get(GROUP_VERSION, 0) >= 1
+
+    # Metadata
+
+    def load(self, image: MetadataImage) -> None:
+        """Told at start, before any leadership."""
+        self._image = image
+        self._topics = ImageTopics(image)
+        self.shards.load(image)
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Told of every change, after the replicas: offsets of deleted topics are forgotten in every group, and
+        consumer groups whose topics changed get new targets."""
+        self._image = image
+        self._topics = ImageTopics(image, self._topics)
+        if any(resource.type is ConfigResourceType.GROUP for resource in delta.configs_changed):
+            self._times.clear()
+        self.shards.load(image)
+        now_ms = self.now_ms()
+        deleted = delta.topics_deleted
+        for topic in deleted:
+            self._topics.forget(topic.topic_id)
+        if deleted:
+            gone = tuple(topic.name for topic in deleted)
+            for runner in self.shards.loaded():
+                runner.take(runner.shard.delete_topics(gone, now_ms))
+        changed = dict.fromkeys(diff.topic for diff in delta.partitions_changed())
+        has_new = bool(delta.topics_created)
+        for runner in self.shards.loaded():
+            runner.shard.topics_changed(self._topics, changed, has_new=has_new)
+
+    def times_of(self, group_id: str) -> ConsumerTimes:
+        """What a consumer group is configured to, else the broker's own."""
+        found = self._times.get(group_id)
+        if found is None:
+            overrides = self._image.config(ConfigResource(ConfigResourceType.GROUP, group_id))
+            if not overrides:
+                return self._own_times
+            session_ms, heartbeat_ms = effective_consumer_times(overrides, self._config)
+            found = ConsumerTimes(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
+            self._times[group_id] = found
+        return found
+
+    # Shards
+
+    def _create(self) -> GroupShard:
+        shard = GroupShard(self._settings_of_shards, self._rng, self.times_of)
+        shard.topics_changed(self._topics, (), has_new=True)
+        return shard
+
+    async def stop(self) -> None:
+        await self.shards.stop()
+        for task in tuple(self._resolving):
+            task.cancel()
+
+    # Regular expressions
+
+    def _send(self, runner: GroupRunner, send: object) -> None:
+        assert isinstance(send, ResolveRegexes)
+        task = asyncio.get_running_loop().create_task(
+            self._resolve(runner, send), name=f"regexes of {send.group_id}"
+        )
+        self._resolving.add(task)
+        task.add_done_callback(self._resolving.discard)
+
+    async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
+        """In a thread: thousands of topics against many expressions take a while."""
+        found = None
+        try:
+            found = await asyncio.to_thread(matching, asked.regexes, asked.topics.names())
+        except Exception:
+            _log.exception("[GroupId %s] Couldn't update regular expressions", asked.group_id)
+        if not runner.is_stopped():
+            shard, version = runner.shard, asked.topics.version
+            runner.take(shard.regexes_resolved(asked.group_id, found, version, self.now_ms()))
+            runner.wake_in_time()
+
+    def _settings(self, leader: LeaderPartition) -> RunnerSettings:
+        return RunnerSettings(
+            linger_ms=self._config.integer("group.coordinator.append.linger.ms"),
+            commit_timeout_ms=self._config.integer("offsets.commit.timeout.ms"),
+            max_batch_bytes=leader.log.config.max_message_bytes,
+            codec=Codec(self._config.integer("offsets.topic.compression.codec")),
+        )
+
+
+def group_config(config: BrokerConfig, keys: ConsumerGroupKeys) -> GroupConfig:
+    return GroupConfig(
+        min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
+        max_size=config.integer("group.max.size"),
+        offset_metadata_max_length=config.integer("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
+        offsets_retention_check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
+        consumer_assignors=keys.assignors,
+        consumer_max_size=config.integer("group.consumer.max.size"),
+        migration_policy=MigrationPolicy(keys.migration_policy),
+        regex_refresh_interval_ms=config.integer("group.consumer.regex.refresh.interval.ms"),
+    )

@@ -1,0 +1,89 @@
+"""Markers in the partitions of this broker: the end of a producer's transaction, written where its records are.
+
+In `__consumer_offsets` a marker goes through the group coordinator's shard, which applies or drops the offsets of the
+transaction when it is committed; anywhere else the log alone is concerned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from kcli.errors import ErrorCode, KafkaError
+from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
+from kcli.server.coordinators.groups import GroupCoordinator
+from kcli.server.coordinators.internal_topics import GROUP_TOPIC
+from kcli.server.coordinators.shard_runner import Marker
+from kcli.server.partitions.replicas import LeaderPartition, Replicas
+
+COMMIT_TIMEOUT_SECONDS = 30
+"""How long a marker may wait for the other replicas: as long as a request between brokers (request.timeout.ms)."""
+
+# A group coordinator that is not here or not ready is a partition that is led elsewhere.
+_NOT_READY = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionEnd:
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+class MarkerWriter:
+    def __init__(self, replicas: Replicas, groups: GroupCoordinator, now_ms: Callable[[], int]) -> None:
+        self._replicas = replicas
+        self._groups = groups
+        self._now_ms = now_ms
+
+    def write(self, end: TransactionEnd, topic: str, partition: int) -> ErrorCode | Awaitable[ErrorCode]:
+        """The outcome, at once where nobody else has to have it."""
+        try:
+            if topic == GROUP_TOPIC.name:
+                runner = self._groups.shards.runner_at(partition)
+                return _outcome(runner.end_transaction(self._marker(end)))
+            leader = self._replicas.get(topic, partition)
+            marker = self._marker(end)
+            result = leader.append_marker(
+                marker.batch, now_ms=self._now_ms(), transaction_version=marker.transaction_version
+            )
+        except KafkaError as error:
+            return _code(error)
+        if leader.log.high_watermark > result.last_offset:
+            return ErrorCode.NONE
+        return _commit(leader, result.last_offset + 1)
+
+    def _marker(self, end: TransactionEnd) -> Marker:
+        batch = encode_marker_batch(
+            EndTransactionMarker(committed=end.committed, coordinator_epoch=end.coordinator_epoch),
+            producer_id=end.producer_id,
+            producer_epoch=end.producer_epoch,
+            timestamp_ms=self._now_ms(),
+        )
+        return Marker(batch, end.producer_id, end.committed, end.transaction_version)
+
+
+async def _outcome(written: Awaitable[object]) -> ErrorCode:
+    try:
+        await written
+    except KafkaError as error:
+        return _code(error)
+    return ErrorCode.NONE
+
+
+async def _commit(leader: LeaderPartition, end_offset: int) -> ErrorCode:
+    try:
+        await leader.wait_committed(end_offset, COMMIT_TIMEOUT_SECONDS)
+    except KafkaError as error:
+        return _code(error)
+    return ErrorCode.NONE
+
+
+def _code(error: KafkaError) -> ErrorCode:
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _NOT_READY else error.code

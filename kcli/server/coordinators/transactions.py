@@ -1,0 +1,268 @@
+"""The transaction coordinator of this broker: the shards of `__transaction_state`, and the markers they ask for.
+
+A shard decides; here its markers are written, again and again where a partition has no leader, until every one is in
+its log. Partitions of this broker are written to directly (`MarkerWriter`). `_write` is where a cluster sends
+WriteTxnMarkers to the other leaders instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.features import TRANSACTION_VERSION
+from kcli.coordinator.transaction.config import TransactionConfig
+from kcli.coordinator.transaction.records import (
+    FLEXIBLE_VERSION,
+    OLD_VERSION,
+    TransactionRecord,
+    decode,
+    encode,
+)
+from kcli.coordinator.transaction.shard import SendMarkers, TransactionShard
+from kcli.coordinator.transaction.state import TV2, TopicPartition
+from kcli.errors import ErrorCode, KafkaError
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import MetadataImage
+from kcli.protocol.messages.end_txn import EndTxnRequest
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
+from kcli.runtime.clock import Clock
+from kcli.server.coordinators.internal_topics import TRANSACTION_TOPIC
+from kcli.server.coordinators.shard_runner import RunnerSettings, ShardRunner
+from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
+from kcli.server.coordinators.transaction_markers import MarkerWriter, TransactionEnd
+from kcli.server.quorum.producer_ids import ProducerIds
+from kcli.server.requests.answers import then
+
+if TYPE_CHECKING:
+    from kcli.server.coordinators.transaction_verification import Verdicts
+    from kcli.server.partitions.replicas import LeaderPartition
+
+_log = logging.getLogger("kcli.server.TransactionCoordinator")
+
+TransactionRunner = ShardRunner[TransactionRecord, TransactionShard]
+
+MARKER_RETRY_SECONDS = 0.1
+"""Kafka's request.retry backoff between brokers: leaders are elected in about that time."""
+
+# A newer coordinator, or a newer incarnation of the producer, has taken the transaction over.
+_OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+
+
+class TransactionCoordinator:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        *,
+        metadata: Callable[[], MetadataImage],
+        producer_ids: ProducerIds,
+        markers: MarkerWriter,
+    ) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._producer_ids = producer_ids
+        self._markers = markers
+        self._sending: set[asyncio.Task[None]] = set()
+        self.turns: dict[tuple[int, int], asyncio.Task[Verdicts]] = {}
+        """The last of those that wait to be verified, by producer id and epoch: the next one waits for it."""
+        settings = transaction_config(config)
+        kind: ShardKind[TransactionRecord, TransactionShard] = ShardKind(
+            topic=TRANSACTION_TOPIC.name,
+            load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size"),
+            create=lambda: TransactionShard(settings, self._version),
+            encode=lambda record: encode(record, FLEXIBLE_VERSION if self._version() >= 1 else OLD_VERSION),
+            decode=decode,
+            settings=self._settings,
+            logger=_log,
+            send=self._send,
+        )
+        self.shards: CoordinatorShards[TransactionRecord, TransactionShard] = CoordinatorShards(
+            kind, config.integer("transaction.state.log.num.partitions"), clock
+        )
+        self.leadership_changed = self.shards.leadership_changed
+        self.load = self.shards.load
+
+    def _version(self) -> int:
+        return self._metadata().features.get(TRANSACTION_VERSION, 0)
+
+    def _settings(self, leader: LeaderPartition) -> RunnerSettings:
+        return RunnerSettings(
+            linger_ms=0,
+            commit_timeout_ms=self._config.integer("request.timeout.ms"),
+            max_batch_bytes=leader.log.config.max_message_bytes,
+            base_sequence=-1,
+        )
+
+    def apply(self, _delta: MetadataDelta, image: MetadataImage) -> None:
+        """Told of every change, after the replicas."""
+        self.load(image)
+
+    async def stop_sending(self) -> None:
+        """Whoever coordinates next sends what is left of the markers."""
+        for task in tuple(self._sending):
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+
+    async def stop(self) -> None:
+        await self.shards.stop()
+
+    # What clients ask
+
+    def init_producer_id(self, request: InitProducerIdRequest) -> object:
+        """The response, or an awaitable of it."""
+        transactional_id = request.transactional_id
+        assert transactional_id is not None
+        wants = self.shards.runner(transactional_id).shard.wants_producer_id_to_init(request)
+        return then(
+            self._producer_ids.next_id() if wants else None,
+            lambda fresh: self.shards.call(
+                transactional_id,
+                lambda shard, token, now_ms: shard.init_producer_id(request, fresh, token, now_ms),
+            ),
+        )
+
+    def end(self, request: EndTxnRequest, client_version: int) -> object:
+        """The response, or an awaitable of it."""
+        transactional_id = request.transactional_id
+        shard = self.shards.runner(transactional_id).shard
+        wants = shard.wants_producer_id_to_end(request, client_version)
+        return then(
+            self._producer_ids.next_id() if wants else None,
+            lambda fresh: self.shards.call(
+                transactional_id,
+                lambda shard, token, now_ms: shard.end(request, client_version, fresh, token, now_ms),
+            ),
+        )
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        client_version: int,
+    ) -> ErrorCode | Awaitable[ErrorCode]:
+        """The same answer for every partition. An error of the coordinator itself is raised."""
+        added = frozenset(partitions)
+        answer = self.shards.call(
+            transactional_id,
+            lambda shard, token, now_ms: shard.add_partitions(
+                transactional_id,
+                producer_id,
+                producer_epoch,
+                added,
+                client_version=client_version,
+                token=token,
+                now_ms=now_ms,
+            ),
+        )
+        assert isinstance(answer, ErrorCode | asyncio.Future)
+        return answer
+
+    def verify_or_add(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        *,
+        add: bool,
+    ) -> dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]]:
+        """KIP-890: what a partition's leader asks before a transaction's first batch. `add` is TV2's way."""
+        asked = tuple(partitions)
+        try:
+            if not add:
+                shard = self.shards.runner(transactional_id).shard
+                return shard.verify_partitions(transactional_id, producer_id, producer_epoch, asked)
+            answer = self.add_partitions(transactional_id, producer_id, producer_epoch, asked, TV2)
+        except KafkaError as error:
+            return dict.fromkeys(asked, error.code)
+        return dict.fromkeys(asked, answer) if isinstance(answer, ErrorCode) else _for_all(answer, asked)
+
+    # Markers
+
+    def _send(self, runner: TransactionRunner, send: object) -> None:
+        assert isinstance(send, SendMarkers)
+        task = asyncio.get_running_loop().create_task(
+            self._finish(runner, send), name=f"markers of {send.transactional_id}"
+        )
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _finish(self, runner: TransactionRunner, send: SendMarkers) -> None:
+        """Returns when every partition has its marker, or when somebody else has to see to it."""
+        end = TransactionEnd(
+            producer_id=send.producer_id,
+            producer_epoch=send.producer_epoch,
+            committed=send.committed,
+            coordinator_epoch=runner.partition.leader_epoch,
+            transaction_version=send.transaction_version,
+        )
+        left = list(send.partitions)
+        while not runner.is_stopped():
+            codes = await self._write(end, left)
+            written = [partition for partition in left if codes[partition] is ErrorCode.NONE]
+            left = [partition for partition in left if codes[partition] is not ErrorCode.NONE]
+            overtaken = [partition for partition in left if codes[partition] in _OVERTAKEN]
+            if runner.is_stopped():
+                return
+            if overtaken:
+                _log.error(
+                    "The transaction of '%s' is not ours to end any more: %s answered %s",
+                    send.transactional_id,
+                    overtaken[0],
+                    codes[overtaken[0]].name,
+                )
+                return
+            runner.take(
+                runner.shard.markers_written(
+                    send.transactional_id, send.producer_epoch, written, self.shards.now_ms()
+                )
+            )
+            runner.wake_in_time()
+            if not left:
+                return
+            await asyncio.sleep(MARKER_RETRY_SECONDS)
+
+    async def _write(
+        self, end: TransactionEnd, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """One attempt at each. All are appended before any is waited for."""
+        metadata = self._metadata()
+        outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
+        for topic, partition in partitions:
+            if metadata.partition(topic, partition) is None:
+                outcomes[topic, partition] = ErrorCode.NONE  # deleted: nobody will read it
+            else:
+                outcomes[topic, partition] = self._markers.write(end, topic, partition)
+        return {
+            key: outcome if isinstance(outcome, ErrorCode) else await outcome
+            for key, outcome in outcomes.items()
+        }
+
+
+async def _for_all(
+    answer: Awaitable[ErrorCode], partitions: tuple[TopicPartition, ...]
+) -> dict[TopicPartition, ErrorCode]:
+    try:
+        code = await answer
+    except KafkaError as error:
+        code = error.code
+    return dict.fromkeys(partitions, code)
+
+
+def transaction_config(config: BrokerConfig) -> TransactionConfig:
+    return TransactionConfig(
+        max_timeout_ms=config.integer("transaction.max.timeout.ms"),
+        id_expiration_ms=config.integer("transactional.id.expiration.ms"),
+        abort_timed_out_interval_ms=config.integer(
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+        ),
+        remove_expired_interval_ms=config.integer(
+            "transaction.remove.expired.transaction.cleanup.interval.ms"
+        ),
+    )

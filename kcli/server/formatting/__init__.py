@@ -1,0 +1,1 @@
+"""What `kcli storage format` writes."""

@@ -1,0 +1,260 @@
+"""Formatting: giving empty log directories an identity and a cluster its first metadata (KIP-631, KIP-853).
+
+Every directory gets `meta.properties` and `bootstrap.checkpoint`; where voters are dynamic, the metadata directory also
+gets the snapshot 0-0 that names the first of them. `kcli storage format` and a first `kcli server-start` share this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.features import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SCRAM_SUPPORTED_FROM,
+    MetadataVersion,
+    effective_levels,
+    metadata_version,
+)
+from kcli.config.java_order import copied_hash_order, hash_order
+from kcli.controller.bootstrap import (
+    BOOTSTRAP_FILE,
+    bootstrap_records,
+    encode_bootstrap,
+    encode_voters_snapshot,
+)
+from kcli.errors import StorageError
+from kcli.model.uuids import uuid_to_text
+from kcli.protocol.records.metadata import UserScramCredentialRecord
+from kcli.raft.snapshot import SnapshotId
+from kcli.raft.voters import ReplicaKey, Voter, VoterSet
+from kcli.runtime.clock import Clock
+from kcli.runtime.disk import Disk, make_durable_dir, replace_file
+from kcli.runtime.rng import Rng
+from kcli.storage.directory import CLUSTER_METADATA_TOPIC
+from kcli.storage.meta_properties import (
+    META_PROPERTIES_FILE,
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+
+FIRST_SNAPSHOT = SnapshotId(end_offset=0, epoch=0)
+
+
+class FormatError(Exception):
+    """Formatting is refused; `str()` is Kafka's own text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatRequest:
+    """What is asked of `format`. `voters` are the first controllers of a dynamic quorum, this node's directory among
+    them; `dynamic_quorum` is also true where they are to be learnt later (`--no-initial-controllers`).
+    """
+
+    cluster_id: str
+    release: MetadataVersion | None = None
+    features: Mapping[str, int] = field(default_factory=dict)
+    scram: Sequence[UserScramCredentialRecord] = ()
+    voters: VoterSet | None = None
+    dynamic_quorum: bool = False
+    ignore_formatted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The seams that formatting touches."""
+
+    disk: Disk
+    clock: Clock
+    rng: Rng
+
+
+def format_directories(
+    config: BrokerConfig, request: FormatRequest, machine: Machine, say: Callable[[str], None]
+) -> None:
+    """Formats the directories that are not formatted yet; `say` hears the lines that Kafka's tool prints.
+
+    Raises FormatError or FeatureError where the request is refused, StorageError where a directory belongs to another
+    cluster or node, and OSError where it cannot be written.
+    """
+    levels = effective_levels(
+        request.features,
+        request.release,
+        dynamic_quorum=request.dynamic_quorum,
+        unstable=config.boolean("unstable.feature.versions.enable"),
+    )
+    version = metadata_version(levels[METADATA_VERSION])
+    if request.scram and version < SCRAM_SUPPORTED_FROM:
+        raise FormatError(f"SCRAM is only supported in metadata.version {SCRAM_SUPPORTED_FROM} or later.")
+    survey = survey_directories(config.all_dirs, machine.disk)
+    survey.check_identity(cluster_id=request.cluster_id, node_id=config.node_id)
+    _check_formatted(survey, request)
+    for path in sorted(survey.unreadable):
+        say(f"I/O error trying to read log directory {path}. Ignoring...")
+    if not survey.empty:
+        if not survey.formatted:
+            raise FormatError("No available log directories to format.")
+        say("All of the log directories are already formatted.")
+        return
+    _check_quorum(config, request)
+    for path in hash_order(survey.empty):
+        say(f"Formatting {_kind(path, config, request)} {path} with {METADATA_VERSION} {version}.")
+        _format_directory(path, config, request, machine, levels)
+
+
+def standalone_voters(config: BrokerConfig, rng: Rng) -> VoterSet:
+    """This node as the only voter, under a new directory id."""
+    listener = config.controller_listeners[0]
+    advertised = next(
+        (item for item in config.all_advertised_listeners if item.name == listener.name), listener
+    )
+    endpoint = {listener.name: (advertised.host or "localhost", advertised.port)}
+    return VoterSet((Voter(ReplicaKey(config.node_id, rng.uuid()), endpoint),))
+
+
+def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str], None]) -> str:
+    """The cluster id of this node's directories; formats them first where all of them are new and empty.
+
+    Only a node that is its whole cluster is formatted unasked: one that joins others must be told which cluster.
+    Raises StorageError where the directories disagree or are not formatted and must not be. One that is empty beside
+    others must not: it may be the place where a disk should be mounted.
+    """
+    survey = survey_directories(config.all_dirs, machine.disk)
+    if survey.formatted:
+        survey.check_identity(cluster_id=None, node_id=config.node_id)
+        for path in survey.empty:
+            raise StorageError(
+                f"No `meta.properties` found in {path} (have you run `kcli storage format --ignore-formatted` to "
+                "format the directory?)"
+            )
+        return survey.cluster_id or ""
+    # The error of the first directory that cannot be read says more than that nothing was found.
+    for path in sorted(survey.unreadable):
+        raise StorageError(f"{path} cannot be read: {survey.unreadable[path]}")
+    full = [path for path in survey.empty if _holds_something(path, machine.disk)]
+    alone = config.is_broker and config.is_controller and set(config.quorum_voters) <= {config.node_id}
+    if full or not alone:
+        reason = f"{full[0]} is not empty" if full else "this node is not alone in its cluster"
+        raise StorageError(
+            f"No readable meta.properties files found in {', '.join(config.all_dirs)}, and {reason}: "
+            "format the directories with `kcli storage format`"
+        )
+    cluster_id = uuid_to_text(machine.rng.uuid())
+    dynamic = not config.quorum_voters
+    voters = standalone_voters(config, machine.rng) if dynamic else None
+    request = FormatRequest(cluster_id=cluster_id, voters=voters, dynamic_quorum=dynamic)
+    say(f"The log directories are empty: formatting them for a new cluster {cluster_id}.")
+    format_directories(config, request, machine, say)
+    return cluster_id
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What the directories hold: an identity, nothing, or something that cannot be read."""
+
+    formatted: Mapping[str, MetaProperties]
+    empty: Sequence[str]
+    unreadable: Mapping[str, Exception]
+
+    @property
+    def cluster_id(self) -> str | None:
+        return next((found.cluster_id for found in self.formatted.values() if found.cluster_id), None)
+
+    def check_identity(self, *, cluster_id: str | None, node_id: int) -> None:
+        """Raises StorageError where a directory is another cluster's, another node's, or a copy of another one."""
+        expected = cluster_id
+        seen: dict[object, str] = {}
+        for path in sorted(self.formatted):
+            found, file = self.formatted[path], f"{path}/{META_PROPERTIES_FILE}"
+            if expected is None:
+                expected = found.cluster_id
+            elif found.cluster_id is not None and found.cluster_id != expected:
+                raise StorageError(
+                    f"Invalid cluster.id in: {file}. Expected {expected}, but read {found.cluster_id}"
+                )
+            if found.node_id is not None and found.node_id != node_id:
+                raise StorageError(
+                    f"Stored node id {found.node_id} doesn't match previous node id {node_id} in {file}. "
+                    "If you moved your data, make sure your configured node id matches. If you intend to create "
+                    "a new node, you should remove all data in your data directories."
+                )
+            if found.directory_id is not None and seen.setdefault(found.directory_id, path) != path:
+                raise StorageError(
+                    f"Duplicate directory ID {uuid_to_text(found.directory_id)} found. "
+                    f"It was the ID of {seen[found.directory_id]}, but also of {path}"
+                )
+
+
+def survey_directories(paths: Sequence[str], disk: Disk) -> Survey:
+    formatted: dict[str, MetaProperties] = {}
+    empty: list[str] = []
+    unreadable: dict[str, Exception] = {}
+    for path in sorted(paths):
+        try:
+            found = read_meta_properties(disk, path)
+        except (OSError, StorageError) as error:
+            unreadable[path] = error
+            continue
+        if found is None:
+            empty.append(path)
+        else:
+            formatted[path] = found
+    return Survey(formatted, empty, unreadable)
+
+
+def _check_formatted(survey: Survey, request: FormatRequest) -> None:
+    if survey.formatted and not request.ignore_formatted:
+        first = copied_hash_order(survey.formatted)[0]
+        raise FormatError(
+            f"Log directory {first} is already formatted. "
+            "Use --ignore-formatted to ignore this directory and format the others."
+        )
+
+
+def _check_quorum(config: BrokerConfig, request: FormatRequest) -> None:
+    if config.quorum_voters and request.voters is not None:
+        raise FormatError(
+            "You cannot specify controller.quorum.voters and format the node with --initial-controllers or "
+            "--standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
+            "controller.quorum.bootstrap.servers instead."
+        )
+
+
+def _kind(path: str, config: BrokerConfig, request: FormatRequest) -> str:
+    if path != config.metadata_log_dir:
+        return "data directory"
+    if request.voters is None:
+        return "metadata directory"
+    if config.node_id in request.voters.ids:
+        return "dynamic metadata voter directory"
+    return "dynamic metadata directory"
+
+
+def _format_directory(
+    path: str, config: BrokerConfig, request: FormatRequest, machine: Machine, levels: Mapping[str, int]
+) -> None:
+    """meta.properties comes last: without it the directory counts as not formatted and the work is begun anew."""
+    disk, now_ms = machine.disk, machine.clock.now_ms()
+    make_durable_dir(disk, path)
+    records = bootstrap_records(levels, request.scram)
+    replace_file(disk, f"{path}/{BOOTSTRAP_FILE}", encode_bootstrap(records, now_ms))
+    directory_id = machine.rng.uuid()
+    if path == config.metadata_log_dir and request.voters is not None:
+        metadata_dir = f"{path}/{CLUSTER_METADATA_TOPIC}-0"
+        disk.make_dir(metadata_dir)
+        snapshot = encode_voters_snapshot(request.voters, levels[KRAFT_VERSION], now_ms)
+        replace_file(disk, f"{metadata_dir}/{FIRST_SNAPSHOT.file_name}", snapshot)
+        own = next((voter for voter in request.voters.voters if voter.key.id == config.node_id), None)
+        directory_id = own.key.directory_id if own is not None else directory_id
+    properties = MetaProperties(request.cluster_id, config.node_id, directory_id)
+    write_meta_properties(disk, path, properties, now_ms)
+
+
+def _holds_something(path: str, disk: Disk) -> bool:
+    try:
+        return any(entry.name != "lost+found" for entry in disk.list_dir(path))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,111 @@
+"""`--add-scram SCRAM-SHA-256=[name=alice,password=…]`: a user's credential before there is a cluster to ask (KIP-900).
+
+The password never reaches the disk: what is stored is what RFC 5802 has a server keep.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+
+from kcli.protocol.records.metadata import UserScramCredentialRecord
+from kcli.security.scram import (
+    DEFAULT_ITERATIONS,
+    HIDDEN,
+    MAX_ITERATIONS,
+    MECHANISMS,
+    MIN_ITERATIONS,
+    Mechanism,
+    new_salt,
+    salted_password,
+    server_keys,
+)
+from kcli.server.formatting.format import FormatError
+
+
+def parse_scram_argument(argument: str) -> UserScramCredentialRecord:
+    """The credential record of one argument. Raises FormatError with Kafka's words; never names the password."""
+    name, equals, config = argument.strip().partition("=")
+    if not equals:
+        raise FormatError(f"Failed to find equals sign in SCRAM argument '{argument.strip()}'")
+    mechanism = MECHANISMS.get(name)
+    if mechanism is None:
+        raise FormatError(f"The add-scram mechanism {name} is not supported.")
+    if not config.startswith("["):
+        raise FormatError("Expected configuration string to start with [")
+    if not config.endswith("]"):
+        raise FormatError("Expected configuration string to end with ]")
+    return _credential(mechanism, _components(config[1:-1].split(",")))
+
+
+def _components(texts: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        # Behind a password it may be the rest of that: nobody else shall read it.
+        key, value = _component(text, HIDDEN if "password" in found else text)
+        found[key] = value
+    return found
+
+
+def _component(text: str, shown: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise FormatError(f"No equals sign found in SCRAM component: {shown}")
+    if len(value) >= 2 and value.startswith('"') and value.endswith('"'):
+        value = value[1:-1]
+    return key, value
+
+
+def _credential(mechanism: Mechanism, parts: dict[str, str]) -> UserScramCredentialRecord:
+    user = parts.pop("name", None)
+    if user is None:
+        raise FormatError("You must supply 'name' to add-scram")
+    salt_text = parts.pop("salt", None)
+    salt = None if salt_text is None else _decoded("salt", salt_text)
+    iterations = _iterations(parts.pop("iterations", None))
+    password, salted_text = parts.pop("password", None), parts.pop("saltedpassword", None)
+    if password is None and salted_text is None:
+        raise FormatError("You must supply one of 'password' or 'saltedpassword' to add-scram")
+    if password is None and salt is None:
+        raise FormatError("You must supply 'salt' with 'saltedpassword' to add-scram")
+    given = _decoded("saltedPassword", salted_text) if password is None and salted_text is not None else None
+    if parts:
+        raise FormatError(f"Unknown SCRAM configurations: {', '.join(sorted(parts))}")
+    if iterations < MIN_ITERATIONS:
+        raise FormatError(
+            f"The 'iterations' value must be >= {MIN_ITERATIONS} for add-scram using {mechanism.java_name}"
+        )
+    if iterations > MAX_ITERATIONS:
+        raise FormatError(
+            f"The 'iterations' value must be <= {MAX_ITERATIONS} for add-scram using {mechanism.java_name}"
+        )
+    salt = new_salt() if salt is None else salt
+    if given is None:
+        assert password is not None
+        given = salted_password(mechanism, password.encode(), salt, iterations)
+    keys = server_keys(mechanism, given)
+    return UserScramCredentialRecord(
+        name=user,
+        mechanism=mechanism.number,
+        salt=salt,
+        stored_key=keys.stored_key,
+        server_key=keys.server_key,
+        iterations=iterations,
+    )
+
+
+def _iterations(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_ITERATIONS
+    try:
+        return int(text, 10)
+    except ValueError:
+        raise FormatError(f"Failed to parse iterations count: {text}") from None
+
+
+def _decoded(what: str, text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise FormatError(f"Failed to decode given {what}: it is not base64") from None

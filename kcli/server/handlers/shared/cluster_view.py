@@ -1,0 +1,63 @@
+"""The cluster as a client on one listener may see it: which brokers are there, which replicas are out of reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcli.controller.election import directory_online
+from kcli.errors import ErrorCode
+from kcli.metadata.image import BrokerRegistration, Endpoint, MetadataImage, PartitionImage
+from kcli.protocol.records.metadata import NO_LEADER
+from kcli.server.requests.context import RequestContext
+
+NO_BROKER = -1
+
+
+def alive_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegistration, Endpoint]]:
+    """The unfenced brokers with their endpoint on this listener, by id."""
+    alive = []
+    for _, broker in sorted(image.brokers.items()):
+        endpoint = broker.endpoints.get(listener)
+        if endpoint is not None and not broker.fenced:
+            alive.append((broker, endpoint))
+    return alive
+
+
+def random_alive_broker(context: RequestContext) -> int:
+    """What clients are told is the controller: any broker passes their requests on (KIP-590). -1: there is none."""
+    alive = [broker.id for broker in context.broker.metadata.brokers.values() if not broker.fenced]
+    return alive[context.broker.rng.randrange(len(alive))] if alive else NO_BROKER
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """A partition's leader as seen through a listener, with the error that stands for there being none."""
+
+    error_code: ErrorCode
+    leader_id: int
+    offline_replicas: tuple[int, ...]
+
+
+def view_partition(
+    image: MetadataImage, partition: PartitionImage, listener: str, *, no_listener: ErrorCode
+) -> PartitionView:
+    """`no_listener`: the error when the leader is there but not on this listener."""
+    offline = tuple(
+        replica for replica in partition.replicas if _is_offline(image, partition, replica, listener)
+    )
+    leader = image.brokers.get(partition.leader)
+    if leader is None:
+        return PartitionView(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER, offline)
+    if listener not in leader.endpoints:
+        return PartitionView(no_listener, NO_LEADER, offline)
+    return PartitionView(ErrorCode.NONE, leader.id, offline)
+
+
+def _is_offline(image: MetadataImage, partition: PartitionImage, replica: int, listener: str) -> bool:
+    broker = image.brokers.get(replica)
+    return (
+        broker is None
+        or broker.fenced
+        or listener not in broker.endpoints
+        or not directory_online(broker, partition.directory(replica))
+    )

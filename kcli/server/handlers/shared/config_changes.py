@@ -1,0 +1,95 @@
+"""What a broker checks of a config change before the controller hears of it: who it is for, its own dynamic configs.
+
+The rest (topics, groups, subscriptions) is judged by the controller.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from kcli.controller.configs import ConfigChange, incremental_values, replacing_values
+from kcli.controller.decision import NO_ERROR, ApiError
+from kcli.errors import InvalidRequestException, KafkaError
+from kcli.metadata.image import ConfigResource, ConfigResourceType
+from kcli.server.handlers.shared import broker_loggers
+from kcli.server.requests.context import RequestContext
+
+
+class Resource(Protocol):
+    """A resource of AlterConfigs or IncrementalAlterConfigs."""
+
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
+
+
+A = TypeVar("A", bound=Resource)
+
+
+def check_resources(resources: Sequence[A], check: Callable[[A], None]) -> list[ApiError]:
+    """How each resource fares, in the order asked; one named twice is refused each time."""
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    errors = []
+    for resource in resources:
+        try:
+            if counts[resource.resource_type, resource.resource_name] > 1:
+                raise InvalidRequestException("Each resource must appear at most once.")
+            check(resource)
+            errors.append(NO_ERROR)
+        except KafkaError as error:
+            errors.append(ApiError(error.code, error.message))
+    return errors
+
+
+def check_keys(names: Iterable[str], null_names: Sequence[str]) -> None:
+    """Each key once, and no null where a value is needed."""
+    if null_names:
+        raise InvalidRequestException(f"Null value not supported for : {', '.join(null_names)}")
+    if any(count > 1 for count in Counter(names).values()):
+        raise InvalidRequestException("Error due to duplicate config keys")
+
+
+def check_resource(
+    context: RequestContext, resource: Resource, changes: Sequence[ConfigChange], *, replace_all: bool
+) -> None:
+    """Raises KafkaError when this broker, whom the change is for, cannot take it."""
+    match resource.resource_type:
+        case ConfigResourceType.TOPIC | ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS:
+            return
+        case ConfigResourceType.BROKER:
+            if resource.resource_name:
+                require_own_id(context, resource.resource_name)
+            _check_broker_change(context, resource.resource_name, changes, replace_all=replace_all)
+        case ConfigResourceType.BROKER_LOGGER:
+            require_own_id(context, resource.resource_name)
+            broker_loggers.check(changes)
+        case unknown:
+            raise InvalidRequestException(f"Unknown resource type {unknown}")
+
+
+def require_own_id(context: RequestContext, name: str) -> None:
+    """Broker resources are asked of the broker itself."""
+    node_id = context.broker.config.node_id
+    try:
+        named = int(name)
+    except ValueError:
+        raise InvalidRequestException(f"Node id must be an integer, but it is: {name}") from None
+    if named != node_id:
+        raise InvalidRequestException(f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def _check_broker_change(
+    context: RequestContext, name: str, changes: Sequence[ConfigChange], *, replace_all: bool
+) -> None:
+    image = context.broker.metadata
+    resource = ConfigResource(ConfigResourceType.BROKER, name)
+    if replace_all:
+        values = replacing_values(image, resource, {change.name: change.value for change in changes})
+    else:
+        values = incremental_values(image, resource, changes)
+    after = {**image.config(resource), **values}
+    overrides = {key: value for key, value in after.items() if value is not None}
+    context.broker.dynamic_config.validate(overrides, own=bool(name))

@@ -1,0 +1,404 @@
+"""One client's socket: bytes to frames, frames to answers, answers back in the order of their requests.
+
+Reading. When no frame has begun, all connections of an event loop read into one shared scratch buffer: the buffer is
+asked for and reported full within one loop callback, so nobody else can use it in between. Whole frames in it are
+served where they lie. A frame that does not fit gets a buffer of exactly its size and the rest is read straight into
+that. A served frame belongs to the connection again as soon as the handler has returned: nobody may keep a slice.
+
+Order. A request that cannot be answered at once holds back the requests after it, as a broker's muted channel does,
+with one exception: Produce requests follow each other without waiting, so that a pipeline of acks=all appends is not
+one round trip each; their appends happen in order and so do their answers. Held-back frames are bounded because
+reading is paused while there are any, and so it is while the client does not read what it was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import Protocol, cast
+
+from kcli.errors import ProtocolError
+from kcli.protocol.wire.packing import Buffer
+
+Answer = Buffer | list[Buffer] | None
+"""A whole response frame, as one buffer or several; None where the protocol has no answer (acks=0)."""
+
+
+class Waiting:
+    """An answer that is not there yet: `finish` turns the settled future into the answer."""
+
+    __slots__ = ("finish", "future")
+
+    def __init__(
+        self, future: asyncio.Future[object], finish: Callable[[asyncio.Future[object]], Answer]
+    ) -> None:
+        self.future = future
+        self.finish = finish
+
+
+Serve = Callable[["Connection", memoryview], "Answer | Waiting"]
+"""Serves one frame (without size prefix). Raises ProtocolError to have the connection closed."""
+
+
+class Gate(Protocol):
+    """Decides whether a new connection may be served, and hears when one is gone."""
+
+    def opened(self, connection: Connection) -> None: ...
+
+    def lost(self, connection: Connection) -> None: ...
+
+
+_SIZE = Struct(">i")
+_SIZE_BYTES = 4
+_PRODUCE_KEY = b"\x00\x00"
+
+# One read takes what a socket buffer usually holds; larger would only cool the cache.
+SCRATCH_SIZE_BYTES = 64 * 1024
+# Above this much unsent output a connection is not read from: one large fetch response and a little more.
+WRITE_HIGH_WATER_BYTES = 1024 * 1024
+# Produce requests in flight on one connection. Java's producer has 5, librdkafka up to 1,000,000 (its default).
+OVERLAPPING_PRODUCES_MAX = 64
+# Frames of this size and less are recycled; bigger ones are rare and go back to the operating system.
+POOLED_FRAME_SIZE_MAX_BYTES = 4 * 1024 * 1024
+POOL_SIZE_MAX_BYTES = 16 * 1024 * 1024
+
+_log = logging.getLogger("kcli.server.Connection")
+
+
+class FrameBuffers:
+    """The scratch buffer and the recycled frame buffers of one event loop.
+
+    A fresh megabyte costs 256 page faults; a recycled one costs nothing and is warm in the cache.
+    """
+
+    __slots__ = ("_free", "_free_bytes", "scratch")
+
+    def __init__(self) -> None:
+        self.scratch = memoryview(bytearray(SCRATCH_SIZE_BYTES))
+        self._free: dict[int, list[memoryview]] = {}
+        self._free_bytes = 0
+
+    def take(self, size: int) -> memoryview:
+        """A buffer of at least `size` bytes."""
+        if size > POOLED_FRAME_SIZE_MAX_BYTES:
+            return memoryview(bytearray(size))
+        capacity = 1 << max(size - 1, 0).bit_length()
+        free = self._free.get(capacity)
+        if free:
+            self._free_bytes -= capacity
+            return free.pop()
+        return memoryview(bytearray(capacity))
+
+    def give_back(self, buffer: memoryview) -> None:
+        capacity = len(buffer)
+        if capacity <= POOLED_FRAME_SIZE_MAX_BYTES and self._free_bytes + capacity <= POOL_SIZE_MAX_BYTES:
+            self._free.setdefault(capacity, []).append(buffer)
+            self._free_bytes += capacity
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one accepted socket."""
+
+    def __init__(
+        self,
+        *,
+        listener: str,
+        serve: Serve,
+        gate: Gate,
+        buffers: FrameBuffers,
+        request_size_max_bytes: int,
+        now: Callable[[], float],
+    ) -> None:
+        self.listener = listener
+        self.peer_host = ""
+        self.peer_port = 0
+        self.last_active = now()
+        self.transport: asyncio.Transport | None = None
+        self._serve = serve
+        self._gate = gate
+        self._buffers = buffers
+        self._request_size_max_bytes = request_size_max_bytes
+        self._now = now
+        self._carry = b""  # the first bytes of a size prefix that came in two reads
+        self._frame: memoryview | None = None  # a frame of which some bytes are still to come
+        self._frame_buffer: memoryview | None = None
+        self._filled = 0
+        self._pending: deque[Waiting | bytes | list[Buffer]] = deque()
+        self._pending_is_produce = False
+        self._held_back: deque[tuple[memoryview, memoryview | None]] = deque()
+        self._admitted = False
+        self._reading_paused = False
+        self._writing_paused = False
+        self._unmute: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    # --- asyncio's side -----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple) and len(peer) >= 2:
+            self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
+        self._gate.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closed = True
+        if self._unmute is not None:
+            self._unmute.cancel()
+        self._held_back.clear()
+        for entry in self._pending:
+            # A parked answer has nobody left to go to. A task is work in progress and runs to its end.
+            if isinstance(entry, Waiting) and not isinstance(entry.future, asyncio.Task):
+                entry.future.cancel()
+        self._pending.clear()
+        self._gate.lost(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._frame is not None:
+            return self._frame[self._filled :]
+        scratch = self._buffers.scratch
+        carried = len(self._carry)
+        if carried:
+            scratch[:carried] = self._carry
+            return scratch[carried:]
+        return scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active = self._now()
+        if self._frame is None:
+            self._split(len(self._carry) + nbytes)
+            return
+        self._filled += nbytes
+        if self._filled == len(self._frame):
+            frame, buffer = self._frame, self._frame_buffer
+            self._frame = self._frame_buffer = None
+            self._receive(frame, buffer)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        self._serve_held_back()
+
+    # --- the listener's side ------------------------------------------------------------------------------------
+
+    def admit(self) -> None:
+        """Begins to serve; until then what is sent waits."""
+        self._admitted = True
+        self._serve_held_back()
+
+    def hold(self) -> None:
+        """Leaves the client's bytes in the kernel until `admit`.
+
+        A turn of the loop later, since uvloop begins to read after `connection_made` whatever that has asked for.
+        """
+        asyncio.get_running_loop().call_soon(self._pause_unless_admitted)
+
+    def mute(self, seconds: float) -> None:
+        """Takes up no request for so long: a quota is used up (KIP-219). What is answered is still sent."""
+        loop = asyncio.get_running_loop()
+        if self._closed or (self._unmute is not None and self._unmute.when() >= loop.time() + seconds):
+            return
+        if self._unmute is not None:
+            self._unmute.cancel()
+        self._unmute = loop.call_later(seconds, self._unmuted)
+        self._pause_reading()
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while a request is being answered or has not been taken up yet.
+
+        Not while it is muted: whether that client is still there cannot be seen, and its time may be days.
+        """
+        return bool(self._pending or not self._admitted or (self._held_back and self._unmute is None))
+
+    @property
+    def held_back_count(self) -> int:
+        """Requests that wait for the ones before them."""
+        return len(self._held_back)
+
+    @property
+    def unanswered_count(self) -> int:
+        """Answers that are not there yet, or wait for the ones before them."""
+        return len(self._pending)
+
+    def close(self) -> None:
+        """Closes after what was written has been sent."""
+        self._closed = True
+        if self.transport is not None:
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Closes at once."""
+        self._closed = True
+        if self.transport is not None:
+            self.transport.abort()
+
+    # --- frames -------------------------------------------------------------------------------------------------
+
+    def _split(self, end: int) -> None:
+        """Serves the whole frames in scratch[:end] and keeps the rest for the next read."""
+        scratch = self._buffers.scratch
+        self._carry = b""
+        at = 0
+        while end - at >= _SIZE_BYTES:
+            (size,) = _SIZE.unpack_from(scratch, at)
+            if not 0 <= size <= self._request_size_max_bytes:
+                self._refuse_size(size, bytes(scratch[at : at + _SIZE_BYTES]))
+                return
+            at += _SIZE_BYTES
+            here = end - at
+            if here < size:
+                self._begin_frame(size, scratch[at:end])
+                return
+            self._receive(scratch[at : at + size], None)
+            if self._closed:
+                return
+            at += size
+        self._carry = bytes(scratch[at:end])
+
+    def _begin_frame(self, size: int, head: memoryview) -> None:
+        self._frame_buffer = self._buffers.take(size)
+        self._frame = self._frame_buffer[:size]
+        self._filled = len(head)
+        self._frame[: self._filled] = head
+
+    def _receive(self, frame: memoryview, buffer: memoryview | None) -> None:
+        """Serves a frame or holds it back. `buffer` is the recyclable buffer it lies in, None for the scratch."""
+        if self._closed:
+            return
+        if self._held_back or self._must_wait(frame):
+            if buffer is None:
+                frame = memoryview(bytearray(frame))
+            self._held_back.append((frame, buffer))
+            self._pause_reading()
+            return
+        self._answer(frame)
+        if buffer is not None:
+            self._buffers.give_back(buffer)
+
+    def _must_wait(self, frame: memoryview) -> bool:
+        if self._writing_paused or not self._admitted or self._unmute is not None:
+            return True
+        if not self._pending:
+            return False
+        overlaps = self._pending_is_produce and frame[:2] == _PRODUCE_KEY
+        return not overlaps or len(self._pending) >= OVERLAPPING_PRODUCES_MAX
+
+    def _serve_held_back(self) -> None:
+        while self._held_back and not self._closed:
+            if self._must_wait(self._held_back[0][0]):
+                return
+            frame, buffer = self._held_back.popleft()
+            self._answer(frame)
+            if buffer is not None:
+                self._buffers.give_back(buffer)
+        if not self._writing_paused and self._unmute is None:
+            self._resume_reading()
+
+    def _unmuted(self) -> None:
+        self._unmute = None
+        self._serve_held_back()
+
+    # --- answers ------------------------------------------------------------------------------------------------
+
+    def _answer(self, frame: memoryview) -> None:
+        try:
+            answer = self._serve(self, frame)
+        except ProtocolError as error:
+            self._refuse(str(error))
+            return
+        if isinstance(answer, Waiting):
+            if not self._pending:
+                self._pending_is_produce = frame[:2] == _PRODUCE_KEY
+            self._pending.append(answer)
+            answer.future.add_done_callback(self._settled)
+        elif answer is not None:
+            if self._pending:
+                self._pending.append(cast("bytes | list[Buffer]", answer))
+            else:
+                self._write(answer)
+
+    def _settled(self, future: asyncio.Future[object]) -> None:
+        """Sends every answer that is ready and has no unready one before it."""
+        if not future.cancelled():
+            # Taken note of, since nobody may be left to be told: its client goes, or has gone.
+            future.exception()
+        if self._closed:
+            return
+        while self._pending and not self._closed:
+            entry = self._pending[0]
+            answer: Answer
+            if isinstance(entry, Waiting):
+                if not entry.future.done():
+                    return
+                try:
+                    answer = entry.finish(entry.future)
+                except ProtocolError as error:
+                    self._refuse(str(error))
+                    return
+            else:
+                answer = entry
+            self._pending.popleft()
+            if answer is not None:
+                self._write(answer)
+        self._serve_held_back()
+
+    def _write(self, answer: Buffer | list[Buffer]) -> None:
+        transport = self.transport
+        if transport is None or self._closed:
+            return
+        self.last_active = self._now()
+        if isinstance(answer, list):
+            transport.writelines(answer)
+        else:
+            transport.write(answer)
+
+    # --- refusals and flow --------------------------------------------------------------------------------------
+
+    def _refuse_size(self, size: int, prefix: bytes) -> None:
+        self._refuse(
+            f"Invalid receive (size = {size} is not within 0 and {self._request_size_max_bytes}, "
+            f"socket.request.max.bytes){_speaks(prefix)}"
+        )
+
+    def _refuse(self, reason: str) -> None:
+        _log.warning(
+            "Closing connection from %s:%d on listener %s: %s",
+            self.peer_host,
+            self.peer_port,
+            self.listener,
+            reason,
+        )
+        self.close()
+
+    def _pause_reading(self) -> None:
+        if not self._reading_paused and self.transport is not None and not self._closed:
+            self._reading_paused = True
+            self.transport.pause_reading()
+
+    def _pause_unless_admitted(self) -> None:
+        if not self._admitted:
+            self._pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._reading_paused and self.transport is not None and not self._closed:
+            self._reading_paused = False
+            self.transport.resume_reading()
+
+
+def _speaks(prefix: bytes) -> str:
+    """A guess at what the client takes this port for, from the first bytes it sent."""
+    if prefix[0] == 0x16 and prefix[1] == 0x03:
+        return "; the client speaks TLS, this listener is PLAINTEXT"
+    if prefix in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "):
+        return "; the client speaks HTTP, this is a Kafka port"
+    return ""

@@ -1,0 +1,80 @@
+"""connection_creation_rate (KIP-612): how fast an address may connect."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+
+from kcli.runtime.clock import Clock
+from kcli.server.network.rates import METERS_MAX, SampledRate, Windows
+
+_log = logging.getLogger("kcli.server.ConnectionQuotas")
+
+
+class ConnectionQuota:
+    """The limits of addresses, and how fast each that has one connects."""
+
+    def __init__(self, windows: Windows, clock: Clock) -> None:
+        self._windows = windows
+        self._clock = clock
+        self._default: float | None = None
+        self._limits: dict[str, float] = {}
+        self._rates: dict[str, SampledRate] = {}
+        self._rates_max = METERS_MAX
+        self._hosts: dict[str, float | None] = {}
+        self._addresses: dict[str, str] = {}
+        self._resolving: dict[asyncio.Task[None], None] = {}
+
+    def set(self, name: str | None, limit: float | None) -> None:
+        """`name` is an address, or that of a host, which counts for the address it has now; None is the default."""
+        if name is None:
+            self._default = limit
+            return
+        import ipaddress  # few have a quota, and every start would pay for it
+
+        try:
+            self._set_address(str(ipaddress.ip_address(name)), limit)
+        except ValueError:
+            self._hosts[name] = limit
+            # Asking for it may take long.
+            task = asyncio.get_running_loop().create_task(self._resolve(name), name="resolve-quota")
+            self._resolving[task] = None
+            task.add_done_callback(self._resolving.pop)
+
+    def throttle_seconds(self, host: str) -> float:
+        """Counts a connection; above 0 it is too many, is not counted, and has to be closed after so long."""
+        limit = self._limits.get(host, self._default)
+        if limit is None:
+            return 0.0
+        now = self._clock.monotonic()
+        rate = self._rates.get(host)
+        if rate is None:
+            self._keep_bounded(now)
+            rate = self._rates[host] = SampledRate(self._windows)
+        rate.record(1, now)
+        seconds = rate.seconds_over(limit, now)
+        if seconds > 0:
+            rate.record(-1, now)
+        return min(seconds, self._windows.size_seconds)
+
+    def _keep_bounded(self, now: float) -> None:
+        if len(self._rates) >= self._rates_max:
+            self._rates = {host: rate for host, rate in self._rates.items() if not rate.is_idle(now)}
+            self._rates_max = max(METERS_MAX, 2 * len(self._rates))
+
+    def _set_address(self, address: str, limit: float | None) -> None:
+        if limit is None:
+            self._limits.pop(address, None)
+        else:
+            self._limits[address] = limit
+
+    async def _resolve(self, name: str) -> None:
+        try:
+            address = await asyncio.to_thread(socket.gethostbyname, name)
+        except OSError as error:
+            _log.warning("The connection quota of %s has no effect, it has no address: %s", name, error)
+            return
+        self._set_address(self._addresses.pop(name, address), None)
+        self._set_address(address, self._hosts[name])
+        self._addresses[name] = address

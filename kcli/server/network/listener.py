@@ -1,0 +1,275 @@
+"""Listeners: named ports that accept connections, within the limits on how many there may be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections import Counter, deque
+from collections.abc import Callable
+
+from kcli.runtime.network import Network
+from kcli.server.network.connection import Connection, FrameBuffers, Serve
+from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, ListenerSettings
+
+_log = logging.getLogger("kcli.server.SocketServer")
+
+# Connections that wait for a place, as they would in the kernel's accept queue; as long as its usual backlog.
+HELD_CONNECTIONS_MAX = 1024
+# How long a client may take to read its last answer while the broker stops.
+CLOSING_SECONDS = 1.0
+# The creation rate is averaged over quota.window.size.seconds × quota.window.num, which are this where not set.
+CREATION_RATE_WINDOW_SECONDS = 11.0
+
+
+class SocketServer:
+    """All listeners of a process, what they share, and the count of their connections."""
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        limits: ConnectionLimits,
+        request_size_max_bytes: int,
+        idle_max_seconds: float | None,
+        protected_listener: str | None,
+        now: Callable[[], float],
+        rate_window_seconds: float = CREATION_RATE_WINDOW_SECONDS,
+        throttle_seconds: Callable[[str], float] = lambda _host: 0.0,
+    ) -> None:
+        """`throttle_seconds` counts a connection of an address; above 0 it is to be closed after so long (KIP-612)."""
+        # Dicts for sets: they are walked, and a run of a simulation must be repeatable.
+        self.connections: dict[Connection, None] = {}
+        self.listeners: dict[str, Listener] = {}
+        self._network = network
+        self.limits = limits
+        self._idle_max_seconds = idle_max_seconds
+        self._request_size_max_bytes = request_size_max_bytes
+        self._protected_listener = protected_listener
+        self._now = now
+        self.rate_window_seconds = rate_window_seconds
+        self.throttle_seconds = throttle_seconds
+        self._buffers = FrameBuffers()
+        self._by_ip: Counter[str] = Counter()
+        self._admitting = True
+        self._empty: asyncio.Event | None = None  # set when the last connection is gone; made by `close`
+
+    async def listen(self, settings: ListenerSettings, serve: Serve) -> Listener:
+        """Opens a port. Raises OSError when it cannot be had."""
+        listener = Listener(settings, self, serve)
+        await listener.open(self._network)
+        self.listeners[settings.name] = listener
+        return listener
+
+    def connection(self, listener: Listener, serve: Serve) -> Connection:
+        return Connection(
+            listener=listener.settings.name,
+            serve=serve,
+            gate=listener,
+            buffers=self._buffers,
+            request_size_max_bytes=self._request_size_max_bytes,
+            now=self._now,
+        )
+
+    def count(self, connection: Connection) -> bool:
+        """Counts a new connection; False when its address has too many already."""
+        host = connection.peer_host
+        if self._by_ip[host] >= self.limits.of_ip(host):
+            _log.info(
+                "Rejected connection from %s, address already has the configured maximum of %d connections.",
+                host,
+                self.limits.of_ip(host),
+            )
+            return False
+        self._by_ip[host] += 1
+        self.connections[connection] = None
+        return True
+
+    def uncount(self, connection: Connection) -> None:
+        if connection in self.connections:
+            del self.connections[connection]
+            self._by_ip[connection.peer_host] -= 1
+            if self._by_ip[connection.peer_host] <= 0:
+                del self._by_ip[connection.peer_host]
+            if not self.connections and self._empty is not None:
+                self._empty.set()
+
+    def has_place(self, listener: Listener) -> bool:
+        """Whether one more connection may be served within max.connections.
+
+        The inter-broker listener is protected: a client's connection is closed to make room (KIP-402).
+        """
+        if not self._admitting:
+            return False
+        served = sum(len(each.served) for each in self.listeners.values())
+        if served < self.limits.connections_max:
+            return True
+        return listener.settings.name == self._protected_listener and self._make_room(listener)
+
+    def _make_room(self, protected: Listener) -> bool:
+        others = [
+            connection
+            for each in self.listeners.values()
+            if each is not protected
+            for connection in each.served
+        ]
+        if not others:
+            return False
+        min(others, key=lambda connection: connection.last_active).abort()
+        return True
+
+    def hold(self) -> None:
+        """Lets clients connect and wait, until `admit`."""
+        self._admitting = False
+
+    def admit(self) -> None:
+        self._admitting = True
+        self.admit_held()
+
+    def admit_held(self) -> None:
+        for listener in self.listeners.values():
+            listener.admit_held()
+
+    def close_idle(self) -> int:
+        """Closes the connections that were silent for connections.max.idle.ms; returns how many."""
+        if self._idle_max_seconds is None:
+            return 0
+        oldest = self._now() - self._idle_max_seconds
+        idle = [each for each in self.connections if each.last_active < oldest and not each.is_waiting]
+        for connection in idle:
+            connection.close()
+        return len(idle)
+
+    def stop_accepting(self) -> None:
+        for listener in self.listeners.values():
+            listener.close()
+
+    async def close(self) -> None:
+        """Sends what has been answered, to those who take it, and closes every connection."""
+        self.stop_accepting()
+        for connection in list(self.connections):
+            connection.close()
+        if self.connections:
+            self._empty = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), CLOSING_SECONDS)
+        for connection in list(self.connections):
+            connection.abort()
+
+
+class Listener:
+    """One open port. It is the gate of its connections: it admits, holds or refuses them."""
+
+    def __init__(self, settings: ListenerSettings, sockets: SocketServer, serve: Serve) -> None:
+        self.settings = settings
+        self.port = settings.port
+        self.served: dict[Connection, None] = {}
+        self.opened_count = 0  # connections that were ever served
+        self.closed_count = 0
+        self._sockets = sockets
+        self._serve = serve
+        self._held: deque[Connection] = deque()
+        self._server: asyncio.AbstractServer | None = None
+        self._created: deque[float] = deque()
+        self._retry: asyncio.TimerHandle | None = None
+
+    async def open(self, network: Network) -> None:
+        self._server = await network.create_server(
+            lambda: self._sockets.connection(self, self._serve),
+            self.settings.host,
+            self.settings.port,
+            backlog=self.settings.backlog,
+        )
+        bound = getattr(self._server, "sockets", None)
+        if bound:
+            self.port = bound[0].getsockname()[1]
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+
+    def opened(self, connection: Connection) -> None:
+        self._set_buffer_sizes(connection)
+        if not self._sockets.count(connection):
+            connection.abort()
+            return
+        seconds = self._sockets.throttle_seconds(connection.peer_host)
+        if seconds > 0:
+            # Refused at once it would be back at once.
+            connection.hold()
+            asyncio.get_running_loop().call_later(seconds, connection.close)
+            return
+        if not self._held and self._has_place():
+            self._admit(connection)
+        elif len(self._held) < HELD_CONNECTIONS_MAX:
+            connection.hold()
+            self._held.append(connection)
+            self._retry_later()
+        else:
+            connection.abort()
+
+    def lost(self, connection: Connection) -> None:
+        self._sockets.uncount(connection)
+        if connection in self.served:
+            del self.served[connection]
+            self.closed_count += 1
+            self._sockets.admit_held()
+        elif connection in self._held:
+            self._held.remove(connection)
+
+    def admit_held(self) -> None:
+        while self._held and self._has_place():
+            self._admit(self._held.popleft())
+        if self._held:
+            self._retry_later()
+
+    def _admit(self, connection: Connection) -> None:
+        self.served[connection] = None
+        self.opened_count += 1
+        if self.settings.creation_rate_max < UNLIMITED:
+            self._created.append(asyncio.get_running_loop().time())
+        connection.admit()
+
+    def _has_place(self) -> bool:
+        return (
+            len(self.served) < self.settings.connections_max
+            and self._seconds_until_rate_allows() <= 0
+            and self._sockets.has_place(self)
+        )
+
+    def _seconds_until_rate_allows(self) -> float:
+        """max.connection.creation.rate (KIP-612): how long the next connection has to be held."""
+        rate = self.settings.creation_rate_max
+        if rate == UNLIMITED:
+            return 0.0
+        now = asyncio.get_running_loop().time()
+        window = self._sockets.rate_window_seconds
+        while self._created and self._created[0] <= now - window:
+            self._created.popleft()
+        if len(self._created) < rate * window:
+            return 0.0
+        return self._created[0] + window - now
+
+    def _retry_later(self) -> None:
+        wait = self._seconds_until_rate_allows()
+        if wait > 0 and self._retry is None:
+            self._retry = asyncio.get_running_loop().call_later(wait, self._retry_now)
+
+    def _retry_now(self) -> None:
+        self._retry = None
+        self.admit_held()
+
+    def _set_buffer_sizes(self, connection: Connection) -> None:
+        """socket.send.buffer.bytes and socket.receive.buffer.bytes; -1 leaves the system's own tuning."""
+        assert connection.transport is not None
+        opened = connection.transport.get_extra_info("socket")
+        if opened is None:
+            return
+        if self.settings.send_buffer_bytes > 0:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.settings.send_buffer_bytes)
+        if self.settings.receive_buffer_bytes > 0:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.settings.receive_buffer_bytes)

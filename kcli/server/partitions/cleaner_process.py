@@ -1,0 +1,105 @@
+"""The broker's end of a cleaner process: plans go in, events come out, and both may be cut short."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+
+from kcli.errors import CorruptRecordError, StorageError
+from kcli.storage.cleaner.cleaner import CleaningStopped
+from kcli.storage.cleaner.plan import (
+    CleanedSegment,
+    CleanerLimits,
+    CleaningDone,
+    CleaningEvent,
+    CleaningFailed,
+    CleaningPlan,
+)
+from kcli.storage.cleaner.worker import receive, send
+
+WORKER = "kcli.storage.cleaner.worker"
+
+
+class CleanerProcess:
+    """Started with the first pass; `stop`, from any thread, ends it and whatever it does."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard = threading.Lock()
+        self._stopped_because = ""
+
+    def run_pass(self, plan: CleaningPlan, limits: CleanerLimits) -> Generator[CleaningEvent, None, None]:
+        """As `CleaningPass.run`, and raises what that would; CleaningStopped after `stop`."""
+        process = self._running()
+        assert process.stdin is not None and process.stdout is not None
+        is_done = False
+        try:
+            send(process.stdin, (plan, limits))
+            while not is_done:
+                event = receive(process.stdout)
+                match event:
+                    case CleaningFailed(reason, is_disk):
+                        is_done = True
+                        raise OSError(reason) if is_disk else CorruptRecordError(reason)
+                    case CleanedSegment():
+                        yield event
+                    case CleaningDone():
+                        is_done = True
+                        yield event
+                    case _:
+                        raise self._ended(process)
+        except (BrokenPipeError, ValueError):
+            # A ValueError where `stop` has closed the pipe between two events.
+            raise self._ended(process) from None
+        finally:
+            if not is_done:
+                self._end()  # it works on for a pass that was given up
+
+    @property
+    def pid(self) -> int | None:
+        """None while there is no process."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def stop(self, reason: str = "the broker stops") -> None:
+        with self._guard:
+            self._stopped_because = reason
+        self._end()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        with self._guard:
+            if self._stopped_because:
+                raise CleaningStopped(self._stopped_because)
+            if self._process is None:
+                try:
+                    self._process = subprocess.Popen(
+                        [sys.executable, "-m", WORKER, str(os.getpid())],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                    )
+                except OSError as error:  # no disk of a log is to blame
+                    raise StorageError(f"the cleaner's process cannot be started: {error}") from error
+            return self._process
+
+    def _ended(self, process: subprocess.Popen[bytes]) -> Exception:
+        code = process.wait()
+        if self._stopped_because:
+            return CleaningStopped(self._stopped_because)
+        return CorruptRecordError(
+            f"the cleaner's process has ended with code {code}: too little memory, or a defect of ours"
+        )
+
+    def _end(self) -> None:
+        with self._guard:
+            process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                assert pipe is not None
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()

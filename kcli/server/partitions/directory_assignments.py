@@ -1,0 +1,151 @@
+"""Tells the controller in which log directory each replica lies (KIP-858).
+
+With one directory the controller knows. With several the broker chooses when it creates a log, and says so afterwards:
+until then the metadata names no directory, and a directory that breaks would not cost its partitions their leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+
+from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import MetadataImage, PartitionImage
+from kcli.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    RequestDirectoryData,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.quorum.quorum import Quorum
+from kcli.storage.store.store import LogStore
+
+logger = logging.getLogger(__name__)
+
+# As many as one of Kafka's requests carries, so that it stays well below a batch of the metadata log.
+MAX_ASSIGNMENTS_PER_REQUEST = 2_250
+RETRY_INTERVAL_S = 1.0
+
+
+class DirectoryAssignments:
+    """`load` once the broker is registered, then `apply` after the replicas have taken up each delta."""
+
+    def __init__(self, node_id: int, quorum: Quorum, logs: LogStore, broker_epoch: Callable[[], int]) -> None:
+        self._node_id = node_id
+        self._quorum = quorum
+        self._logs = logs
+        self._broker_epoch = broker_epoch
+        # (topic id, partition) -> directory, in the order of their creation.
+        self._pending: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
+        # Where replicas will be in a moment: (topic id, partition) -> directory.
+        self._promised: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
+        self._sender: asyncio.Task[None] | None = None
+
+    def load(self, image: MetadataImage) -> None:
+        for topic in image.topics:
+            for number, partition in topic.partitions.items():
+                self._consider(topic.name, topic.topic_id, number, partition)
+        self._send_soon()
+
+    def apply(self, delta: MetadataDelta) -> None:
+        for diff in delta.partitions_changed():
+            if diff.after is None:
+                self._pending.pop((diff.topic_id, diff.partition), None)
+            else:
+                self._consider(diff.topic, diff.topic_id, diff.partition, diff.after)
+        self._send_soon()
+
+    def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
+        """A log that was made after its delta had been applied: one of many."""
+        topic = self._quorum.image.topics.topic(leader.topic)
+        partition = None if topic is None else topic.partitions.get(leader.partition)
+        if led and topic is not None and partition is not None:
+            self._consider(leader.topic, topic.topic_id, leader.partition, partition)
+            self._send_soon()
+
+    async def promise(self, topic_id: uuid.UUID, number: int, directory: uuid.UUID) -> None:
+        """A replica moves there next. Told before it does: should a crash come between, the copy is known to be whole.
+
+        Raises KafkaError when the controller refuses, and when it cannot be asked.
+        """
+        key = (topic_id, number)
+        self._promised[key] = directory
+        self._pending.pop(key, None)
+        response = await self._quorum.assign_replicas_to_dirs(self._request({key: directory}))
+        for answer in response.directories[0].topics[0].partitions:
+            if answer.error_code is not ErrorCode.NONE:
+                raise error_for(answer.error_code)
+
+    def settle(self, topic: str, topic_id: uuid.UUID, number: int, partition: PartitionImage) -> None:
+        """The move is over, one way or the other: the controller shall know where the replica is now."""
+        self._promised.pop((topic_id, number), None)
+        self._consider(topic, topic_id, number, partition)
+        self._send_soon()
+
+    async def stop(self) -> None:
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
+
+    def _consider(self, topic: str, topic_id: uuid.UUID, number: int, partition: PartitionImage) -> None:
+        log = self._logs.get(topic, number)
+        if log is None or self._node_id not in partition.replicas or log.directory.id is None:
+            return
+        key = (topic_id, number)
+        if key in self._promised:
+            return
+        if partition.directory(self._node_id) == log.directory.id:
+            self._pending.pop(key, None)
+        else:
+            self._pending[key] = log.directory.id
+
+    def _send_soon(self) -> None:
+        # Before the broker is registered there is nobody to speak for; `load` comes after.
+        if self._pending and self._broker_epoch() >= 0 and (self._sender is None or self._sender.done()):
+            self._sender = asyncio.get_running_loop().create_task(self._send(), name="assign-directories")
+
+    async def _send(self) -> None:
+        while self._pending:
+            chosen = dict(list(self._pending.items())[:MAX_ASSIGNMENTS_PER_REQUEST])
+            try:
+                await self._quorum.assign_replicas_to_dirs(self._request(chosen))
+            except KafkaError as error:
+                logger.warning("Log directories could not be told to the controller: %s", error.message)
+                await asyncio.sleep(RETRY_INTERVAL_S)
+                continue
+            # What was refused (a topic deleted meanwhile) is not asked for again.
+            for key, directory in chosen.items():
+                if self._pending.get(key) == directory:
+                    del self._pending[key]
+
+    def _request(self, places: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> AssignReplicasToDirsRequest:
+        return AssignReplicasToDirsRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            directories=_by_directory(places.items()),
+        )
+
+
+def _by_directory(
+    assignments: Iterable[tuple[tuple[uuid.UUID, int], uuid.UUID]],
+) -> tuple[RequestDirectoryData, ...]:
+    directories: dict[uuid.UUID, dict[uuid.UUID, list[int]]] = {}
+    for (topic_id, number), directory in assignments:
+        directories.setdefault(directory, {}).setdefault(topic_id, []).append(number)
+    return tuple(
+        RequestDirectoryData(
+            id_=directory,
+            topics=tuple(
+                RequestTopicData(
+                    topic_id=topic_id,
+                    partitions=tuple(RequestPartitionData(partition_index=number) for number in numbers),
+                )
+                for topic_id, numbers in topics.items()
+            ),
+        )
+        for directory, topics in directories.items()
+    )

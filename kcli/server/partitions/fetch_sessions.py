@@ -1,0 +1,260 @@
+"""Incremental fetch sessions (KIP-227): the broker remembers which partitions a consumer reads and what it was told.
+
+A full fetch (epoch 0) lists every partition and may get a session; the incremental fetches after it (epoch 1, 2, …)
+list only what changed, and are answered only with partitions that have something new: records, an error, another
+high watermark or log start. Partitions that returned records move to the end of the order, so that a few busy ones
+cannot starve the rest. Epoch -1 is a full fetch that closes the session or wants none.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kcli.errors import ErrorCode
+from kcli.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    NodeEndpoint,
+    PartitionData,
+)
+from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
+from kcli.runtime.rng import Rng
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+NO_SESSION = 0
+_EPOCH_MAX = 2**31 - 1
+_SESSION_ID_MAX = 2**31 - 1
+# A session may be evicted for another one only after this long (Kafka's min.incremental.fetch.session.eviction.ms).
+EVICTION_MIN_AGE_MS = 120_000
+_NOT_DIVERGING = EpochEndOffset()
+
+Key = tuple[uuid.UUID | str | None, int]
+"""A partition as the request names it: by topic id (v13+) or by topic name."""
+
+
+@dataclass(slots=True)
+class Target:
+    """One partition to read. Exactly one of `topic_id` (v13+) and `topic` comes from the request."""
+
+    topic_id: uuid.UUID | None
+    topic: str
+    wants: FetchPartition
+    # What the client of a session was last told; -1 makes the partition be sent again.
+    told_high_watermark: int = -1
+    told_log_start_offset: int = -1
+
+    @property
+    def key(self) -> Key:
+        return (self.topic_id or self.topic, self.wants.partition)
+
+
+Results = list[tuple[Target, PartitionData]]
+
+
+@dataclass(slots=True)
+class Session:
+    """The partitions of one client, in the order in which they are read."""
+
+    id: int
+    uses_topic_ids: bool
+    is_follower: bool
+    created_ms: int
+    last_used_ms: int
+    epoch: int = 1
+    targets: dict[Key, Target] = field(default_factory=dict)
+
+
+class Sessions:
+    """All sessions of the broker, the one unused for longest first; at most `slots`."""
+
+    def __init__(self, slots: int, rng: Rng) -> None:
+        self.slots = slots
+        self._rng = rng
+        self._sessions: dict[int, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, request: FetchRequest, version: int, now_ms: int) -> FetchScope:
+        """What this request reads, and how its answer is to be written."""
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(request.session_id, None)
+            targets = list({target.key: target for target in _targets(request)}.values())
+            wants_session = request.session_epoch == INITIAL_EPOCH
+            return FetchScope(self, targets, request, version, session=None, wants_session=wants_session)
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return _refused(self, request, version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            return _refused(self, request, version, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != (version >= TOPIC_ID_FROM):
+            return _refused(self, request, version, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        _update(session, request)
+        if not session.targets:
+            del self._sessions[session.id]
+            return FetchScope(self, [], request, version, session=None, wants_session=False)
+        session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        return FetchScope(self, list(session.targets.values()), request, version, session=session)
+
+    def create(self, scope: FetchScope, now_ms: int) -> int:
+        """A session for a full fetch that has been answered; NO_SESSION when there is no room."""
+        is_follower = max(scope.request.replica_id, scope.request.replica_state.replica_id) >= 0
+        if not self._has_room(len(scope.targets), is_follower, now_ms):
+            return NO_SESSION
+        session_id = 1 + self._rng.randrange(_SESSION_ID_MAX)
+        while session_id in self._sessions:
+            session_id = 1 + self._rng.randrange(_SESSION_ID_MAX)
+        session = Session(
+            id=session_id,
+            uses_topic_ids=scope.version >= TOPIC_ID_FROM,
+            is_follower=is_follower,
+            created_ms=now_ms,
+            last_used_ms=now_ms,
+            targets={target.key: target for target in scope.targets},
+        )
+        self._sessions[session_id] = session
+        return session_id
+
+    def _has_room(self, size: int, is_follower: bool, now_ms: int) -> bool:
+        if len(self._sessions) < self.slots:
+            return True
+        if self.slots <= 0:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.last_used_ms > EVICTION_MIN_AGE_MS:
+            del self._sessions[oldest.id]
+            return True
+        candidates = [
+            session
+            for session in self._sessions.values()
+            if (is_follower and not session.is_follower)
+            or (
+                session.is_follower == is_follower
+                and len(session.targets) < size
+                and now_ms - session.created_ms > EVICTION_MIN_AGE_MS
+            )
+        ]
+        if not candidates:
+            return False
+        evicted = min(candidates, key=lambda session: (session.is_follower, len(session.targets)))
+        del self._sessions[evicted.id]
+        return True
+
+
+class FetchScope:
+    """One fetch: the partitions to read, and how to answer with what was read."""
+
+    __slots__ = ("_session", "_sessions", "_wants_session", "error_code", "request", "targets", "version")
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        targets: list[Target],
+        request: FetchRequest,
+        version: int,
+        *,
+        session: Session | None,
+        wants_session: bool = False,
+        error_code: ErrorCode = ErrorCode.NONE,
+    ) -> None:
+        self.targets = targets
+        self.request = request
+        self.version = version
+        self.error_code = error_code
+        self._sessions = sessions
+        self._session = session
+        self._wants_session = wants_session
+
+    def response(self, results: Results, endpoints: tuple[NodeEndpoint, ...], now_ms: int) -> FetchResponse:
+        if self.error_code is not ErrorCode.NONE:
+            return FetchResponse(error_code=self.error_code)
+        session = self._session
+        if session is not None:
+            results = [(target, read) for target, read in results if _is_news(session, target, read)]
+            return FetchResponse(
+                session_id=session.id, responses=_by_topic(results), node_endpoints=endpoints
+            )
+        session_id = NO_SESSION
+        if self._wants_session and self.targets:
+            session_id = self._sessions.create(self, now_ms)
+            for target, read in results:
+                _remember(target, read)
+        return FetchResponse(session_id=session_id, responses=_by_topic(results), node_endpoints=endpoints)
+
+    def without_records(self) -> FetchResponse:
+        """To a client that has to wait: nothing, not even of a full fetch, and nothing counts as told (KIP-219)."""
+        session_id = NO_SESSION if self._session is None else self._session.id
+        return FetchResponse(session_id=session_id, error_code=self.error_code)
+
+
+def _refused(sessions: Sessions, request: FetchRequest, version: int, error_code: ErrorCode) -> FetchScope:
+    return FetchScope(sessions, [], request, version, session=None, error_code=error_code)
+
+
+def _targets(request: FetchRequest) -> Iterable[Target]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            yield Target(topic.topic_id, topic.topic, partition)
+
+
+def _update(session: Session, request: FetchRequest) -> None:
+    for target in _targets(request):
+        known = session.targets.get(target.key)
+        if known is None:
+            session.targets[target.key] = target
+        else:
+            known.wants = target.wants
+    for topic in request.forgotten_topics_data:
+        for partition in topic.partitions:
+            session.targets.pop((topic.topic_id or topic.topic, partition), None)
+
+
+def _is_news(session: Session, target: Target, read: PartitionData) -> bool:
+    """Whether an incremental answer has to mention this partition."""
+    has_records = bool(read.records)
+    news = (
+        has_records
+        or read.error_code is not ErrorCode.NONE
+        or read.high_watermark != target.told_high_watermark
+        or read.log_start_offset != target.told_log_start_offset
+        or read.preferred_read_replica >= 0
+        or read.diverging_epoch != _NOT_DIVERGING
+    )
+    _remember(target, read)
+    if has_records and target.key in session.targets:
+        session.targets[target.key] = session.targets.pop(target.key)
+    return news
+
+
+def _remember(target: Target, read: PartitionData) -> None:
+    if read.error_code is ErrorCode.NONE:
+        target.told_high_watermark = read.high_watermark
+        target.told_log_start_offset = read.log_start_offset
+    else:
+        # What was wrong once is said again, until it is right.
+        target.told_high_watermark = -1
+
+
+def _by_topic(results: Results) -> tuple[FetchableTopicResponse, ...]:
+    """Partitions that follow each other and belong to one topic are written under one heading."""
+    if len(results) == 1:
+        target, read = results[0]
+        return (FetchableTopicResponse(topic_id=target.topic_id, topic=target.topic, partitions=(read,)),)
+    topics: list[tuple[Target, list[PartitionData]]] = []
+    for target, read in results:
+        if topics and topics[-1][0].topic_id == target.topic_id and topics[-1][0].topic == target.topic:
+            topics[-1][1].append(read)
+        else:
+            topics.append((target, [read]))
+    return tuple(
+        FetchableTopicResponse(topic_id=target.topic_id, topic=target.topic, partitions=tuple(reads))
+        for target, reads in topics
+    )

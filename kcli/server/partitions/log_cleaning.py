@@ -1,0 +1,151 @@
+"""Compaction by the clock: rounds of passes every `log.cleaner.backoff.ms`, in threads that wait for processes.
+
+A pass itself runs in a process (`cleaner_process`), so that the event loop shares neither time nor Python's lock with
+it; a thread waits for its events and exchanges the segments under the log's lock. Settings that change count from the
+next round on; where they are those of a pass (memory, rate), what is under way is given up for it, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+
+from kcli.config.broker import BrokerConfig
+from kcli.errors import StorageError
+from kcli.runtime.clock import Clock
+from kcli.runtime.disk import SystemDisk
+from kcli.server.partitions.cleaner_process import CleanerProcess
+from kcli.storage.cleaner.cleaner import CleaningResult, LogCleaner
+from kcli.storage.cleaner.plan import CleanerLimits
+from kcli.storage.store.store import LogStore
+
+_log = logging.getLogger("kcli.server.LogCleaner")
+
+# A back-off of 0 is allowed; the loop must breathe all the same.
+MIN_BACKOFF_MS = 10
+# Kafka's offset map counts its bytes in an int.
+MAX_DEDUPE_BUFFER_BYTES = (1 << 31) - 1
+
+
+class LogCleaning:
+    """Started with the broker unless `log.cleaner.enable` is false; `stop` gives up what is under way."""
+
+    def __init__(
+        self,
+        logs: LogStore,
+        clock: Clock,
+        config: Callable[[], BrokerConfig],
+        *,
+        executor: Executor | None = None,
+    ) -> None:
+        """`config` is asked for the present configuration. `executor`: threads of its own unless in a simulation."""
+        self._logs = logs
+        self._clock = clock
+        self._config = config
+        self._executor = executor
+        self._threads: ThreadPoolExecutor | None = None
+        self._thread_count = 0
+        self._cleaner = LogCleaner(logs)
+        self._processes: set[CleanerProcess] = set()
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.last_run_ms = 0  # when the last round began; 0: there was none
+        self.last_result: CleaningResult | None = None
+        self.uncleanable = self._cleaner.uncleanable
+
+    def start(self) -> None:
+        if self._config().boolean("log.cleaner.enable"):
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="log cleaner")
+        else:
+            _log.info(
+                "log.cleaner.enable is false: compacted topics, __consumer_offsets among them, only grow"
+            )
+
+    def reconfigure(self) -> None:
+        """The broker's configuration has changed."""
+        if limits_of(self._config()) != self._cleaner.limits:
+            for process in list(self._processes):
+                process.stop("the cleaner's settings have changed")
+
+    async def stop(self) -> None:
+        """Returns when no thread works on a log any more."""
+        self._stopping.set()
+        for process in list(self._processes):
+            process.stop()
+        if self._task is not None:
+            await self._task
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+
+    async def _run(self) -> None:
+        while not await self._is_stopped_after(
+            max(self._config().integer("log.cleaner.backoff.ms"), MIN_BACKOFF_MS)
+        ):
+            try:
+                await self.clean_once()
+            except Exception:
+                _log.exception("A round of the log cleaner failed; the next one comes at its time")
+
+    async def _is_stopped_after(self, wait_ms: int) -> bool:
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                return await self._stopping.wait()
+        except TimeoutError:
+            return False
+
+    async def clean_once(self) -> None:
+        """One round: passes until no log needs one."""
+        self.last_run_ms = self._clock.now_ms()
+        threads = max(self._config().integer("log.cleaner.threads"), 1)
+        self._delete_old_segments()
+        loop, executor = asyncio.get_running_loop(), self._executor or self._threads_for(threads)
+        await asyncio.gather(*(loop.run_in_executor(executor, self._clean) for _ in range(threads)))
+
+    def _threads_for(self, count: int) -> ThreadPoolExecutor:
+        if self._threads is None or self._thread_count != count:
+            if self._threads is not None:
+                self._threads.shutdown(wait=False)
+            self._threads, self._thread_count = ThreadPoolExecutor(count, "kcli-log-cleaner"), count
+        return self._threads
+
+    def _delete_old_segments(self) -> None:
+        """Retention of topics that are both compacted and deleted is the cleaner's, as often as it comes by."""
+        now_ms = self._clock.now_ms()
+        for log in list(self._logs.logs.values()):
+            if log.config.compact and log.config.delete and log.directory.error is None:
+                try:
+                    log.delete_old_segments(now_ms)
+                except StorageError as error:
+                    _log.error("%s: %s", log.path, error)
+
+    def _clean(self) -> None:
+        """In a thread."""
+        process = CleanerProcess()
+        self._processes.add(process)
+        # A simulated disk is in this process and nowhere else.
+        run_pass = process.run_pass if isinstance(self._logs.disk, SystemDisk) else None
+        try:
+            while not self._stopping.is_set():
+                self._cleaner.limits = limits_of(self._config())
+                result = self._cleaner.clean_dirtiest(self._clock.now_ms(), run_pass)
+                if result is None:
+                    return
+                self.last_result = result
+        finally:
+            process.stop()
+            self._processes.discard(process)
+
+
+def limits_of(config: BrokerConfig) -> CleanerLimits:
+    """What one thread may use: memory and rate are set for all of them together."""
+    threads = max(config.integer("log.cleaner.threads"), 1)
+    return CleanerLimits(
+        dedupe_buffer_bytes=min(
+            config.integer("log.cleaner.dedupe.buffer.size") // threads, MAX_DEDUPE_BUFFER_BYTES
+        ),
+        load_factor=config.number("log.cleaner.io.buffer.load.factor"),
+        io_buffer_bytes=config.integer("log.cleaner.io.buffer.size") // threads,
+        bytes_per_second=config.number("log.cleaner.io.max.bytes.per.second") / threads,
+    )

@@ -1,0 +1,294 @@
+"""Partitions that move between this broker's log directories while they are served (KIP-113, KIP-858).
+
+One task per move: it copies slice by slice, each in a thread, at most `replica.alter.log.dirs.io.max.bytes.per.second`
+for all moves together. When the copy has everything, the controller is told the new directory, what came meanwhile is
+copied and flushed, and on the event loop, where nobody appends meanwhile, the copy takes the log's place. Copies that
+a stop or a crash left are taken up again at the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import NoReturn
+
+from kcli.config.dynamic import DynamicConfig
+from kcli.errors import (
+    ErrorCode,
+    KafkaError,
+    KafkaStorageException,
+    ReplicaNotAvailableException,
+    StorageError,
+    UnknownTopicOrPartitionException,
+)
+from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
+from kcli.runtime.clock import Clock
+from kcli.server.partitions.directory_assignments import DirectoryAssignments
+from kcli.server.partitions.replicas import Replicas
+from kcli.storage.directory import LogDirectory
+from kcli.storage.log.log import PartitionLog
+from kcli.storage.store.store import LogStore
+
+_log = logging.getLogger("kcli.server.ReplicaAlterLogDirsManager")
+
+RATE_KEY = "replica.alter.log.dirs.io.max.bytes.per.second"
+THREADS_KEY = "num.replica.alter.log.dirs.threads"
+# Large enough that the thread switch costs nothing, small enough that a flush in the same threads does not wait.
+SLICE_BYTES = 1 << 20
+# A throttled move looks up this often, so that a changed rate counts soon.
+THROTTLE_INTERVAL_S = 1.0
+RETRY_INTERVAL_S = 1.0
+# The rate is a long whose largest value, the default, means no limit.
+UNLIMITED = (1 << 63) - 1
+
+TopicPartition = tuple[str, int]
+
+
+class Throttle:
+    """Bytes over time, for all moves together: what was copied must be waited for before the next slice."""
+
+    def __init__(self, clock: Clock, bytes_per_second: Callable[[], int]) -> None:
+        self._clock = clock
+        self._bytes_per_second = bytes_per_second
+        self._owed_bytes = 0.0
+        self._since = clock.monotonic()
+
+    def copied(self, size_bytes: int) -> None:
+        self._settle()
+        self._owed_bytes += size_bytes
+
+    def wait_seconds(self) -> float:
+        """How long until the next slice may be copied, or may be asked about again; 0: now."""
+        self._settle()
+        if self._owed_bytes <= 0:
+            return 0.0
+        return min(self._owed_bytes / max(self._bytes_per_second(), 1), THROTTLE_INTERVAL_S)
+
+    def _settle(self) -> None:
+        now = self._clock.monotonic()
+        rate = self._bytes_per_second()
+        if rate >= UNLIMITED:
+            self._owed_bytes = 0.0
+        self._owed_bytes = max(self._owed_bytes - (now - self._since) * rate, 0.0)
+        self._since = now
+
+
+class LogDirMoves:
+    """`recover` before the replicas are taken up, `load` after the registration, `stop` before the logs close."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        assignments: DirectoryAssignments,
+        dynamic_config: DynamicConfig,
+        clock: Clock,
+        executor: Executor,
+        image: Callable[[], MetadataImage],
+    ) -> None:
+        """`executor` does what may block: reading, copying, flushing."""
+        self._replicas = replicas
+        self._logs: LogStore = replicas.logs
+        self._assignments = assignments
+        self._config = dynamic_config
+        self._clock = clock
+        self._executor = executor
+        self._image = image
+        self._throttle = Throttle(clock, self._bytes_per_second)
+        self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._working: set[asyncio.Future[None]] = set()
+        threads = dynamic_config.current[THREADS_KEY]
+        self._slots = asyncio.Semaphore(
+            threads if isinstance(threads, int) and threads > 0 else len(self._logs.directories)
+        )
+
+    def _bytes_per_second(self) -> int:
+        return int(self._config.layers.merged().get(RATE_KEY, UNLIMITED))
+
+    # --- life
+
+    def recover(self, image: MetadataImage) -> None:
+        """After a crash between the two renames of a swap the copy alone is there, and the metadata says so."""
+        for topic, number in self._logs.futures:
+            partition = image.partition(topic, number)
+            copy = self._logs.futures.logs[topic, number]
+            node_id = self._replicas.node_id
+            if partition is None or node_id not in partition.replicas:
+                self._logs.futures.abandon(topic, number)
+            elif (current := self._logs.get(topic, number)) is not None:
+                self._truncate(copy, current)
+            elif partition.directory(node_id) == copy.directory.id:
+                try:
+                    self._logs.futures.promote(topic, number)
+                except StorageError as error:
+                    _log.error("%s cannot take the place of its log: %s", copy.path, error)
+
+    def _truncate(self, copy: PartitionLog, current: PartitionLog) -> None:
+        """A log may have lost its tail in a crash that its copy kept; other records will come there."""
+        try:
+            copy.truncate_to(current.log_end_offset)
+        except StorageError as error:
+            _log.error("%s: %s", copy.path, error)
+
+    def load(self) -> None:
+        """Goes on with the copies that the last stop or crash left."""
+        for topic, number in self._logs.futures:
+            if self._logs.get(topic, number) is not None:
+                self._start(topic, number)
+            else:
+                _log.warning(
+                    "%s is kept: its log is in a directory that is offline",
+                    self._logs.futures.logs[topic, number].path,
+                )
+
+    async def stop(self) -> None:
+        """Returns when no thread works on a copy any more."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._working, return_exceptions=True)
+
+    # --- what is asked
+
+    async def alter(self, topic: str, number: int, path: str) -> None:
+        """Moves the partition to the directory at `path`; a move elsewhere under way ends. Raises KafkaError."""
+        directory = self._logs.futures.check_target(topic, number, path)
+        log = self._logs.get(topic, number)
+        if log is None:
+            self._refuse(topic, number, path)
+        if log.directory.error is not None:
+            raise KafkaStorageException(f"The log of {topic}-{number} is in a directory that is offline")
+        copy = self._logs.futures.get(topic, number)
+        if copy is not None and copy.directory is not directory:
+            await self._cancel(topic, number)
+        if log.directory is not directory and self._logs.futures.get(topic, number) is None:
+            self._logs.futures.begin(topic, number, directory)
+        if self._logs.futures.get(topic, number) is not None:
+            self._start(topic, number)
+
+    def _refuse(self, topic: str, number: int, path: str) -> NoReturn:
+        """There is no log here. The choice is remembered, for a replica that is about to be made (KIP-113)."""
+        partition = self._image().partition(topic, number)
+        if partition is not None and self._replicas.node_id in partition.replicas:
+            raise KafkaStorageException(f"The log of {topic}-{number} is in a directory that is offline")
+        self._logs.prefer(topic, number, path)
+        if partition is None:
+            raise UnknownTopicOrPartitionException
+        raise ReplicaNotAvailableException(f"There is no replica of {topic}-{number} on this broker")
+
+    async def _cancel(self, topic: str, number: int) -> None:
+        task = self._tasks.get((topic, number))
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.gather(*self._working, return_exceptions=True)
+        self._logs.futures.abandon(topic, number)
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        """What moves from it has nothing to copy any more; what moves to it stays where it is."""
+        for topic, number in self._logs.futures:
+            log, copy = self._logs.get(topic, number), self._logs.futures.logs[topic, number]
+            if copy.directory is directory or (log is not None and log.directory is directory):
+                self._logs.futures.abandon(topic, number)
+
+    # --- a move
+
+    def _start(self, topic: str, number: int) -> None:
+        key = (topic, number)
+        if key not in self._tasks:
+            task = asyncio.get_running_loop().create_task(
+                self._move(topic, number), name=f"move {topic}-{number}"
+            )
+            self._tasks[key] = task
+            task.add_done_callback(lambda _task: self._tasks.pop(key, None))
+
+    async def _move(self, topic: str, number: int) -> None:
+        try:
+            async with self._slots:
+                while self._is_wanted(topic, number) and not await self._advance(topic, number):
+                    pass
+        except (StorageError, KafkaError) as error:
+            _log.error("%s-%d does not move: %s", topic, number, error)
+            self._logs.futures.abandon(topic, number)
+        finally:
+            found = self._partition(topic, number)
+            if found is not None:
+                self._assignments.settle(topic, found[0].topic_id, number, found[1])
+
+    def _is_wanted(self, topic: str, number: int) -> bool:
+        return self._logs.get(topic, number) is not None and self._logs.futures.get(topic, number) is not None
+
+    def _partition(self, topic: str, number: int) -> tuple[TopicImage, PartitionImage] | None:
+        image = self._image().topics.topic(topic)
+        partition = None if image is None else image.partitions.get(number)
+        return None if image is None or partition is None else (image, partition)
+
+    async def _advance(self, topic: str, number: int) -> bool:
+        """A slice copied, or, with everything copied, the swap; True when the move is over."""
+        wait = self._throttle.wait_seconds()
+        if wait:
+            await asyncio.sleep(wait)
+            return False
+        if await self._copy_slice(topic, number):
+            return False
+        current, copy = self._logs.logs[topic, number], self._logs.futures.logs[topic, number]
+        await self._blocking(copy.flush)
+        if not await self._is_told(topic, number, copy):
+            await asyncio.sleep(RETRY_INTERVAL_S)
+            return False
+        if not (self._is_wanted(topic, number) and self._logs.futures.is_complete(copy, current)):
+            return False  # there was more meanwhile
+        self._swap(topic, number)
+        return True
+
+    def _swap(self, topic: str, number: int) -> None:
+        try:
+            log = self._logs.futures.promote(topic, number)
+        except StorageError:
+            self._replicas.log_lost(topic, number)
+            raise
+        self._replicas.log_moved(topic, number, log)
+
+    async def _copy_slice(self, topic: str, number: int) -> bool:
+        """False when there was nothing to copy."""
+        futures, current = self._logs.futures, self._logs.logs[topic, number]
+        copy, now_ms = futures.logs[topic, number], self._clock.now_ms()
+        copy.update_config(current.config)
+        if futures.is_behind(copy, current):
+            await self._blocking(lambda: futures.follow(copy, current, now_ms))
+            return True
+        if copy.log_end_offset >= current.log_end_offset:
+            return False
+        piece = current.read(copy.log_end_offset, SLICE_BYTES, end_offset=current.log_end_offset)
+        if not piece.size_bytes:
+            raise StorageError(
+                f"{current.path} holds nothing from offset {copy.log_end_offset} to its end at "
+                f"{current.log_end_offset}"
+            )
+        await self._blocking(lambda: futures.take_in(copy, current, piece.read(), now_ms))
+        self._throttle.copied(piece.size_bytes)
+        return True
+
+    async def _is_told(self, topic: str, number: int, copy: PartitionLog) -> bool:
+        found = self._partition(topic, number)
+        if found is None or copy.directory.id is None:
+            return False
+        if found[1].directory(self._replicas.node_id) == copy.directory.id:
+            return True
+        try:
+            await self._assignments.promise(found[0].topic_id, number, copy.directory.id)
+        except KafkaError as error:
+            if error.code in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                raise
+            _log.warning("The new directory of %s-%d could not be told: %s", topic, number, error.message)
+            return False
+        return True
+
+    async def _blocking(self, work: Callable[[], None]) -> None:
+        """In a thread, which is waited for even when this task is cancelled: it writes to the copy."""
+        job = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        self._working.add(job)
+        job.add_done_callback(self._working.discard)
+        await asyncio.shield(job)

@@ -1,0 +1,401 @@
+"""The partitions this broker leads: the log, the leader's decisions and the clients that wait, brought together.
+
+`Replicas` follows the metadata: each delta creates, hands over, reconfigures or deletes logs. A new leader epoch is put
+into the log's epoch cache before the first append under it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import NoReturn
+
+from kcli.config.topic import LogConfig
+from kcli.errors import (
+    FencedLeaderEpochException,
+    KafkaError,
+    KafkaStorageException,
+    NotEnoughReplicasException,
+    NotLeaderOrFollowerException,
+    StorageError,
+    TimeoutException,
+    UnknownLeaderEpochException,
+    UnknownTopicOrPartitionException,
+)
+from kcli.metadata.delta import MetadataDelta, PartitionDiff
+from kcli.metadata.image import ConfigResourceType, MetadataImage, PartitionImage
+from kcli.protocol.wire.packing import Buffer
+from kcli.replica.leader import CommitQueue, LeaderState
+from kcli.replica.parked import ParkedFetch
+from kcli.server.metrics.traffic import Traffic, TrafficTable
+from kcli.storage.directory import CLUSTER_METADATA_TOPIC, Background, LogDirectory
+from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
+from kcli.storage.log.producer_state import Verification
+from kcli.storage.store.store import LogStore, NewLog, run_inline
+
+_log = logging.getLogger("kcli.server.ReplicaManager")
+
+NO_LEADER_EPOCH = -1
+ACKS_ALL = -1
+
+AT_ONCE_PARTITIONS = 20
+"""A change of so few is taken up before anybody else is served: what most requests create or delete."""
+
+SLICE_PARTITIONS = 50
+"""Of a larger change so many are taken up between other work: a few milliseconds once their files are there."""
+
+
+class LeaderPartition:
+    """One partition while this broker leads it."""
+
+    __slots__ = ("commits", "is_leader", "log", "parked_fetches", "partition", "state", "topic", "traffic")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        log: PartitionLog,
+        state: LeaderState,
+        traffic: Traffic | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.log = log
+        self.state = state
+        self.traffic = traffic or Traffic()
+        self.commits = CommitQueue()
+        self.parked_fetches: dict[ParkedFetch, None] = {}
+        self.is_leader = True
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.state.leader_epoch
+
+    def check_epoch(self, known_epoch: int) -> None:
+        """Refuses a client whose idea of the leader epoch (-1: none) is older or newer than ours (KIP-320)."""
+        if known_epoch == NO_LEADER_EPOCH or known_epoch == self.state.leader_epoch:
+            return
+        if known_epoch < self.state.leader_epoch:
+            raise FencedLeaderEpochException(
+                f"The leader epoch {known_epoch} of {self} is older than the current {self.state.leader_epoch}"
+            )
+        raise UnknownLeaderEpochException(
+            f"The leader epoch {known_epoch} of {self} is newer than the current {self.state.leader_epoch}"
+        )
+
+    def append(
+        self,
+        records: Buffer,
+        *,
+        acks: int,
+        origin: AppendOrigin,
+        now_ms: int,
+        transaction_version: int = 0,
+        verification: Verification | None = None,
+    ) -> AppendResult:
+        """Writes to the log and commits what may be committed at once. Raises KafkaError."""
+        if acks == ACKS_ALL and not self.state.has_enough_replicas:
+            raise NotEnoughReplicasException(
+                f"The size of the current ISR Set({', '.join(map(str, self.state.isr))}) is insufficient to satisfy "
+                f"the min.isr requirement of {self.state.effective_min_isr} for partition {self}"
+            )
+        try:
+            result = self.log.append(
+                records,
+                leader_epoch=self.state.leader_epoch,
+                origin=origin,
+                now_ms=now_ms,
+                transaction_version=transaction_version,
+                verification=verification,
+            )
+        except StorageError as error:
+            raise KafkaStorageException(f"Append to {self} failed: {error}") from error
+        traffic = self.traffic
+        traffic.produces += 1
+        if not result.duplicate:
+            traffic.messages_in += result.last_offset - result.base_offset + 1
+            traffic.bytes_in += result.size_bytes
+            self._advance(result.size_bytes)
+        return result
+
+    def append_marker(self, batch: Buffer, *, now_ms: int, transaction_version: int) -> AppendResult:
+        """Ends a producer's transaction here. Raises KafkaError."""
+        result = self.append(
+            batch,
+            acks=ACKS_ALL,
+            origin=AppendOrigin.COORDINATOR,
+            now_ms=now_ms,
+            transaction_version=transaction_version,
+        )
+        # Committed readers may now see everything of the transaction, which no count of bytes foretold.
+        self._wake_committed_readers()
+        return result
+
+    def _wake_committed_readers(self) -> None:
+        for parked in list(self.parked_fetches):
+            parked.appended(parked.min_bytes)
+
+    def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
+        self.state.follower_fetched(replica, log_start_offset=log_start_offset, log_end_offset=log_end_offset)
+        self._advance(0)
+
+    def _advance(self, size_bytes: int) -> None:
+        log = self.log
+        high_watermark = self.state.high_watermark(log.high_watermark, log.log_end_offset)
+        if high_watermark > log.high_watermark:
+            log.set_high_watermark(high_watermark)
+            if len(self.commits):
+                self.commits.advance(high_watermark)
+        if self.parked_fetches:
+            for parked in list(self.parked_fetches):
+                parked.appended(size_bytes)
+
+    async def wait_committed(self, offset: int, timeout: float) -> None:
+        """Returns once everything before `offset` is committed. `timeout` in seconds.
+
+        Raises TimeoutException, or NotLeaderOrFollowerException when the leadership ends first.
+        """
+        if self.log.high_watermark < offset:
+            committed = asyncio.Event()
+            self.commits.wait_for(offset, committed.set)
+            try:
+                await asyncio.wait_for(committed.wait(), timeout)
+            except TimeoutError:
+                raise TimeoutException(f"{self} did not commit offset {offset} within {timeout} s") from None
+        if not self.is_leader:
+            raise NotLeaderOrFollowerException(f"{self} lost its leader while records were being committed")
+
+    def resign(self) -> None:
+        """The leadership ends: whoever waits is told now."""
+        self.is_leader = False
+        self.wake_all()
+        self.commits.release_all()
+
+    def wake_all(self) -> None:
+        """Has every parked fetch look again."""
+        for parked in list(self.parked_fetches):
+            parked.finish()
+
+
+Listener = Callable[[LeaderPartition, bool], None]
+"""Hears (partition, led): with True when this broker begins to lead it or its epoch changes, else False."""
+
+
+class Replicas:
+    """All partitions of this broker."""
+
+    def __init__(
+        self,
+        node_id: int,
+        logs: LogStore,
+        log_config: Callable[[str], LogConfig],
+        traffic: TrafficTable | None = None,
+        background: Background = run_inline,
+    ) -> None:
+        self.node_id = node_id
+        self._run_in_background = background
+        self.logs = logs
+        self.traffic = traffic or TrafficTable()
+        self._log_config = log_config
+        self._leaders: dict[tuple[str, int], LeaderPartition] = {}
+        self._image = MetadataImage()
+        self._waiting: deque[PartitionDiff] = deque()
+        self._listeners: list[Listener] = []
+
+    def __iter__(self) -> Iterator[LeaderPartition]:
+        return iter(self._leaders.values())
+
+    def __len__(self) -> int:
+        return len(self._leaders)
+
+    def subscribe(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def get(self, topic: str, partition: int) -> LeaderPartition:
+        """The partition, if this broker leads it. Raises KafkaError as Kafka does if not."""
+        found = self._leaders.get((topic, partition))
+        if found is None:
+            self._refuse(topic, partition)
+        return found
+
+    def find(self, topic: str, partition: int) -> LeaderPartition | None:
+        return self._leaders.get((topic, partition))
+
+    def _refuse(self, topic: str, partition: int) -> NoReturn:
+        image = self._image.partition(topic, partition)
+        if image is None:
+            raise UnknownTopicOrPartitionException
+        if image.leader == self.node_id and not self._is_waiting(topic, partition):
+            raise KafkaStorageException(f"Partition {topic}-{partition} is in an offline log directory")
+        raise NotLeaderOrFollowerException(
+            f"Partition {topic}-{partition} is not led by broker {self.node_id}"
+        )
+
+    def _is_waiting(self, topic: str, partition: int) -> bool:
+        """Whether the partition is about to be led here."""
+        return any(diff.topic == topic and diff.partition == partition for diff in self._waiting)
+
+    # --- metadata
+
+    def load(self, image: MetadataImage) -> None:
+        """Takes up everything that the metadata says at start, and sets aside the logs it knows nothing of."""
+        self._image = image
+        for (name, index), log in list(self.logs.logs.items()):
+            if name != CLUSTER_METADATA_TOPIC and not self._is_ours(image, name, index, log):
+                self.logs.make_stray(name, index)
+        for topic in image.topics:
+            for index, partition in topic.partitions.items():
+                self._apply(PartitionDiff(topic.name, topic.topic_id, index, None, partition))
+        self.logs.settle_soon()
+
+    def _is_ours(self, image: MetadataImage, name: str, index: int, log: PartitionLog) -> bool:
+        topic = image.topics.topic(name)
+        if topic is None or log.topic_id not in (None, topic.topic_id):
+            return False
+        partition = topic.partitions.get(index)
+        return partition is not None and self.node_id in partition.replicas
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Takes up what has changed: at once where it is little, else in slices between which others are served."""
+        self._image = image
+        is_idle = not self._waiting
+        self._waiting.extend(delta.partitions_changed())
+        if is_idle and len(self._waiting) <= AT_ONCE_PARTITIONS:
+            self._take_up_slice()
+        elif is_idle:
+            self._prepare_slice()
+        changed = delta.configs_changed
+        topics = {resource.name for resource in changed if resource.type is ConfigResourceType.TOPIC}
+        if topics:
+            self.reconfigure(topics)
+
+    def _take_up_slice(self) -> None:
+        if not self.logs.is_open:
+            return
+        try:
+            for _ in range(min(SLICE_PARTITIONS, len(self._waiting))):
+                self._apply(self._waiting.popleft())
+        finally:
+            if self._waiting:
+                self._prepare_slice()
+            else:
+                self.logs.settle_soon()
+
+    def _prepare_slice(self) -> None:
+        """The files of the next logs are made in the background: some file systems take milliseconds for each."""
+        part = islice(self._waiting, SLICE_PARTITIONS)
+        wanted = [self._new_log(diff, diff.after) for diff in part if diff.after and self._is_to_make(diff)]
+        loop = asyncio.get_running_loop()
+
+        def make() -> None:
+            self.logs.make_ahead(wanted)
+            loop.call_soon_threadsafe(self._take_up_slice)
+
+        if wanted:
+            self._run_in_background(make)
+        else:
+            loop.call_soon(self._take_up_slice)
+
+    def _is_to_make(self, diff: PartitionDiff) -> bool:
+        return (
+            diff.after is not None
+            and diff.after.leader == self.node_id
+            and self.logs.get(diff.topic, diff.partition) is None
+        )
+
+    def _new_log(self, diff: PartitionDiff, after: PartitionImage) -> NewLog:
+        assigned = after.directory(self.node_id) if after.directories else None
+        return NewLog(diff.topic, diff.partition, diff.topic_id, self._log_config(diff.topic), assigned)
+
+    def reconfigure(self, topics: set[str] | None) -> None:
+        """Gives the logs of these topics (None: of all) their present config."""
+        for leader in list(self._leaders.values()):
+            if topics is None or leader.topic in topics:
+                config = self._log_config(leader.topic)
+                leader.log.update_config(config)
+                leader.state.min_insync_replicas = config.min_insync_replicas
+
+    def _apply(self, diff: PartitionDiff) -> None:
+        after = diff.after
+        if after is None or self.node_id not in after.replicas:
+            self._drop(diff)
+        elif after.leader == self.node_id:
+            self._lead(diff, after)
+        else:
+            self._stop_leading(diff.topic, diff.partition)
+
+    def _lead(self, diff: PartitionDiff, after: PartitionImage) -> None:
+        key = (diff.topic, diff.partition)
+        current = self._leaders.get(key)
+        if current is not None and current.leader_epoch == after.leader_epoch:
+            current.state.isr = after.isr
+            return
+        config = self._log_config(diff.topic)
+        try:
+            assigned = after.directory(self.node_id) if after.directories else None
+            log = self.logs.create(
+                diff.topic, diff.partition, diff.topic_id, config, assigned=assigned, more=True
+            )
+            log.append_leader_epoch(after.leader_epoch)
+        except (StorageError, KafkaError) as error:
+            _log.error("Partition %s-%d cannot be led: %s", diff.topic, diff.partition, error)
+            self._stop_leading(*key)
+            return
+        if current is not None:
+            self._stop_leading(*key)
+        state = LeaderState(
+            node_id=self.node_id,
+            replicas=after.replicas,
+            isr=after.isr,
+            leader_epoch=after.leader_epoch,
+            min_insync_replicas=config.min_insync_replicas,
+        )
+        log.update_config(config)
+        traffic = self.traffic.of(diff.topic)
+        leader = self._leaders[key] = LeaderPartition(diff.topic, diff.partition, log, state, traffic)
+        # A leader that is alone in sync has committed what it has; so after a restart.
+        log.set_high_watermark(state.high_watermark(log.high_watermark, log.log_end_offset))
+        self._tell(leader, True)
+
+    def _stop_leading(self, topic: str, partition: int) -> None:
+        leader = self._leaders.pop((topic, partition), None)
+        if leader is not None:
+            leader.resign()
+            self._tell(leader, False)
+
+    def _drop(self, diff: PartitionDiff) -> None:
+        self._stop_leading(diff.topic, diff.partition)
+        try:
+            self.logs.delete(diff.topic, diff.partition, more=True)
+        except StorageError as error:
+            _log.error("Partition %s-%d cannot be deleted: %s", diff.topic, diff.partition, error)
+
+    def _tell(self, leader: LeaderPartition, led: bool) -> None:
+        for listener in self._listeners:
+            listener(leader, led)
+
+    # --- disks
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        """Its partitions answer KAFKA_STORAGE_ERROR from now on; whoever waits for them is told."""
+        for key, leader in list(self._leaders.items()):
+            if leader.log.directory is directory:
+                self._stop_leading(*key)
+
+    def log_moved(self, topic: str, partition: int, log: PartitionLog) -> None:
+        """The partition's log is in another directory now, and equal to the one it had."""
+        leader = self._leaders.get((topic, partition))
+        if leader is not None:
+            leader.log = log
+            log.append_leader_epoch(leader.leader_epoch)
+            leader.wake_all()
+
+    def log_lost(self, topic: str, partition: int) -> None:
+        """The log is out of reach: whoever waits for the partition is told."""
+        self._stop_leading(topic, partition)

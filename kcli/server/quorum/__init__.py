@@ -1,0 +1,1 @@
+"""This node in the metadata quorum."""

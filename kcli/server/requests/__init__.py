@@ -1,0 +1,1 @@
+"""A request on its way: dispatch, context, quotas, errors to bytes."""

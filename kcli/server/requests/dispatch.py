@@ -1,0 +1,327 @@
+"""From a frame to its handler and back: header, API table, handler, errors to bytes.
+
+`SERVED` is the one list of what this broker answers; ApiVersions advertises it and nothing else. A handler module is
+imported when its API is first called, so that starting costs nothing for what nobody uses. It has
+
+    handle(context, request) -> response | Awaitable[response] | None
+
+and may have `error_response(context, request, error) -> response` where an error belongs somewhere else than in a
+top-level error_code. Expected failures are KafkaErrors; anything else is logged and becomes UNKNOWN_SERVER_ERROR.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import importlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kcli.errors import (
+    KafkaError,
+    KafkaStorageException,
+    ProtocolError,
+    StorageError,
+    UnknownServerException,
+)
+from kcli.protocol.wire.api import API, ApiKey, ApiSpec
+from kcli.protocol.wire.fetch_codec import decode_fetch_request, encode_fetch_response
+from kcli.protocol.wire.packing import Buffer, read_header_tags, read_request_header
+from kcli.protocol.wire.produce_codec import decode_produce_request, encode_produce_response
+from kcli.server.network.connection import Answer, Connection, Waiting
+from kcli.server.requests.context import RequestContext
+
+if TYPE_CHECKING:
+    from kcli.server.broker import Broker
+    from kcli.server.requests.quotas import RequestThrottle
+
+_log = logging.getLogger("kcli.server.KafkaApis")
+
+Handle = Callable[[RequestContext, Any], Any]
+Decode = Callable[[int, memoryview, int], Any]
+Encode = Callable[[Any, int, int], "Buffer | list[Buffer]"]
+
+HANDLERS = "kcli.server.handlers"
+# Named, not imported: it is the slowest import of all, and no client waits while the broker starts without it.
+CODEC = "kcli.protocol.wire.codec"
+
+SERVED: dict[ApiKey, str] = {
+    key: f"{HANDLERS}.{API[key].module}"
+    for key in (
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.API_VERSIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    )
+}
+"""API -> the module that answers it."""
+
+# A controller's Fetch replicates the metadata log to other voters; a quorum of one has none.
+_NOT_ON_CONTROLLER = frozenset({ApiKey.FETCH})
+
+
+def served_on_broker() -> tuple[ApiKey, ...]:
+    return tuple(key for key in sorted(SERVED) if API[key].on_broker)
+
+
+def served_on_controller() -> tuple[ApiKey, ...]:
+    return tuple(key for key in sorted(SERVED) if API[key].on_controller and key not in _NOT_ON_CONTROLLER)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How one API is read, answered and written."""
+
+    spec: ApiSpec
+    handle: Handle
+    decode: Decode
+    encode: Encode
+    error_response: Callable[[RequestContext, Any, KafkaError], Any]
+    has_error_code: bool
+    """Whether the response says at its top what went wrong; else its handler counts its errors."""
+
+
+class Dispatch:
+    """Serves the frames of one listener's connections."""
+
+    __slots__ = ("_broker", "_quotas", "_routes", "_served")
+
+    def __init__(self, broker: Broker, served: Iterable[ApiKey]) -> None:
+        self._broker = broker
+        self._quotas = broker.quotas
+        self._served = frozenset(served)
+        self._routes: dict[int, Route] = {}
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Answer | Waiting:
+        api_key, version, correlation_id, client_id, at = read_request_header(frame)
+        route = self._routes.get(api_key) or self._route(api_key)
+        spec = route.spec
+        if spec.is_flexible(version):
+            at = read_header_tags(frame, at)
+        if not spec.min_version <= version <= spec.max_version:
+            if spec.key is not ApiKey.API_VERSIONS:
+                raise ProtocolError(
+                    f"{spec.name} version {version} is not supported; "
+                    f"supported are {spec.min_version} to {spec.max_version}"
+                )
+            request = None  # KIP-511: answered in version 0, whatever the body is
+        else:
+            request = route.decode(version, frame, at)
+        context = RequestContext(
+            self._broker,
+            spec.key,
+            version,
+            correlation_id,
+            client_id,
+            connection.listener,
+            connection.peer_host,
+        )
+        if self._quotas.is_active:
+            context.throttle = self._quotas.throttle(
+                context.principal, client_id, len(frame) - at, connection.mute
+            )
+        try:
+            response = route.handle(context, request)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            return self._answer_error(route, context, request, error)
+        if response is None:
+            if context.throttle is not None:
+                context.throttle.settle(spec.key, None)
+            return None
+        if isinstance(response, Awaitable):
+            if context.throttle is not None:
+                response = context.throttle.waits_for(response)
+            return self._wait(route, context, request, response)
+        return self._encode(route, context, request, response)
+
+    def _route(self, key: int) -> Route:
+        if key not in self._served:
+            raise ProtocolError(f"API key {key} is not served here")
+        route = self._routes[key] = _load(ApiKey(key))
+        return route
+
+    def _wait(self, route: Route, context: RequestContext, request: Any, response: Awaitable[Any]) -> Waiting:
+        future: asyncio.Future[Any] = asyncio.ensure_future(response)
+
+        def finish(future: asyncio.Future[object]) -> Answer:
+            if future.cancelled():
+                raise ProtocolError(f"{route.spec.name} was given up because the broker is stopping")
+            error = future.exception()
+            if isinstance(error, ProtocolError):
+                raise error
+            if error is not None:
+                return self._answer_error(route, context, request, error)
+            value = future.result()
+            if value is None and context.throttle is not None:
+                context.throttle.settle(route.spec.key, None)
+            return None if value is None else self._encode(route, context, request, value)
+
+        return Waiting(future, finish)
+
+    def _encode(self, route: Route, context: RequestContext, request: Any, response: Any) -> Answer:
+        if route.has_error_code and response.error_code:
+            self._broker.metrics.request_failed(context.api_key, response.error_code)
+        try:
+            if context.throttle is None:
+                return route.encode(response, context.api_version, context.correlation_id)
+            return _encode_throttled(route, context, response, context.throttle)
+        except Exception as error:
+            return self._answer_error(route, context, request, error)
+
+    def _answer_error(
+        self, route: Route, context: RequestContext, request: Any, error: BaseException
+    ) -> Answer:
+        known = _as_kafka_error(route.spec, context, error)
+        self._broker.metrics.request_failed(context.api_key, known.code)
+        try:
+            response = route.error_response(context, request, known)
+            if context.throttle is None:
+                return route.encode(response, context.api_version, context.correlation_id)
+            return _encode_throttled(route, context, response, context.throttle)
+        except Exception as second:
+            _log.exception("Error response of %s could not be written", route.spec.name)
+            raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
+
+
+def _encode_throttled(
+    route: Route, context: RequestContext, response: Any, throttle: RequestThrottle
+) -> Answer:
+    settled = throttle.settle(route.spec.key, response)
+    answer = route.encode(settled, context.api_version, context.correlation_id)
+    throttle.finish()
+    return answer
+
+
+def _as_kafka_error(spec: ApiSpec, context: RequestContext, error: BaseException) -> KafkaError:
+    if isinstance(error, KafkaError):
+        return error
+    _log.error(
+        "Unexpected error handling %s version %d from %s (client id %s)",
+        spec.name,
+        context.api_version,
+        context.peer_host,
+        context.client_id,
+        exc_info=error,
+    )
+    if isinstance(error, StorageError):
+        return KafkaStorageException()
+    return UnknownServerException()
+
+
+def warm_up() -> None:
+    """Imports the general codec, which takes longer than all the rest of starting; may run in a thread."""
+    importlib.import_module(CODEC)
+
+
+def _load(key: ApiKey) -> Route:
+    module = importlib.import_module(SERVED[key])
+    decode: Decode
+    encode: Encode
+    match key:
+        case ApiKey.PRODUCE:
+            decode, encode = decode_produce_request, encode_produce_response
+        case ApiKey.FETCH:
+            decode, encode = decode_fetch_request, encode_fetch_response
+        case _:
+            decode, encode = _general(key)
+    error_response = getattr(module, "error_response", None) or partial(_top_level_error, key)
+    # The general codec, which knows the classes of all messages, need not be there for the two of the data path.
+    has_error_code = key is ApiKey.FETCH or (
+        key is not ApiKey.PRODUCE and "error_code" in _response_fields(key)
+    )
+    return Route(API[key], module.handle, decode, encode, error_response, has_error_code)
+
+
+def _general(key: ApiKey) -> tuple[Decode, Encode]:
+    """Reading and writing by the general codec."""
+    codec = importlib.import_module(CODEC)
+    spec = API[key]
+
+    def decode(version: int, frame: memoryview, at: int) -> Any:
+        return codec.decode_request(key, version, bytes(frame), at)
+
+    def encode(response: Any, version: int, correlation_id: int) -> Buffer:
+        # Only ApiVersions is answered in a version that it does not have (KIP-511).
+        known = version if spec.min_version <= version <= spec.max_version else 0
+        encoded: bytes = codec.encode_response(response, key, known, correlation_id)
+        return encoded
+
+    return decode, encode
+
+
+def _response_fields(key: ApiKey) -> set[str]:
+    message = importlib.import_module(CODEC).message_class(key, "response")
+    return {field.name for field in dataclasses.fields(message)}
+
+
+def _top_level_error(key: ApiKey, _context: RequestContext, _request: Any, error: KafkaError) -> Any:
+    """The response that says only what went wrong. Raises KafkaError where the message has no place for that."""
+    response = importlib.import_module(CODEC).message_class(key, "response")
+    names = _response_fields(key)
+    if "error_code" not in names:
+        raise error
+    if "error_message" in names:
+        return response(error_code=error.code, error_message=error.message)
+    return response(error_code=error.code)

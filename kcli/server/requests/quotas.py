@@ -1,0 +1,353 @@
+"""Client quotas at work (KIP-13, KIP-124, KIP-219, KIP-599, KIP-612): who may do how much, and who has to wait.
+
+Each quota key has its limits by entity and a meter for whoever one applies to. A request of a client with any quota
+gets a `RequestThrottle`: handlers and dispatch charge it with bytes, time and partitions. The answer goes out at once
+and names the time; the connection is not read from until that is over. Without quotas `is_active` is false and nothing
+else of this module is looked at.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from kcli.config.broker import BrokerConfig
+from kcli.errors import ThrottlingQuotaExceededException
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import CLIENT_ID, IP, USER, MetadataImage, QuotaEntity
+from kcli.protocol.messages.fetch import FetchRequest
+from kcli.protocol.wire.api import ApiKey
+from kcli.runtime.clock import Clock
+from kcli.server.network.connection_quota import ConnectionQuota
+from kcli.server.network.rates import METERS_MAX, SampledRate, TokenBucket, Windows
+
+PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_rate"
+REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE = "request_percentage", "controller_mutation_rate"
+CONNECTION_CREATION_RATE = "connection_creation_rate"
+
+# What the messages have room for.
+_FETCH_BYTES_MAX = _THROTTLE_MAX_MS = 2**31 - 1
+
+# What brokers ask of each other is not held back: the cluster would wait for itself.
+EXEMPT = frozenset(
+    {
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT,
+    }
+)
+
+T = TypeVar("T")
+
+
+class Meter(Protocol):
+    def seconds_over(self, limit: float, now: float) -> float: ...
+    def is_idle(self, now: float) -> bool: ...
+
+
+M = TypeVar("M", bound=Meter)
+
+
+@dataclass(slots=True)
+class Metered(Generic[M]):
+    """A meter and the limit on it."""
+
+    meter: M
+    limit: float
+
+
+Client = tuple[str, str]
+"""A user and a client id; empty where a meter is shared by all of that side."""
+
+
+class Limits(Generic[M]):
+    """One quota key: the limit of each entity, and the meters of those that one applies to."""
+
+    def __init__(self, key: str, new_meter: Callable[[], M]) -> None:
+        self.by_entity: dict[QuotaEntity, float] = {}
+        self._key = key
+        self._new_meter = new_meter
+        self._found: dict[Client, Metered[M] | None] = {}
+        self._meters: dict[Client, Metered[M]] = {}
+        self._meters_max = METERS_MAX
+
+    def set(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
+        limit = quotas.get(self._key)
+        if limit is None:
+            self.by_entity.pop(entity, None)
+        else:
+            self.by_entity[entity] = limit
+        self._found.clear()
+        if not self.by_entity:
+            self._meters.clear()
+
+    def of(self, client: Client, now: float) -> Metered[M] | None:
+        """The limit for a client, and the meter that it shares with whoever that limit counts together."""
+        if not self.by_entity:
+            return None
+        if client in self._found:
+            return self._found[client]
+        self._keep_bounded(now)
+        found = self._found[client] = self._find(client)
+        return found
+
+    def _find(self, client: Client) -> Metered[M] | None:
+        user, client_id = client
+        for entity, sharing in _PRECEDENCE:
+            names = {USER: user, CLIENT_ID: client_id}
+            limit = self.by_entity.get(
+                tuple((kind, names[kind] if named else None) for kind, named in entity)
+            )
+            if limit is not None:
+                key = (user if USER in sharing else "", client_id if CLIENT_ID in sharing else "")
+                metered = self._meters.get(key)
+                if metered is None:
+                    metered = self._meters[key] = Metered(self._new_meter(), limit)
+                metered.limit = limit
+                return metered
+        return None
+
+    def _keep_bounded(self, now: float) -> None:
+        if len(self._found) < self._meters_max:
+            return
+        self._found.clear()
+        self._meters = {
+            key: metered for key, metered in self._meters.items() if not metered.meter.is_idle(now)
+        }
+        self._meters_max = max(METERS_MAX, 2 * len(self._meters))
+
+
+# Which entity decides, most telling first: its types, each with whether it is named or the default one; and who shares
+# a meter under it. A default is a limit for each, not for all together.
+_PRECEDENCE = (
+    (((CLIENT_ID, True), (USER, True)), (USER, CLIENT_ID)),
+    (((CLIENT_ID, False), (USER, True)), (USER, CLIENT_ID)),
+    (((USER, True),), (USER,)),
+    (((CLIENT_ID, True), (USER, False)), (USER, CLIENT_ID)),
+    (((CLIENT_ID, False), (USER, False)), (USER, CLIENT_ID)),
+    (((USER, False),), (USER,)),
+    (((CLIENT_ID, True),), (CLIENT_ID,)),
+    (((CLIENT_ID, False),), (CLIENT_ID,)),
+)
+
+
+class ClientQuotas:
+    """The quotas of one broker. `load`, then `apply` what changes."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        self.clock = clock
+        self.windows = Windows(
+            config.integer("quota.window.num"), config.integer("quota.window.size.seconds")
+        )
+        mutations = Windows(
+            config.integer("controller.quota.window.num"),
+            config.integer("controller.quota.window.size.seconds"),
+        )
+        self.is_active = False
+        self.produced = Limits(PRODUCER_BYTE_RATE, self._new_rate)
+        self.fetched = Limits(CONSUMER_BYTE_RATE, self._new_rate)
+        self.time = Limits(REQUEST_PERCENTAGE, self._new_rate)
+        self.mutations = Limits(CONTROLLER_MUTATION_RATE, lambda: TokenBucket(mutations))
+        self.connections = ConnectionQuota(self.windows, clock)
+
+    def _new_rate(self) -> SampledRate:
+        return SampledRate(self.windows)
+
+    def load(self, image: MetadataImage) -> None:
+        for entity, quotas in image.client_quotas.items():
+            self._set(entity, quotas)
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        for entity in delta.client_quotas_changed:
+            self._set(entity, image.client_quotas.get(entity, {}))
+
+    def _set(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
+        if entity and entity[0][0] == IP:
+            self.connections.set(entity[0][1], quotas.get(CONNECTION_CREATION_RATE))
+            return
+        of_clients = (self.produced, self.fetched, self.time, self.mutations)
+        for limits in of_clients:
+            limits.set(entity, quotas)
+        self.is_active = any(limits.by_entity for limits in of_clients)
+
+    def throttle(
+        self, principal: str, client_id: str | None, size_bytes: int, mute: Callable[[float], None]
+    ) -> RequestThrottle:
+        """For one request, from now on. `mute` leaves the client unread for so many seconds."""
+        return RequestThrottle(self, (principal.partition(":")[2], client_id or ""), size_bytes, mute)
+
+
+class RequestThrottle:
+    """What one request costs its client, and for how long that holds it back."""
+
+    __slots__ = (
+        "_busy",
+        "_client",
+        "_is_exempt",
+        "_is_timed",
+        "_mute",
+        "_quotas",
+        "_since",
+        "_size_bytes",
+        "throttle_ms",
+    )
+
+    def __init__(
+        self, quotas: ClientQuotas, client: Client, size_bytes: int, mute: Callable[[float], None]
+    ) -> None:
+        self.throttle_ms = 0
+        self._quotas = quotas
+        self._client = client
+        self._size_bytes = size_bytes
+        self._mute = mute
+        self._is_exempt = False
+        self._is_timed = False
+        self._busy = 0.0
+        self._since: float | None = quotas.clock.monotonic()
+
+    # Time: that of the event loop which the request takes, not that for which it waits.
+
+    def resume(self) -> None:
+        if self._since is None:
+            self._since = self._quotas.clock.monotonic()
+
+    def pause(self) -> None:
+        if self._since is not None:
+            self._busy += self._quotas.clock.monotonic() - self._since
+            self._since = None
+
+    def waits_for(self, answer: Awaitable[T]) -> Awaitable[T]:
+        """`answer`; where it is a handler's coroutine, the time is counted in which that runs."""
+        self.pause()
+        return self._timed(answer) if isinstance(answer, Coroutine) else answer
+
+    @types.coroutine
+    def _timed(self, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        thrown: BaseException | None = None
+        while True:
+            self.resume()
+            try:
+                awaited = work.send(None) if thrown is None else work.throw(thrown)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            finally:
+                self.pause()
+            thrown = None
+            try:
+                yield awaited
+            except BaseException as error:
+                thrown = error
+
+    # What handlers say.
+
+    def exempt(self) -> None:
+        """The request turned out to be one of another broker."""
+        self._is_exempt = True
+
+    def limit_fetch(self, request: FetchRequest) -> FetchRequest:
+        """No more than the quota allows in all of its windows, and waits for no more than that."""
+        quotas = self._quotas
+        metered = quotas.fetched.of(self._client, quotas.clock.monotonic())
+        if metered is None:
+            return request
+        most = int(min(metered.limit * quotas.windows.full_seconds, _FETCH_BYTES_MAX))
+        if most >= request.max_bytes:
+            return request
+        return replace(request, max_bytes=most, min_bytes=min(request.min_bytes, most))
+
+    def refuses_fetch(self, size_bytes: int) -> bool:
+        """Charges the bytes of an answer; when they, or the time, are too much, it has to be sent without them."""
+        quotas, now = self._quotas, self._quotas.clock.monotonic()
+        metered = quotas.fetched.of(self._client, now)
+        if metered is not None:
+            metered.meter.record(size_bytes, now)
+            self._hold(metered.meter.seconds_over(metered.limit, now))
+        self._charge_time()
+        if self.throttle_ms and metered is not None:
+            metered.meter.record(-size_bytes, now)
+        return self.throttle_ms > 0
+
+    def charge_partitions(self, count: int, *, strict: bool) -> None:
+        """Partitions to be created or deleted. `strict`: raises ThrottlingQuotaExceededException when too many were."""
+        quotas, now = self._quotas, self._quotas.clock.monotonic()
+        metered = quotas.mutations.of(self._client, now)
+        if metered is None:
+            return
+        over = metered.meter.seconds_over(metered.limit, now)
+        if strict and over > 0:
+            # Rounded up: a moment too early it would be refused again.
+            self._hold(over + 0.0005)
+            raise ThrottlingQuotaExceededException
+        metered.meter.take(count, metered.limit, now)
+        if not strict:
+            self._hold(metered.meter.seconds_over(metered.limit, now))
+
+    # What dispatch says.
+
+    def settle(self, key: ApiKey, response: T | None) -> T | None:
+        """Charges what is left to charge, holds the client back, and names the time in the response.
+
+        None: a Produce without an answer, which pays for its bytes alone.
+        """
+        self.resume()
+        if not self._is_exempt and key not in EXEMPT:
+            if key is ApiKey.PRODUCE:
+                self._charge_produced()
+            if response is not None:
+                self._charge_time()
+        if not self.throttle_ms:
+            return response
+        self._mute(self.throttle_ms / 1000)
+        if response is None or not hasattr(response, "throttle_time_ms"):
+            return response
+        throttled: T = replace(response, throttle_time_ms=self.throttle_ms)  # type: ignore[type-var]
+        return throttled
+
+    def finish(self) -> None:
+        """The time since `settle`, in which the answer was encoded, counts as well, for the next request."""
+        if not self._is_exempt:
+            quotas, now = self._quotas, self._quotas.clock.monotonic()
+            metered = quotas.time.of(self._client, now)
+            if metered is not None:
+                metered.meter.record(self._taken_percent(), now)
+
+    def _charge_produced(self) -> None:
+        quotas, now = self._quotas, self._quotas.clock.monotonic()
+        metered = quotas.produced.of(self._client, now)
+        if metered is not None:
+            metered.meter.record(self._size_bytes, now)
+            self._hold(metered.meter.seconds_over(metered.limit, now))
+
+    def _charge_time(self) -> None:
+        if self._is_timed:
+            return
+        self._is_timed = True
+        quotas, now = self._quotas, self._quotas.clock.monotonic()
+        metered = quotas.time.of(self._client, now)
+        if metered is None:
+            return
+        metered.meter.record(self._taken_percent(), now)
+        # A client that asked for much at once is not shut out for more than a window.
+        self._hold(min(metered.meter.seconds_over(metered.limit, now), quotas.windows.size_seconds))
+
+    def _taken_percent(self) -> float:
+        """The time since the last charge, in percent of a second; 100 is all that the event loop has."""
+        if self._since is not None:
+            self.pause()
+            self.resume()
+        taken, self._busy = self._busy, 0.0
+        return taken * 100
+
+    def _hold(self, seconds: float) -> None:
+        self.throttle_ms = max(self.throttle_ms, round(min(seconds * 1000, _THROTTLE_MAX_MS)))

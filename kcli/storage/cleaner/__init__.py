@@ -1,0 +1,1 @@
+"""Compaction: what a pass keeps, and the process that runs it."""

@@ -1,0 +1,373 @@
+"""Compaction: which log needs it, and putting in place what a pass over it has made.
+
+A pass (`cleaner_pass`) reads sealed segments and writes `.cleaned` ones; the owner of the log goes on appending all the
+while. Each cleaned segment is exchanged for those it was made of under the log's lock, if the log is still what was
+read. A crash leaves either: `.cleaned` files are dropped at start-up, `.swap` files installed (`loader.finish_swaps`).
+How far a log is clean stands in `cleaner-offset-checkpoint`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kcli.errors import CorruptRecordError, KafkaError, StorageError
+from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
+from kcli.storage.cleaner.plan import (
+    CleanedSegment,
+    CleanerLimits,
+    CleaningDone,
+    CleaningEvent,
+    CleaningPlan,
+    LastRecord,
+    SourceSegment,
+)
+from kcli.storage.directory import CLUSTER_METADATA_TOPIC, LogDirectory
+from kcli.storage.files import CLEANED_SUFFIX, SWAP_SUFFIX
+from kcli.storage.log.log import PartitionLog
+from kcli.storage.log.segment import Segment
+from kcli.storage.store.store import LogStore, TopicPartition
+
+logger = logging.getLogger("kcli.storage.LogCleaner")
+
+RunPass = Callable[[CleaningPlan, CleanerLimits], Generator[CleaningEvent, None, None]]
+"""Makes a pass. Raises CorruptRecordError where the log cannot be cleaned, OSError when the disk fails, and
+CleaningStopped when nobody wants it any more."""
+
+DEFAULT_LIMITS = CleanerLimits(
+    dedupe_buffer_bytes=128 << 20, load_factor=0.9, io_buffer_bytes=512 << 10, bytes_per_second=float("inf")
+)
+
+
+class CleaningStopped(Exception):
+    """The pass is given up, and nothing is wrong: the broker stops, or the log has changed."""
+
+
+CHANGED = "it has changed meanwhile"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A log that may be cleaned, as it is now. The last segment of `segments` is the last that may be touched."""
+
+    log: PartitionLog
+    segments: tuple[Segment, ...]
+    cuts: int  # how often the log had been truncated
+    first_dirty_offset: int
+    end_offset: int
+    dirty_ratio: float
+    is_overdue: bool  # a record has waited for longer than max.compaction.lag.ms
+
+    @property
+    def key(self) -> TopicPartition:
+        return self.log.topic, self.log.partition
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningResult:
+    topic: str
+    partition: int
+    end_offset: int
+    bytes_before: int
+    bytes_after: int
+
+
+class LogCleaner:
+    """Cleans the logs of a store whose `cleanup.policy` has `compact`. Several threads may ask for a pass at once."""
+
+    def __init__(
+        self, store: LogStore, *, limits: CleanerLimits = DEFAULT_LIMITS, run_pass: RunPass | None = None
+    ) -> None:
+        """`run_pass` None: in this process, in the thread that asks."""
+        self.limits = limits
+        self._store = store
+        self._run_pass = run_pass or self._run_here
+        self._guard = threading.Lock()
+        self._in_progress: set[TopicPartition] = set()
+        # Until restart, as in Kafka. Weak, so that a new topic of that name starts with a clean sheet.
+        self._uncleanable: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
+        self._cuts: weakref.WeakKeyDictionary[PartitionLog, int] = weakref.WeakKeyDictionary()
+
+    def uncleanable(self) -> tuple[PartitionLog, ...]:
+        """The logs that are left alone until restart."""
+        # Looked up one by one: another thread may add to the set, which must not be walked meanwhile.
+        return tuple(log for log in list(self._store.logs.values()) if log in self._uncleanable)
+
+    def clean(self, now_ms: int) -> list[CleaningResult]:
+        """Passes over the logs that need it, the dirtiest first, until none does. May block."""
+        results = []
+        while (result := self.clean_dirtiest(now_ms)) is not None:
+            results.append(result)
+        return results
+
+    def clean_dirtiest(self, now_ms: int, run_pass: RunPass | None = None) -> CleaningResult | None:
+        """One pass over the log that needs it most. None when none does, or when the pass was given up. May block."""
+        with self._guard:
+            candidate = self._dirtiest(now_ms)
+            if candidate is None:
+                return None
+            self._in_progress.add(candidate.key)
+        try:
+            return self._try(candidate, now_ms, run_pass or self._run_pass)
+        finally:
+            with self._guard:
+                self._in_progress.discard(candidate.key)
+
+    def _run_here(self, plan: CleaningPlan, limits: CleanerLimits) -> Generator[CleaningEvent, None, None]:
+        from kcli.storage.cleaner.one_pass import CleaningPass  # loads numpy
+
+        return CleaningPass(plan, limits, self._store.disk).run()
+
+    # --- which log
+
+    def _dirtiest(self, now_ms: int) -> Candidate | None:
+        candidates = []
+        checkpoints: dict[str, dict[TopicPartition, int]] = {}
+        for log in self._compacted():
+            try:
+                directory = log.directory
+                if directory.path not in checkpoints:
+                    checkpoints[directory.path] = self._checkpoint(directory)
+                first_dirty = self._first_dirty_offset(log, checkpoints[directory.path])
+                candidate = candidate_of(log, first_dirty, now_ms)
+            except OSError as error:
+                log.directory.failed(error)
+            except StorageError as error:
+                logger.info("%s is not compacted: %s", log.path, error)
+            else:
+                if candidate is not None:
+                    candidates.append(candidate)
+        return max(candidates, key=lambda each: each.dirty_ratio, default=None)
+
+    def _compacted(self) -> Iterable[PartitionLog]:
+        for key, log in list(self._store.logs.items()):
+            usable = log.directory.error is None and log.topic != CLUSTER_METADATA_TOPIC
+            if (
+                usable
+                and log.config.compact
+                and key not in self._in_progress
+                and log not in self._uncleanable
+            ):
+                yield log
+
+    def _first_dirty_offset(self, log: PartitionLog, checkpoint: dict[TopicPartition, int]) -> int:
+        """Everything is dirty in a log that was cut: what was cleaned may be gone, and others' records in its place."""
+        cuts = log.cuts
+        if self._cuts.setdefault(log, cuts) != cuts:
+            self._cuts[log] = cuts
+            self._note_cleaned(log, log.log_start_offset)
+            return log.log_start_offset
+        noted = checkpoint.get((log.topic, log.partition), log.log_start_offset)
+        if log.log_start_offset <= noted <= log.log_end_offset:
+            return noted
+        if not (noted < log.log_start_offset and log.config.delete):  # which retention brings about every day
+            logger.warning(
+                "%s: %s says it is clean up to offset %d, but it holds %d to %d: it is cleaned from its start",
+                log.path,
+                CLEANER_OFFSET_FILE,
+                noted,
+                log.log_start_offset,
+                log.log_end_offset,
+            )
+        self._note_cleaned(log, log.log_start_offset)
+        return log.log_start_offset
+
+    # --- one pass
+
+    def _try(self, candidate: Candidate, now_ms: int, run_pass: RunPass) -> CleaningResult | None:
+        log = candidate.log
+        try:
+            return self._clean(candidate, now_ms, run_pass)
+        except (KafkaError, CorruptRecordError) as error:
+            logger.error("%s cannot be compacted and is left alone until restart: %s", log.path, error)
+            self._uncleanable.add(log)
+        except CleaningStopped as error:
+            logger.info("%s is not compacted: %s", log.path, error)
+        except StorageError as error:
+            logger.error("%s is not compacted: %s", log.path, error)
+        self._discard(log)
+        return None
+
+    def _clean(self, candidate: Candidate, now_ms: int, run_pass: RunPass) -> CleaningResult | None:
+        """Raises CorruptRecordError or KafkaError when the log is to blame, StorageError when the disk is."""
+        log = candidate.log
+        left = {segment.base_offset: segment for segment in candidate.segments}
+        bytes_before = 0
+        try:
+            with closing(run_pass(plan_of(candidate, now_ms), self.limits)) as events:
+                for event in events:
+                    match event:
+                        case CleanedSegment():
+                            old = [left.pop(base_offset) for base_offset in event.replaced]
+                            bytes_before += sum(segment.size_bytes for segment in old)
+                            self._install(candidate, old, event, now_ms)
+                        case CleaningDone():
+                            if not is_unchanged(candidate, ()):
+                                raise CleaningStopped(CHANGED)
+                            self._note_cleaned(log, event.end_offset)
+                            return self._result(log, event, bytes_before)
+        except OSError as error:
+            if is_unchanged(candidate, left.values()):
+                raise log.directory.failed(error) from error
+            raise CleaningStopped(CHANGED) from error
+        raise CleaningStopped("the pass has ended early")
+
+    def _result(self, log: PartitionLog, done: CleaningDone, bytes_before: int) -> CleaningResult:
+        logger.info(
+            "%s is clean up to offset %d: %d keys, %d of %d records and %d of %d bytes were kept",
+            log.path,
+            done.end_offset,
+            done.keys,
+            done.records_kept,
+            done.records_read,
+            done.bytes_kept,
+            done.bytes_read,
+        )
+        for grown in done.grown:
+            logger.warning(
+                "%s: the batch that ends at offset %d has %d bytes after cleaning, more than max.message.bytes (%d)",
+                log.path,
+                grown.last_offset,
+                grown.size_bytes,
+                log.config.max_message_bytes,
+            )
+        return CleaningResult(log.topic, log.partition, done.end_offset, bytes_before, done.bytes_kept)
+
+    def _install(
+        self, candidate: Candidate, old: Sequence[Segment], made: CleanedSegment, now_ms: int
+    ) -> None:
+        """Puts a cleaned segment in the place of those it was made of; CleaningStopped when the log has changed."""
+        log = candidate.log
+        cleaned = Segment(
+            log.directory.pool,
+            log.path,
+            made.base_offset,
+            created_ms=now_ms,
+            sizes=made.sizes,
+            name_suffix=CLEANED_SUFFIX,
+        )
+        with log.exchange:
+            if not is_unchanged(candidate, old):
+                raise CleaningStopped(CHANGED)
+            cleaned.rename_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+            log.replace_segments(old, cleaned)
+            cleaned.rename_suffix(SWAP_SUFFIX, "")
+        cleaned.disk.sync_dir(log.path)
+
+    def _discard(self, log: PartitionLog) -> None:
+        """Removes what a pass that was given up has left."""
+        directory = log.directory
+        if directory.error is not None:
+            return  # offline, or closed: the next start does it
+        try:
+            for entry in directory.disk.list_dir(log.path):
+                if entry.name.endswith(CLEANED_SUFFIX):
+                    directory.disk.remove(f"{log.path}/{entry.name}")
+        except OSError as error:
+            directory.failed(error)
+
+    # --- how far it was cleaned
+
+    def _checkpoint(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(directory.disk, f"{directory.path}/{CLEANER_OFFSET_FILE}")
+        except CorruptRecordError as error:
+            logger.warning("%s: every log is taken to be dirty", error)
+            return {}
+
+    def _note_cleaned(self, log: PartitionLog, end_offset: int) -> None:
+        directory = log.directory
+        directory.check()
+        with directory.checkpointing:
+            offsets = self._checkpoint(directory)
+            offsets[(log.topic, log.partition)] = end_offset
+            write_offsets(directory.disk, f"{directory.path}/{CLEANER_OFFSET_FILE}", offsets)
+
+
+def candidate_of(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> Candidate | None:
+    """The log with what of it may be cleaned, if it is worth a pass: whole segments, below the last stable offset
+    and older than `min.compaction.lag.ms`."""
+    cuts, config = log.cuts, log.config
+    bounded = [(segment, following.base_offset) for segment, following in pairwise(log.segments)]
+    limit = log.last_stable_offset
+    if config.min_compaction_lag_ms > 0:
+        youngest_ms = now_ms - config.min_compaction_lag_ms
+        for segment, end_offset in bounded:
+            if end_offset > first_dirty_offset and segment.largest_timestamp_ms() > youngest_ms:
+                limit = min(limit, segment.base_offset)
+                break
+    bounded = [(segment, end_offset) for segment, end_offset in bounded if end_offset <= limit]
+    dirty = [segment for segment, end_offset in bounded if end_offset > first_dirty_offset]
+    dirty_bytes = sum(segment.size_bytes for segment in dirty)
+    if not dirty_bytes:
+        return None
+    clean_bytes = sum(
+        segment.size_bytes for segment, _end in bounded if segment.base_offset < first_dirty_offset
+    )
+    ratio = dirty_bytes / (clean_bytes + dirty_bytes)
+    overdue = is_overdue(log, first_dirty_offset, now_ms)
+    if not overdue and ratio <= config.min_cleanable_dirty_ratio:
+        return None
+    segments = tuple(segment for segment, _end in bounded)
+    return Candidate(log, segments, cuts, first_dirty_offset, bounded[-1][1], ratio, overdue)
+
+
+def is_overdue(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> bool:
+    """Whether a record that is sealed and dirty is older than `max.compaction.lag.ms`."""
+    oldest_ms = now_ms - log.config.max_compaction_lag_ms
+    if oldest_ms <= 0:
+        return False  # the lag has no end, and no file need be read
+    return any(
+        0 < segment.first_timestamp_ms() < oldest_ms
+        for segment, following in pairwise(log.segments)
+        if following.base_offset > first_dirty_offset
+    )
+
+
+def plan_of(candidate: Candidate, now_ms: int) -> CleaningPlan:
+    log, config, segments = candidate.log, candidate.log.config, candidate.segments
+    holding = [segment for segment in segments if segment.base_offset <= candidate.first_dirty_offset]
+    first_dirty = holding[-1] if holding else segments[0]
+    return CleaningPlan(
+        topic_partition=f"{log.topic}-{log.partition}",
+        path=log.path,
+        segments=tuple(
+            SourceSegment(
+                segment.base_offset,
+                segment.size_bytes,
+                segment.offset_index.entries.size_bytes,
+                segment.time_index.entries.size_bytes,
+            )
+            for segment in segments
+        ),
+        first_dirty_offset=candidate.first_dirty_offset,
+        first_dirty_position=first_dirty.offset_index.lookup(candidate.first_dirty_offset).position,
+        upper_bound_offset=candidate.end_offset,
+        aborted=tuple(log.aborted_transactions(segments[0].base_offset, candidate.end_offset)),
+        last_records=tuple(
+            LastRecord(entry.producer_id, entry.epoch, entry.last_data_offset if entry.batches else None)
+            for entry in log.active_producers()
+        ),
+        now_ms=now_ms,
+        delete_retention_ms=config.delete_retention_ms,
+        segment_size_bytes=config.segment_size_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        max_message_bytes=config.max_message_bytes,
+    )
+
+
+def is_unchanged(candidate: Candidate, segments: Iterable[Segment]) -> bool:
+    """Whether the log still consists of these segments and shall be compacted."""
+    log = candidate.log
+    return (
+        log.directory.error is None
+        and log.config.compact
+        and log.cuts == candidate.cuts
+        and not any(segment.deleted for segment in segments)
+    )

@@ -1,0 +1,244 @@
+"""What compaction keeps of a piece of a log: the latest value of every key, and the batches that others depend on.
+
+Whole chunks are judged at once: which batches may go, by their headers; then which records of the others stay, by
+columns. A batch that loses nothing is copied byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kcli.protocol.batches.batch import LENGTH_OVERHEAD, read_header, read_records
+from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
+from kcli.protocol.batches.columns import Columns, Depth, Spans, walks
+from kcli.protocol.batches.control import control_type_of
+from kcli.protocol.batches.record_starts import Bools, Ints
+from kcli.runtime.disk import Buffer
+from kcli.storage.cleaner.offset_map import NOT_FOUND, KeyHash, OffsetMap
+from kcli.storage.cleaner.plan import GrownBatch, LastRecord
+from kcli.storage.cleaner.rewrite import (
+    NO_HORIZON,
+    Survivors,
+    empty_batch,
+    lasting_horizons,
+    modern_batch,
+    rewritten_batches,
+)
+from kcli.storage.cleaner.transactions import CleanedTransactions
+from kcli.storage.log.segment import Placed
+from kcli.storage.log.transaction_index import AbortedTransaction
+
+NO_DATA = -2
+"""Stands for the last data offset of a producer that has left only markers: no batch ends there."""
+
+MAX_GROWN_TOLD = 100
+"""A pass tells of as many batches that grew too large: enough to see that a limit was lowered."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """What is left of a chunk, to be written one after another."""
+
+    buffers: list[Buffer] = field(default_factory=list)
+    placed: list[Placed] = field(default_factory=list)
+    aborted: list[AbortedTransaction] = field(default_factory=list)
+    grown: list[GrownBatch] = field(default_factory=list)
+    records: int = 0
+
+    def add(self, batch: Buffer, last_offset: int, max_timestamp_ms: int) -> None:
+        self.buffers.append(batch)
+        self.placed.append((last_offset, max_timestamp_ms, len(batch)))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Per batch: all records may go; nothing depends on the marker any more; the header must stay."""
+
+    discard: Bools
+    idle_marker: Bools
+    retain: Bools
+    has_control: bool
+
+
+class ActiveProducers:
+    """The newest record of each live producer: its last sequence, or its epoch, must survive."""
+
+    def __init__(self, records: Sequence[LastRecord]) -> None:
+        ordered = sorted(records, key=lambda record: record.producer_id)
+        self._ids = np.array([record.producer_id for record in ordered], np.int64)
+        self._epochs = np.array([record.producer_epoch for record in ordered], np.int64)
+        self._offsets = np.array(
+            [NO_DATA if record.data_offset is None else record.data_offset for record in ordered], np.int64
+        )
+
+    def depend_on(self, table: BatchHeaders) -> Bools:
+        headers = table.headers
+        if not len(self._ids):
+            return np.zeros(len(table), np.bool_)
+        ids = headers["producer_id"].astype(np.int64)
+        nth = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        offsets = self._offsets[nth]
+        lasts = headers["base_offset"] + headers["last_offset_delta"]
+        newest_marker = (offsets == NO_DATA) & (headers["attributes"] & CONTROL != 0)
+        newest_marker &= headers["producer_epoch"] == self._epochs[nth]
+        found: Bools = (ids >= 0) & (self._ids[nth] == ids) & ((lasts == offsets) | newest_marker)
+        return found
+
+
+class BatchFilter:
+    """Judges the batches of one pass, in offset order."""
+
+    def __init__(
+        self,
+        offsets: OffsetMap,
+        key_hash: KeyHash,
+        transactions: CleanedTransactions,
+        producers: ActiveProducers,
+        *,
+        now_ms: int,
+        delete_retention_ms: int,
+        upper_bound_offset: int,
+        max_message_bytes: int,
+    ) -> None:
+        self._offsets = offsets
+        self._key_hash = key_hash
+        self._transactions = transactions
+        self._producers = producers
+        self._now_ms = now_ms
+        self._delete_retention_ms = delete_retention_ms
+        self._upper_bound_offset = upper_bound_offset
+        self._max_message_bytes = max_message_bytes
+
+    def keep(self, table: BatchHeaders, kept: Kept) -> None:
+        """Adds to `kept` what stays of the batches in `table`."""
+        judged = self._judge(table, kept)
+        rewritten: dict[int, tuple[bytes, int]] = {}
+        counts = np.zeros(len(table), np.int64)
+        wanted = np.flatnonzero(~judged.discard & (table.headers["count"] > 0))
+        for walk in walks(table, wanted) if len(wanted) else ():
+            columns = walk.columns(Depth.VALUE)
+            horizons = lasting_horizons(walk.headers)
+            in_time = (horizons == NO_HORIZON) | (self._now_ms < horizons)
+            stay = self._records_that_stay(columns, np.repeat(in_time, walk.counts))
+            if judged.has_control:
+                stay |= np.repeat(walk.headers["attributes"] & CONTROL != 0, walk.counts)
+            firsts = np.cumsum(walk.counts) - walk.counts
+            left = np.add.reduceat(stay.astype(np.int64), firsts)
+            counts[walk.rows] = left
+            assert columns.values is not None and columns.timestamps is not None
+            tombstones = np.logical_or.reduceat(stay & (columns.values.lengths < 0), firsts)
+            due = (horizons == NO_HORIZON) & (tombstones | judged.idle_marker[walk.rows])
+            horizons[due] = self._now_ms + self._delete_retention_ms
+            lanes = np.flatnonzero((left > 0) & ((left < walk.counts) | due))
+            if len(lanes):
+                survivors = Survivors(walk, columns.timestamps, stay, horizons)
+                batches = rewritten_batches(survivors, lanes)
+                rewritten.update(zip(walk.rows[lanes].tolist(), batches, strict=True))
+        self._collect(table, counts, rewritten, judged.retain, kept)
+
+    def _judge(self, table: BatchHeaders, kept: Kept) -> Judged:
+        headers = table.headers
+        discard, idle_marker = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
+        lasts = headers["base_offset"] + headers["last_offset_delta"]
+        horizons = lasting_horizons(headers)
+        for row in np.flatnonzero(headers["attributes"] & (TRANSACTIONAL | CONTROL)).tolist():
+            producer_id, last_offset = int(headers["producer_id"][row]), int(lasts[row])
+            if headers["attributes"][row] & CONTROL:
+                idle, aborted = self._transactions.end(producer_id, last_offset, control_type(table, row))
+                idle_marker[row] = idle
+                discard[row] = idle and horizons[row] != NO_HORIZON and horizons[row] <= self._now_ms
+                if aborted is not None:
+                    kept.aborted.append(aborted)
+            else:
+                discard[row] = self._transactions.is_aborted(producer_id, last_offset)
+        retain = self._producers.depend_on(table) | (lasts + 1 == self._upper_bound_offset)
+        return Judged(discard, idle_marker, retain, bool((headers["attributes"] & CONTROL).any()))
+
+    def _records_that_stay(self, columns: Columns, in_time: Bools) -> Bools:
+        """`in_time`: a tombstone may stay for now."""
+        assert columns.keys is not None and columns.values is not None
+        stay: Bools = columns.offsets > self._offsets.latest_offset
+        asked = np.flatnonzero(~stay & (columns.keys.lengths >= 0))
+        if len(asked):
+            latest = self._latest(
+                columns.buffer, Spans(columns.keys.starts[asked], columns.keys.lengths[asked])
+            )
+            may_stay = (columns.values.lengths >= 0) | in_time
+            stay[asked] = (columns.offsets[asked] >= latest) & may_stay[asked]
+        return stay
+
+    def _latest(self, buffer: bytes, keys: Spans) -> Ints:
+        if not self._offsets.size:
+            return np.full(len(keys.lengths), NOT_FOUND, np.int64)
+        return self._offsets.get(self._key_hash.of(buffer, keys))
+
+    def _collect(
+        self,
+        table: BatchHeaders,
+        counts: Ints,
+        rewritten: dict[int, tuple[bytes, int]],
+        retain: Bools,
+        kept: Kept,
+    ) -> None:
+        """In order: batches as they were, rewritten ones, headers of emptied ones that must stay."""
+        view = memoryview(table.raw)
+        kept.records += int(counts.sum())
+        rows = np.flatnonzero((counts > 0) | retain)
+        lasts = (table.headers["base_offset"] + table.headers["last_offset_delta"])[rows].tolist()
+        newest = table.headers["max_timestamp"][rows].tolist()
+        starts = table.positions[rows].tolist()
+        sizes = (table.headers["length"][rows].astype(np.int64) + LENGTH_OVERHEAD).tolist()
+        whole = (counts[rows] > 0).tolist()
+        for nth, row in enumerate(rows.tolist()):
+            if row in rewritten:
+                batch, max_timestamp_ms = rewritten[row]
+                kept.add(batch, lasts[nth], max_timestamp_ms)
+                self._note_grown(lasts[nth], len(batch), sizes[nth], kept)
+            elif whole[nth]:
+                kept.add(view[starts[nth] : starts[nth] + sizes[nth]], lasts[nth], newest[nth])
+            else:
+                kept.add(empty_batch(read_header(table.raw, starts[nth])), lasts[nth], newest[nth])
+
+    def keep_legacy(self, message: bytes, *, retain_deletes: bool, kept: Kept) -> None:
+        """One message (or wrapper) of magic 0 or 1. What is left of a filtered one becomes a modern batch."""
+        header = read_header(message)
+        records = list(read_records(message))
+        spans, buffer = joined([record.key or b"" for record in records])
+        latest = self._latest(buffer, spans).tolist()
+        stay = [
+            record
+            for record, known in zip(records, latest, strict=True)
+            if record.offset > self._offsets.latest_offset
+            or (
+                record.key is not None
+                and record.offset >= known
+                and (record.value is not None or retain_deletes)
+            )
+        ]
+        kept.records += len(stay)
+        if len(stay) == len(records):
+            kept.add(message, header.last_offset, header.max_timestamp_ms)
+        elif stay:
+            batch = modern_batch(header, stay)
+            placed = read_header(batch)
+            kept.add(batch, placed.last_offset, placed.max_timestamp_ms)
+            self._note_grown(placed.last_offset, len(batch), len(message), kept)
+
+    def _note_grown(self, last_offset: int, size_bytes: int, before_bytes: int, kept: Kept) -> None:
+        if size_bytes > max(before_bytes, self._max_message_bytes) and len(kept.grown) < MAX_GROWN_TOLD:
+            kept.grown.append(GrownBatch(last_offset, size_bytes))
+
+
+def control_type(table: BatchHeaders, row: int) -> int | None:
+    """The type of a control batch's record; None when an earlier pass took it out."""
+    record = next(iter(read_records(table.raw, int(table.positions[row]))), None)
+    return None if record is None else control_type_of(record.key)
+
+
+def joined(keys: Sequence[bytes]) -> tuple[Spans, bytes]:
+    """Single keys in the shape of a chunk's."""
+    lengths = np.array([len(key) for key in keys], np.int64)
+    return Spans(np.cumsum(lengths) - lengths, lengths), b"".join(keys)

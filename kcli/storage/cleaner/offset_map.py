@@ -1,0 +1,184 @@
+"""The cleaner's map: key -> the last offset it was written at, for millions of keys in a fixed piece of memory.
+
+As in Kafka a key takes 24 bytes, whatever its size: 128 bits of its hash, and an offset. Two keys of one hash would
+lose one of them its record, so the hash is drawn at random for each map and keys collide with probability 2^-128:
+multilinear hashing (Lemire, Kaser: "Strongly universal string hashing is fast"), four lanes of 32 bits, which numpy
+does for a whole chunk of records at once. Nobody can choose keys that collide under constants nobody knows.
+
+The table is open: a key's second half says how far to step from a slot that is taken, and the number of slots is
+prime, so that every step comes by every slot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from math import isqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcli.protocol.batches.columns import Spans
+from kcli.protocol.batches.record_starts import Bools, Ints
+
+Hashes = NDArray[np.uint64]
+"""One row of two halves for each key: shape (2, keys)."""
+
+ENTRY_BYTES = 24
+"""Two halves of a hash and an offset; Kafka counts the same."""
+
+LANES = 4
+WORD_BYTES = 8
+MAX_MIXED_BYTES = 64
+"""Longer keys are hashed one by one (keyed BLAKE2b): a step of numpy for every eight bytes would cost more."""
+
+NOT_FOUND = -1
+
+OFFSET = 2
+"""The place of the offset in a row of the table."""
+
+_LOW_HALF = np.uint64(0xFFFF_FFFF)
+_HALF_BITS = np.uint64(32)
+
+
+class KeyHash:
+    """A hash function of keys, drawn at random when it is made."""
+
+    def __init__(self) -> None:
+        words = MAX_MIXED_BYTES // WORD_BYTES
+        drawn = np.frombuffer(os.urandom(LANES * (2 + 2 * words) * 8), np.uint64)
+        factors = drawn.reshape(LANES, 2 + 2 * words, 1)
+        self._offset, self._of_length = factors[:, 0], factors[:, 1]
+        self._of_low, self._of_high = factors[:, 2::2], factors[:, 3::2]
+        self._secret = os.urandom(hashlib.blake2b.MAX_KEY_SIZE)
+
+    def of(self, buffer: bytes, keys: Spans) -> Hashes:
+        """The hashes of keys that are parts of `buffer`; none of them is null."""
+        lengths = keys.lengths
+        if len(buffer) < WORD_BYTES:
+            buffer = buffer.ljust(WORD_BYTES, b"\0")
+        words: Hashes = np.ndarray((len(buffer) - WORD_BYTES + 1,), "<u8", buffer, strides=(1,))
+        sums: Hashes = self._of_length * lengths.astype(np.uint64) + self._offset
+        longest = int(lengths.max(initial=0))
+        for nth in range(min(-(-longest // WORD_BYTES), MAX_MIXED_BYTES // WORD_BYTES)):
+            rows = np.flatnonzero(lengths > nth * WORD_BYTES)
+            word = _words(words, keys.starts[rows] + nth * WORD_BYTES, lengths[rows] - nth * WORD_BYTES)
+            mixed = self._of_low[:, nth] * (word & _LOW_HALF) + self._of_high[:, nth] * (word >> _HALF_BITS)
+            if len(rows) == len(lengths):
+                sums += mixed
+            else:
+                sums[:, rows] += mixed
+        lanes = sums >> _HALF_BITS
+        hashes: Hashes = lanes[:2] << _HALF_BITS | lanes[2:]
+        for row in np.flatnonzero(lengths > MAX_MIXED_BYTES).tolist():
+            start = int(keys.starts[row])
+            key = buffer[start : start + int(lengths[row])]
+            digest = hashlib.blake2b(key, digest_size=16, key=self._secret).digest()
+            hashes[:, row] = np.frombuffer(digest, np.uint64)
+        return hashes
+
+
+def _words(words: Hashes, at: Ints, left: Ints) -> Hashes:
+    """Eight bytes from each position, zeros for those past the key's end (`left` bytes on)."""
+    last = len(words) - 1
+    over = np.maximum(at - last, 0)
+    word: Hashes = words[at - over] >> (over * 8).astype(np.uint64)
+    unused = np.maximum(WORD_BYTES - left, 0)
+    if unused.any():
+        shift = (unused * 8).astype(np.uint64)
+        word = word << shift >> shift
+    return word
+
+
+class OffsetMap:
+    """Hashes to offsets. `capacity` keys go in; then it is full, and stays right for what it has."""
+
+    def __init__(self, max_bytes: int, load_factor: float, *, keys_at_most: int | None = None) -> None:
+        """`keys_at_most`: there cannot be more keys than this, so no room is needed for them."""
+        slots = max(max_bytes // ENTRY_BYTES, 2)
+        self.capacity = max(1, min(int(slots * load_factor), slots - 1))
+        if keys_at_most is not None and keys_at_most < self.capacity:
+            slots = int(keys_at_most / load_factor) + 2
+        self.slots = _next_prime(slots)
+        self.size = 0
+        self.latest_offset = NOT_FOUND
+        # A row is two halves of a hash and an offset plus one, 0 in a free slot; together, for they are read together.
+        self._rows: Hashes = np.zeros((self.slots, 3), np.uint64)
+        self._offsets: Ints = self._rows[:, OFFSET].view(np.int64)
+
+    def put(self, hashes: Hashes, offsets: Ints) -> int:
+        """Notes keys at rising offsets, higher than all before; returns how many went in before it was full.
+
+        Full is full: not even a key that it has is taken then, for the pass ends at that record (as in Kafka).
+        """
+        taken = len(offsets)
+        if self.size + taken > self.capacity:
+            taken = self._room_for(hashes)
+            hashes, offsets = hashes[:, :taken], offsets[:taken]
+        if taken:
+            self._put_all(hashes, offsets)
+            self.latest_offset = max(self.latest_offset, int(offsets[-1]))
+        return taken
+
+    def get(self, hashes: Hashes) -> Ints:
+        """The offset of each key, NOT_FOUND where there is none."""
+        found = np.full(hashes.shape[1], NOT_FOUND, np.int64)
+        rows = np.arange(hashes.shape[1])
+        slot, step = self._path(hashes)
+        while len(rows):
+            entries = self._rows.take(slot, axis=0)
+            stored = entries[:, OFFSET].view(np.int64)
+            same = _are_of(entries, hashes) & (stored > 0)
+            found[rows[same]] = stored[same] - 1
+            on = np.flatnonzero((stored > 0) & ~same)
+            rows, step, hashes = rows[on], step[on], hashes[:, on]
+            slot = (slot[on] + step) % self.slots
+        return found
+
+    def _put_all(self, hashes: Hashes, offsets: Ints) -> None:
+        slot, step = self._path(hashes)
+        while len(offsets):
+            entries = self._rows.take(slot, axis=0)
+            free = np.flatnonzero(entries[:, OFFSET] == 0)
+            if len(free):
+                # Several may want one slot: the last to write has it, as numpy promises.
+                wanted = slot[free]
+                self._offsets[wanted] = -1 - free
+                won = free[self._offsets[wanted] == -1 - free]
+                self._rows[slot[won], :OFFSET] = hashes[:, won].T
+                self.size += len(won)
+                entries[free] = self._rows.take(wanted, axis=0)
+            same = _are_of(entries, hashes)
+            # The offsets rise, and so of one key the last stays.
+            self._offsets[slot[same]] = offsets[same] + 1
+            on = np.flatnonzero(~same)
+            offsets, step, hashes = offsets[on], step[on], hashes[:, on]
+            slot = (slot[on] + step) % self.slots
+
+    def _path(self, hashes: Hashes) -> tuple[Ints, Ints]:
+        """Where each key is looked for first, and the distance to the next place."""
+        slot = (hashes[0] % np.uint64(self.slots)).astype(np.int64)
+        step = (hashes[1] % np.uint64(self.slots - 1)).astype(np.int64) + 1
+        return slot, step
+
+    def _room_for(self, hashes: Hashes) -> int:
+        """How many rows go in before the first that finds the map full."""
+        new = np.flatnonzero(self.get(hashes) == NOT_FOUND)
+        order = new[np.lexsort((hashes[1, new], hashes[0, new]))]
+        fresh = np.zeros(hashes.shape[1], np.int64)
+        if len(order):
+            differs = (hashes[:, order[1:]] != hashes[:, order[:-1]]).any(axis=0)
+            fresh[order[np.concatenate(([True], differs))]] = 1
+        before = self.size + np.cumsum(fresh) - fresh
+        return int(np.searchsorted(before, self.capacity, side="left"))
+
+
+def _are_of(entries: Hashes, hashes: Hashes) -> Bools:
+    same: Bools = (entries[:, 0] == hashes[0]) & (entries[:, 1] == hashes[1])
+    return same
+
+
+def _next_prime(number: int) -> int:
+    while any(number % divisor == 0 for divisor in range(2, isqrt(number) + 1)):
+        number += 1
+    return max(number, 3)

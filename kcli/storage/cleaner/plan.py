@@ -1,0 +1,145 @@
+"""What one pass of the cleaner is told and what it answers: values, for the pass runs in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kcli.storage.log.index import MAX_RELATIVE_OFFSET
+from kcli.storage.log.transaction_index import AbortedTransaction
+
+MAX_BATCH_BYTES = 0x7FFF_FFFF
+"""What the length field of a batch can say."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSegment:
+    """A sealed segment as it was when the pass was planned: nobody writes to it any more."""
+
+    base_offset: int
+    size_bytes: int
+    offset_index_bytes: int
+    time_index_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LastRecord:
+    """The newest of a live producer. `data_offset` None: the log has only a marker of it."""
+
+    producer_id: int
+    producer_epoch: int
+    data_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerLimits:
+    """A cleaner thread's share of memory and of disk traffic."""
+
+    dedupe_buffer_bytes: int
+    load_factor: float
+    io_buffer_bytes: int
+    bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningPlan:
+    """One pass over one log: [first dirty offset, upper bound) is mapped, everything before is filtered.
+
+    `upper_bound_offset` is the base offset of the segment after the last of `segments`. `first_dirty_position` is
+    where to begin in the segment that holds the first dirty offset.
+    """
+
+    topic_partition: str
+    path: str
+    segments: tuple[SourceSegment, ...]
+    first_dirty_offset: int
+    first_dirty_position: int
+    upper_bound_offset: int
+    aborted: tuple[AbortedTransaction, ...]
+    last_records: tuple[LastRecord, ...]
+    now_ms: int
+    delete_retention_ms: int
+    segment_size_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    max_message_bytes: int = MAX_BATCH_BYTES
+
+    def end_of(self, nth: int) -> int:
+        """The offset at which the segment after the n-th begins."""
+        following = nth + 1
+        return (
+            self.segments[following].base_offset
+            if following < len(self.segments)
+            else self.upper_bound_offset
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedSegment:
+    """`.cleaned` files that are whole and on the device, and the segments they stand for. Sizes by file suffix."""
+
+    replaced: tuple[int, ...]
+    sizes: dict[str, int]
+
+    @property
+    def base_offset(self) -> int:
+        return self.replaced[0]
+
+
+@dataclass(frozen=True, slots=True)
+class GrownBatch:
+    """One that was compressed anew and came out larger than it was, and larger than `max.message.bytes`."""
+
+    last_offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningDone:
+    """The end of a pass. Everything before `end_offset` is clean now."""
+
+    end_offset: int
+    keys: int
+    records_read: int
+    records_kept: int
+    bytes_read: int
+    bytes_kept: int
+    grown: tuple[GrownBatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningFailed:
+    """`is_disk`: the disk failed, and not what was read from it."""
+
+    reason: str
+    is_disk: bool
+
+
+CleaningEvent = CleanedSegment | CleaningDone | CleaningFailed
+
+
+def grouped(
+    segments: Sequence[SourceSegment], *, max_bytes: int, max_index_bytes: int, upper_bound_offset: int
+) -> list[list[SourceSegment]]:
+    """Neighbours that fit into one segment together, by size, by indexes and by relative offsets."""
+    groups: list[list[SourceSegment]] = []
+    size = offset_index = time_index = 0
+    for nth, segment in enumerate(segments):
+        size += segment.size_bytes
+        offset_index += segment.offset_index_bytes
+        time_index += segment.time_index_bytes
+        following = nth + 1
+        end = segments[following].base_offset if following < len(segments) else upper_bound_offset
+        if (
+            groups
+            and size <= max_bytes
+            and max(offset_index, time_index) <= max_index_bytes
+            # An empty segment has no offsets to count; else one would be left behind every 2^31 records.
+            and (not segment.size_bytes or end - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
+        ):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+            size = segment.size_bytes
+            offset_index, time_index = segment.offset_index_bytes, segment.time_index_bytes
+    return groups

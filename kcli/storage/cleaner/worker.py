@@ -1,0 +1,70 @@
+"""The cleaner's process: `python -m kcli.storage.cleaner.worker BROKER_PID`, started when there is a log to clean.
+
+It reads plans from its standard input and answers with the events of each pass on its standard output, both as pickles
+with their length before them. A process of its own, for a pass would hold Python's lock for milliseconds at a time,
+and its memory goes back to the machine when it ends. It ends with its input or with its parent.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import struct
+import sys
+from typing import IO
+
+from kcli.errors import CorruptRecordError, KafkaError
+from kcli.runtime.disk import SystemDisk
+from kcli.storage.cleaner.plan import CleanerLimits, CleaningEvent, CleaningFailed, CleaningPlan
+
+LENGTH = struct.Struct(">I")
+
+
+def send(pipe: IO[bytes], message: object) -> None:
+    body = pickle.dumps(message)
+    pipe.write(LENGTH.pack(len(body)) + body)
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> object | None:
+    """The next message; None when the other end has gone."""
+    head = pipe.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (size,) = LENGTH.unpack(head)
+    body = pipe.read(size)
+    return pickle.loads(body) if len(body) == size else None
+
+
+def main(parent: int) -> None:
+    # Ctrl-C at a terminal, and a service manager's SIGTERM, reach the whole group; the broker decides what they mean.
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, signal.SIG_IGN)
+
+    def check_parent() -> None:
+        if os.getppid() != parent:
+            # Another broker may own the directory by now: not one more file may be made in it.
+            raise SystemExit(1)
+
+    from kcli.storage.cleaner.one_pass import CleaningPass, Throttle  # loads numpy
+
+    while (message := receive(sys.stdin.buffer)) is not None:
+        assert isinstance(message, tuple), "a plan and its limits"
+        plan, limits = message
+        assert isinstance(plan, CleaningPlan) and isinstance(limits, CleanerLimits)
+        throttle = Throttle(limits.bytes_per_second, check_parent)
+        event: CleaningEvent
+        try:
+            for event in CleaningPass(plan, limits, SystemDisk(), throttle).run():
+                send(sys.stdout.buffer, event)
+        except BrokenPipeError:
+            return
+        except OSError as error:
+            send(sys.stdout.buffer, CleaningFailed(str(error), is_disk=True))
+        except (KafkaError, CorruptRecordError) as error:
+            send(sys.stdout.buffer, CleaningFailed(str(error), is_disk=False))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))  # from who started it: by now that may have died, and another be the parent

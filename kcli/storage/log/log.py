@@ -1,0 +1,648 @@
+"""A partition's log: segments in a row, their producers and leader epochs, and the offsets that bound it.
+
+One task owns a log: `append`, `truncate_to` and all that change it are called from there. `read` of a slice and `flush`
+may run in other threads meanwhile. Offsets: log start ≤ last stable ≤ high watermark ≤ log end.
+
+The file is long because a log is one thing with many verbs; what can stand alone (validation, retention, replay,
+snapshots, loading, compaction) has a file of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from kcli.config.topic import LogConfig
+from kcli.errors import (
+    CorruptRecordException,
+    InvalidRecordException,
+    OffsetOutOfRangeException,
+    RecordBatchTooLargeException,
+    StorageError,
+)
+from kcli.protocol.batches.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid
+from kcli.runtime.disk import Buffer
+from kcli.storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
+from kcli.storage.directory import LogDirectory, on_disk
+from kcli.storage.log import lookup
+from kcli.storage.log.index import TimestampOffset
+from kcli.storage.log.leader_epochs import NO_EPOCH, LeaderEpochCache
+from kcli.storage.log.lookup import segments_from, whole_batches
+from kcli.storage.log.producer_state import ProducerEntry, ProducerState, Verification, read_marker
+from kcli.storage.log.record_validation import Validation
+from kcli.storage.log.replay import replay
+from kcli.storage.log.retention import deletable_count
+from kcli.storage.log.segment import Segment
+from kcli.storage.log.slice import LogSlice
+from kcli.storage.log.snapshots import ProducerSnapshots
+from kcli.storage.log.transaction_index import AbortedTransaction
+from kcli.storage.log.validation import PlacedBatch, check_client_batch, place, split_batches
+
+__all__ = ["AppendOrigin", "AppendResult", "LogSlice", "PartitionLog"]
+
+
+class AppendOrigin(Enum):
+    """Who appends, and so what is checked: a client's batch is, a coordinator's and the quorum's are trusted."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+    RAFT = "raft"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """`log_append_time_ms` is −1 on a CreateTime topic. A duplicate was not written: its offsets are the original's
+    and its time is that of the original's newest record, on any topic, as in Kafka."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    size_bytes: int
+    duplicate: bool = False
+
+
+class PartitionLog:
+    """Made by `loader.load_log` or `loader.create_log`."""
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        path: str,
+        topic: str,
+        partition: int,
+        topic_id: uuid.UUID | None,
+        config: LogConfig,
+        *,
+        segments: list[Segment],
+        leader_epochs: LeaderEpochCache,
+        producers: ProducerState,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        file_names: Iterable[str],
+        now_ms: Callable[[], int],
+        random_below: Callable[[int], int],
+        validation: Validation = Validation.ALL,
+    ) -> None:
+        self.directory = directory
+        self.path = path
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.config = config
+        self.validation = validation
+        self.segments = segments
+        self.leader_epochs = leader_epochs
+        self.producers = producers
+        self.snapshots = ProducerSnapshots(directory.disk, path, file_names)
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+        self.is_settled = True  # a power failure would leave the log itself; a new one has to be settled
+        self.high_watermark = log_start_offset
+        self.last_flush_ms = now_ms()
+        # Held by whoever changes which segments there are: the owner, and the cleaner in its thread.
+        self.exchange = threading.RLock()
+        self.cuts = 0  # how often it was truncated
+        self._now_ms = now_ms
+        self._random_below = random_below
+        self._topic_partition = f"{topic}-{partition}"
+        self._noted_epoch = NO_EPOCH  # the newest epoch written to, whose checkpoint is written or on its way
+        segments[-1].roll_jitter_ms = self._jitter_ms()
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.path}, {self.log_start_offset}..{self.log_end_offset})"
+
+    # --- bounds
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to here every transaction is decided: where a read_committed consumer stops."""
+        unstable = self.producers.first_unstable_offset()
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    def set_high_watermark(self, offset: int) -> None:
+        """Never goes back; at most to the log end."""
+        offset = min(offset, self.log_end_offset)
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+            self.producers.on_high_watermark(offset)
+
+    def update_config(self, config: LogConfig) -> None:
+        self.config = config
+
+    # --- append
+
+    def append(
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: int,
+        origin: AppendOrigin,
+        now_ms: int,
+        transaction_version: int = 0,
+        verification: Verification | None = None,
+    ) -> AppendResult:
+        """Writes batches at the end of the log. Raises KafkaError when they are refused, StorageError on a bad disk.
+
+        `records` may be patched in place when it is writable. A commit or abort marker comes from a COORDINATOR;
+        `transaction_version` says by which rules its epoch is checked. A transactional batch is held to its
+        `verification`; without one whoever appends vouches for it.
+        """
+        self.directory.check()
+        if origin is AppendOrigin.CLIENT:
+            return self._append_client(records, leader_epoch, now_ms, verification)
+        if origin is AppendOrigin.REPLICATION:
+            return self._append_replicated(records, now_ms)
+        batches = []
+        next_offset = self.log_end_offset
+        for header, batch in split_batches(records):
+            if header.is_control and header.has_producer_id and (marker := read_marker(batch)) is not None:
+                self.producers.check_marker(header, marker, transaction_version)
+            elif header.is_transactional and origin is AppendOrigin.COORDINATOR:
+                self.producers.check_epoch(header)
+                if verification is not None:
+                    self.producers.check_verified(header, verification)
+            placed = place(batch, header, self.config, next_offset, leader_epoch, now_ms)
+            batches.append(placed)
+            next_offset += placed.header.last_offset_delta + 1
+        if not batches:
+            raise InvalidRecordException(f"Append to {self._topic_partition} holds no record batch")
+        return self._write(batches, leader_epoch, now_ms)
+
+    def _append_client(
+        self, records: Buffer, leader_epoch: int, now_ms: int, verification: Verification | None
+    ) -> AppendResult:
+        header, found = check_client_batch(
+            records, self.config, now_ms, self._topic_partition, self.validation
+        )
+        if header.producer_id >= 0:
+            written = self.producers.duplicate_of(header)
+            if written is not None:
+                return AppendResult(
+                    written.first_offset,
+                    written.last_offset,
+                    written.timestamp_ms,
+                    self.log_start_offset,
+                    0,
+                    duplicate=True,
+                )
+            if verification is not None and header.is_transactional:
+                self.producers.check_verified(header, verification)
+            self.producers.check(header)
+        placed = place(records, header, self.config, self.log_end_offset, leader_epoch, now_ms, found)
+        return self._write((placed,), leader_epoch, now_ms)
+
+    def _append_replicated(self, records: Buffer, now_ms: int) -> AppendResult:
+        """Batches as the leader has them: offsets and epochs stay, order and checksums are checked."""
+        batches: list[PlacedBatch] = []
+        next_offset = self.log_end_offset
+        for header, batch in split_batches(records):
+            if header.base_offset < next_offset:
+                if self.size_bytes or batches or header.last_offset < next_offset:
+                    raise InvalidRecordException(
+                        f"Append to {self._topic_partition} at offset {header.base_offset}, expected {next_offset} "
+                        f"or more"
+                    )
+                # The leader's log begins inside this batch: so must ours.
+                self.truncate_fully_and_start_at(header.base_offset)
+            if not crc_is_valid(batch, 0, header):
+                raise CorruptRecordException(
+                    f"Record is corrupt (stored crc = {header.crc}) in topic partition {self._topic_partition}."
+                )
+            batches.append(PlacedBatch(header, header.base_offset, len(batch), (batch,), NO_TIMESTAMP))
+            next_offset = header.next_offset
+        if not batches:
+            return AppendResult(-1, -1, NO_TIMESTAMP, self.log_start_offset, 0)
+        if len(records) <= self.config.segment_size_bytes:
+            return self._write(batches, None, now_ms)
+        # More than a segment may hold: batch by batch, so that it can roll in between.
+        results = [self._write((batch,), None, now_ms) for batch in batches]
+        return AppendResult(
+            results[0].base_offset, results[-1].last_offset, NO_TIMESTAMP, self.log_start_offset, len(records)
+        )
+
+    def _write(self, batches: Sequence[PlacedBatch], leader_epoch: int | None, now_ms: int) -> AppendResult:
+        """The one place where a log grows. `leader_epoch` None: each batch has its own."""
+        if len(batches) == 1:
+            first = last = batches[0]
+            size, buffers = first.size_bytes, first.buffers
+            newest_ms = first.header.max_timestamp_ms
+        else:
+            first, last = batches[0], batches[-1]
+            size = sum(batch.size_bytes for batch in batches)
+            buffers = tuple(buffer for batch in batches for buffer in batch.buffers)
+            newest_ms = max(batch.header.max_timestamp_ms for batch in batches)
+        if size > self.config.segment_size_bytes:
+            raise RecordBatchTooLargeException(
+                f"The append to {self._topic_partition} of {size} bytes exceeds the segment size of "
+                f"{self.config.segment_size_bytes} bytes"
+            )
+        last_offset = last.base_offset + last.header.last_offset_delta
+        assert last_offset >= self.log_end_offset, "offsets never go back"
+        try:
+            if leader_epoch is None:
+                self._assign_own_epochs(batches)
+            elif leader_epoch != self._noted_epoch:
+                self.leader_epochs.assign(leader_epoch, first.base_offset)
+                self._noted_epoch = leader_epoch
+                self._flush_epochs_soon()
+            segment = self._segment_for(first.base_offset, last_offset, size, newest_ms, now_ms)
+            segment.append(
+                [
+                    (
+                        batch.base_offset + batch.header.last_offset_delta,
+                        batch.header.max_timestamp_ms,
+                        batch.size_bytes,
+                    )
+                    for batch in batches
+                ],
+                buffers,
+                self.config.index_interval_bytes,
+            )
+            for batch in batches:
+                if batch.header.producer_id >= 0:
+                    self._note_producer(batch.header, batch.base_offset, batch.buffers, segment)
+        except OSError as error:
+            raise self.directory.failed(error) from error
+        self.log_end_offset = self.producers.end_offset = last_offset + 1
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+        return AppendResult(
+            first.base_offset, last_offset, first.log_append_time_ms, self.log_start_offset, size
+        )
+
+    def _assign_own_epochs(self, batches: Sequence[PlacedBatch]) -> None:
+        for batch in batches:
+            epoch = batch.header.partition_leader_epoch
+            if batch.header.magic < 2:
+                self.leader_epochs.clear()  # messages of the old formats say nothing of epochs
+            elif epoch >= 0 and epoch != self.leader_epochs.latest_epoch:
+                self.leader_epochs.assign(epoch, batch.base_offset)
+        self._flush_epochs_soon()
+
+    def _flush_epochs_soon(self) -> None:
+        if self.leader_epochs.is_dirty:
+            self.directory.background(self._flush_epochs)
+
+    def _flush_epochs(self) -> None:
+        try:
+            self.leader_epochs.flush()
+        except OSError as error:
+            self.directory.failed(error)
+
+    def _note_producer(
+        self, header: BatchHeader, base_offset: int, buffers: Sequence[Buffer], segment: Segment
+    ) -> None:
+        if header.is_control:
+            marker = read_marker(b"".join(buffers))
+            if marker is not None:
+                aborted = self.producers.update_marker(header, base_offset, marker)
+                if aborted is not None:
+                    segment.txn_index.append(aborted)
+        else:
+            self.producers.update(header, base_offset)
+
+    # --- rolling
+
+    def _segment_for(
+        self, first_offset: int, last_offset: int, size: int, newest_ms: int, now_ms: int
+    ) -> Segment:
+        """The active segment, or a new one when the append must not go there any more."""
+        segment, config = self.segments[-1], self.config
+        if (
+            segment.size_bytes > config.segment_size_bytes - size
+            or (segment.size_bytes and segment.waited_ms(newest_ms, now_ms) > self._segment_ms(segment))
+            or segment.indexes_are_full(config.segment_index_bytes)
+            or not segment.fits(last_offset)
+        ):
+            self._roll(first_offset, now_ms)
+            return self.segments[-1]
+        return segment
+
+    def _segment_ms(self, segment: Segment) -> int:
+        config = self.config
+        segment_ms = (
+            min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
+        )
+        return segment_ms - segment.roll_jitter_ms
+
+    def _jitter_ms(self) -> int:
+        limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return self._random_below(limit) if limit > 0 else 0
+
+    @on_disk
+    def maybe_roll(self, now_ms: int) -> bool:
+        """Rolls when the active segment is older than `segment.ms`, no append needed (the raft log asks for it)."""
+        segment = self.segments[-1]
+        if segment.size_bytes and segment.waited_ms(now_ms, now_ms) > self._segment_ms(segment):
+            self._roll(self.log_end_offset, now_ms)
+            return True
+        return False
+
+    @on_disk
+    def roll(self) -> Segment:
+        """Begins a new segment at the log end."""
+        self._roll(self.log_end_offset, self._now_ms())
+        return self.segments[-1]
+
+    def _roll(self, base_offset: int, now_ms: int) -> None:
+        with self.exchange:
+            self._roll_alone(base_offset, now_ms)
+        if self.recovery_point < base_offset:
+            self.directory.background(lambda: self._flush_in_background(base_offset))
+
+    def _roll_alone(self, base_offset: int, now_ms: int) -> None:
+        active = self.segments[-1]
+        assert base_offset >= self.log_end_offset, "a segment begins at or past the log end"
+        if active.base_offset == base_offset:
+            assert not active.size_bytes, "two segments cannot begin at one offset"
+            active.close()
+            self.segments.pop()
+        else:
+            active.seal()
+            self.producers.end_offset = base_offset
+            self.snapshots.take(self.producers)
+        self._add_segment(base_offset, now_ms)
+
+    def _add_segment(self, base_offset: int, now_ms: int) -> Segment:
+        segment = Segment(self.directory.pool, self.path, base_offset, created_ms=now_ms, sizes={})
+        segment.create_files(self.config.segment_size_bytes if self.config.preallocate else 0)
+        segment.roll_jitter_ms = self._jitter_ms()
+        self.segments.append(segment)
+        return segment
+
+    # --- read
+
+    def read(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> LogSlice:
+        """Whole batches from the one that holds `offset`, of one segment, before `end_offset`, up to `max_bytes`.
+
+        `at_least_one`: the first batch comes even if it alone is larger than `max_bytes`.
+        """
+        directory = self.directory
+        directory.check()
+        log_end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= log_end_offset:
+            raise OffsetOutOfRangeException(
+                f"Received request for offset {offset} for partition {self._topic_partition}, but we only have log "
+                f"segments from offset {self.log_start_offset} up to {log_end_offset}."
+            )
+        try:
+            limit = end_offset if end_offset < log_end_offset else None
+            for segment in segments_from(self.segments, offset) if offset < end_offset else ():
+                found = whole_batches(segment, offset, max_bytes, end_offset=limit, at_least_one=at_least_one)
+                if found is not None:
+                    start, end = found
+                    return LogSlice(start, end - start, segment.log.file(), directory)
+            return LogSlice(0, 0, self.segments[-1].log.file(), directory)
+        except OSError as error:
+            raise directory.failed(error) from error
+
+    @on_disk
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        return lookup.offset_for_timestamp(self.segments, timestamp_ms, self.log_start_offset)
+
+    @on_disk
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        return lookup.offset_of_max_timestamp(self.segments, self.log_start_offset)
+
+    def epoch_for_offset(self, offset: int) -> int:
+        return self.leader_epochs.epoch_for_offset(offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(largest known epoch ≤ `epoch`, its end offset), (−1, −1) when it cannot be told."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    @on_disk
+    def append_leader_epoch(self, epoch: int) -> None:
+        """A replica becomes leader: its epoch begins at the log end (called before any append).
+
+        It is written when something is appended in it, or at the next flush: an epoch without records is forgotten
+        at start-up in any case, and writing thousands of these files would delay it.
+        """
+        self.leader_epochs.assign(epoch, self.log_end_offset)
+
+    @on_disk
+    def aborted_transactions(self, from_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        return lookup.aborted_transactions(self.segments, from_offset, upper_offset)
+
+    @on_disk
+    def has_aborted_transactions(self, from_offset: int) -> bool:
+        return lookup.has_aborted_transactions(self.segments, from_offset)
+
+    @on_disk
+    def upper_bound_offset(self, offset: int, size_bytes: int) -> int:
+        return lookup.upper_bound_offset(self.segments, offset, size_bytes, self.log_end_offset)
+
+    def active_producers(self) -> tuple[ProducerEntry, ...]:
+        return tuple(self.producers.producers.values())
+
+    def remove_expired_producers(self, now_ms: int) -> int:
+        return self.producers.remove_expired(now_ms)
+
+    # --- cutting
+
+    @on_disk
+    def delete_records_before(self, offset: int) -> int:
+        """Moves the log start up to `offset` (−1: the high watermark); whole segments go at the next retention."""
+        if offset == -1:
+            offset = self.high_watermark
+        if not 0 <= offset <= self.high_watermark:
+            raise OffsetOutOfRangeException(
+                f"Cannot delete records of {self._topic_partition} before offset {offset}: "
+                f"the high watermark is {self.high_watermark}"
+            )
+        if offset > self.log_start_offset:
+            self._move_log_start(offset)
+        return self.log_start_offset
+
+    def _move_log_start(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_start(offset)
+        self._flush_epochs_soon()
+
+    @on_disk
+    def truncate_to(self, offset: int) -> None:
+        """Drops everything from `offset` on; nothing when the log ends before it."""
+        if offset >= self.log_end_offset:
+            return
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        with self.exchange:
+            self.drop_segments([segment for segment in self.segments if segment.base_offset > offset])
+            self.segments[-1].truncate_to(offset)
+            self.log_end_offset = offset
+            self.log_start_offset = min(self.log_start_offset, offset)
+            self._after_cut()
+
+    @on_disk
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Empties the log; the next record will have this offset."""
+        with self.exchange:
+            self.drop_segments(list(self.segments))
+            self._add_segment(offset, self._now_ms())
+            self.log_start_offset = self.log_end_offset = offset
+            self._after_cut()
+
+    def _after_cut(self) -> None:
+        self.cuts += 1
+        end = self.log_end_offset
+        self.leader_epochs.truncate_end(end)
+        self._noted_epoch = NO_EPOCH
+        self._flush_epochs_soon()
+        self.high_watermark = min(max(self.high_watermark, self.log_start_offset), end)
+        self.recovery_point = min(self.recovery_point, end)
+        self.rebuild_producers(self._now_ms())
+        self.producers.on_high_watermark(self.high_watermark)
+
+    @on_disk
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Retention: returns how many segments it removed. Log start first, then size, then time."""
+        with self.exchange:
+            return self._delete_old_segments(now_ms)
+
+    def _delete_old_segments(self, now_ms: int) -> int:
+        deletable = deletable_count(
+            self.segments,
+            self.config,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            high_watermark=self.high_watermark,
+            now_ms=now_ms,
+        )
+        if not deletable:
+            return 0
+        if deletable == len(self.segments):
+            self._roll(self.log_end_offset, now_ms)
+        next_base = self.segments[deletable].base_offset
+        self.drop_segments(self.segments[:deletable])
+        if self.log_start_offset < next_base:
+            self._move_log_start(next_base)
+        return deletable
+
+    def drop_segments(self, segments: Sequence[Segment]) -> None:
+        """Takes segments and their snapshots out of the log; the files go when no reader can want them."""
+        with self.exchange:
+            gone = set(segments)
+            self.segments = [segment for segment in self.segments if segment not in gone]
+            for segment in segments:
+                self._set_aside(segment, self.snapshots.rename_deleted(segment.base_offset))
+
+    def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> None:
+        """Puts a compacted segment in the place of those in a row that it was made of."""
+        with self.exchange:
+            at = self.segments.index(old[0])
+            assert self.segments[at : at + len(old)] == list(old), "they stand in a row"
+            self.segments = [*self.segments[:at], cleaned, *self.segments[at + len(old) :]]
+            for segment in old:
+                kept = segment.base_offset == cleaned.base_offset
+                self._set_aside(segment, [] if kept else self.snapshots.rename_deleted(segment.base_offset))
+
+    def _set_aside(self, segment: Segment, paths: list[str]) -> None:
+        paths += segment.rename_deleted()
+        segment.close()
+        self.directory.deletions.add(paths, self._now_ms() + self.config.file_delete_delay_ms)
+
+    # --- durability
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Returns when everything before `up_to` (the log end) would survive a power failure. May block."""
+        end = self.log_end_offset if up_to is None else up_to
+        if end > self.recovery_point:
+            self._flush(end)
+
+    def settle(self) -> None:
+        """Puts a new log on the device: its topic id and its names. May block, and may be called in any thread."""
+        if not self.is_settled:
+            self.settle_files()
+            self._sync_name()
+
+    @on_disk
+    def settle_files(self) -> None:
+        """All of `settle` but the log's own name, which may be synced for many logs at once."""
+        directory = self.directory
+        try:
+            with directory.settling:
+                if self.topic_id is None:
+                    directory.disk.sync_dir(self.path)
+                else:
+                    path = f"{self.path}/{PARTITION_METADATA_FILE}"
+                    write_partition_metadata(directory.disk, path, self.topic_id)  # syncs all names beside it
+        except FileNotFoundError:
+            if directory is self.directory:
+                raise
+            # closed, and its directory renamed, while this thread came to it
+
+    @on_disk
+    def _sync_name(self) -> None:
+        self.directory.disk.sync_dir(self.directory.path)
+        self.is_settled = True
+
+    @on_disk
+    def _flush(self, end: int) -> None:
+        self.settle()
+        cuts, recovery_point = self.cuts, self.recovery_point
+        segments = [
+            segment for segment in segments_from(self.segments, recovery_point) if segment.base_offset < end
+        ]
+        for segment in segments:
+            try:
+                if not segment.deleted:
+                    segment.flush()
+            except FileNotFoundError:
+                if not segment.deleted:  # by the owner of the log, while this thread came to it
+                    raise
+        if not segments or segments[-1].base_offset >= recovery_point:
+            self.directory.disk.sync_dir(self.path)  # a new segment's names
+        self.leader_epochs.flush()
+        if self.cuts == cuts:  # else other records may have come where some of these were cut
+            self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
+        self.last_flush_ms = self._now_ms()
+
+    def _flush_in_background(self, base_offset: int) -> None:
+        try:
+            self.snapshots.sync(base_offset)
+            self.flush(base_offset)
+        except (OSError, StorageError) as error:
+            self.directory.failed(error)
+
+    @on_disk
+    def close(self, *, clean: bool) -> None:
+        """`clean`: leaves the files as Kafka would, and everything on the device."""
+        if clean:
+            self.snapshots.take(self.producers)
+            self.segments[-1].seal()
+            self.settle()
+            self.flush()
+            self.leader_epochs.flush()
+        for segment in self.segments:
+            segment.close()
+        # Whoever still holds this log, a fetch or a flush in a thread, must not take its absence for a bad disk.
+        self.directory = self.directory.closed(self.path)
+
+    # --- producer state
+
+    def rebuild_producers(self, now_ms: int) -> None:
+        """Brings the producers to the log end: the newest snapshot that can serve, then the batches after it."""
+        self.snapshots.remove_outside(self.log_start_offset, self.log_end_offset)
+        self.snapshots.load(self.producers, self.log_end_offset, now_ms)
+        replay(
+            segments_from(self.segments, self.producers.end_offset),
+            self.producers,
+            self.snapshots,
+            start_offset=max(self.producers.end_offset, self.log_start_offset),
+            end_offset=self.log_end_offset,
+            to_snapshot={segment.base_offset for segment in self.segments[-2:]},
+        )

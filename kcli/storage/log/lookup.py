@@ -1,0 +1,100 @@
+"""Finding things in a log: a look over its segments, which are in order and are not changed by it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from kcli.storage.log.index import TimestampOffset
+from kcli.storage.log.segment import Segment
+from kcli.storage.log.transaction_index import AbortedTransaction
+
+
+def segments_from(segments: Sequence[Segment], offset: int) -> Sequence[Segment]:
+    """Those that may hold `offset` or what follows it."""
+    if offset >= segments[-1].base_offset:
+        return segments[-1:]
+    found = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
+    return segments[max(found - 1, 0) :]
+
+
+def whole_batches(
+    segment: Segment, offset: int, max_bytes: int, *, end_offset: int | None, at_least_one: bool
+) -> tuple[int, int] | None:
+    """(start, end) of the batches from the one that holds `offset`, before `end_offset` (None: the segment's end).
+
+    None when there is none in this segment.
+    """
+    found = segment.locate(offset, doubting_gaps=True)
+    if found is None:
+        return None
+    start, first_size = found
+    end = segment.size_bytes
+    if end_offset is not None:
+        limit = segment.locate(end_offset)
+        end = end if limit is None else limit[0]
+    if end - start > max_bytes:
+        end = segment.boundary_at_or_below(start, start + max_bytes)
+        if end == start and at_least_one:
+            end = start + first_size
+    return start, max(end, start)
+
+
+def offset_for_timestamp(
+    segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int
+) -> TimestampOffset | None:
+    """The first record at or past the timestamp; None when all are older."""
+    for segment in segments:
+        if segment.largest_timestamp_ms() >= timestamp_ms:
+            found = segment.offset_for_timestamp(timestamp_ms, log_start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: int) -> TimestampOffset | None:
+    """The first record that has the largest timestamp; None in a log without timestamps."""
+    segment = max(segments, key=lambda segment: segment.max_timestamp().timestamp_ms)
+    newest = segment.max_timestamp().timestamp_ms
+    return None if newest < 0 else segment.offset_for_timestamp(newest, log_start_offset)
+
+
+def aborted_transactions(
+    segments: Sequence[Segment], from_offset: int, upper_offset: int
+) -> list[AbortedTransaction]:
+    """Those with data in [from_offset, upper_offset), for read_committed consumers to drop."""
+    aborted = []
+    for segment in segments_from(segments, from_offset):
+        entries = segment.txn_index.entries()
+        for at in range(_first_ending_at(entries, from_offset), len(entries)):
+            entry = entries[at]
+            if entry.first_offset < upper_offset:
+                aborted.append(entry)
+            if entry.last_stable_offset >= upper_offset:
+                return aborted
+    return aborted
+
+
+def has_aborted_transactions(segments: Sequence[Segment], from_offset: int) -> bool:
+    """Whether one ends at or past the offset, so that it may have data there."""
+    found = (segment.txn_index.entries() for segment in segments_from(segments, from_offset))
+    return any(entries and entries[-1].last_offset >= from_offset for entries in found)
+
+
+def _first_ending_at(entries: Sequence[AbortedTransaction], offset: int) -> int:
+    """The place of the first whose marker is at or past the offset; markers are in offset order."""
+    return bisect_left(entries, offset, key=lambda entry: entry.last_offset)
+
+
+def upper_bound_offset(segments: Sequence[Segment], offset: int, size_bytes: int, log_end_offset: int) -> int:
+    """An offset past everything in the first `size_bytes` bytes from `offset`: how far to look for aborts."""
+    candidates = segments_from(segments, offset)
+    for nth, segment in enumerate(candidates, 1):
+        found = segment.locate(offset)
+        if found is None:
+            continue  # compaction, or a crash, took all from there to its end: what is read lies in the next
+        bound = segment.upper_bound_offset(found[0] + size_bytes)
+        if bound is not None:
+            return bound
+        return candidates[nth].base_offset if nth < len(candidates) else log_end_offset
+    return log_end_offset

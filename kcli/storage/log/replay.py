@@ -1,0 +1,58 @@
+"""Bringing the producers of a log up to its end, by reading the batches that their snapshot does not cover."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+
+from kcli.errors import CorruptRecordError, KafkaError
+from kcli.storage.log.producer_state import ProducerState, read_marker
+from kcli.storage.log.segment import Segment
+from kcli.storage.log.snapshots import ProducerSnapshots
+
+logger = logging.getLogger(__name__)
+
+
+def replay(
+    segments: Iterable[Segment],
+    producers: ProducerState,
+    snapshots: ProducerSnapshots,
+    *,
+    start_offset: int,
+    end_offset: int,
+    to_snapshot: Collection[int],
+) -> None:
+    """Feeds the batches of [start_offset, end_offset) to the producers, with no checks: they are in the log.
+
+    Snapshots are taken at the base offsets in `to_snapshot`, so that the next start has less to read, and at the end.
+    """
+    for segment in segments:
+        if segment.base_offset >= end_offset:
+            break
+        producers.end_offset = max(start_offset, segment.base_offset)
+        if segment.base_offset in to_snapshot:
+            snapshots.take(producers)
+        _replay_segment(segment, producers)
+    producers.end_offset = end_offset
+    snapshots.take(producers)
+
+
+def _replay_segment(segment: Segment, producers: ProducerState) -> None:
+    """What is damaged is passed over, with what follows it: nobody can read it, and its log is no worse for that."""
+    start_offset = producers.end_offset
+    try:
+        _replay_batches(segment, producers, start_offset)
+    except (CorruptRecordError, KafkaError) as error:
+        logger.error("%s: producers are not known from the damaged batch on: %s", segment.log.path, error)
+
+
+def _replay_batches(segment: Segment, producers: ProducerState, start_offset: int) -> None:
+    for position, header in segment.headers_near(start_offset):
+        if header.last_offset < start_offset or header.producer_id < 0:
+            continue
+        if not header.is_control:
+            producers.update(header, header.base_offset)
+            continue
+        marker = read_marker(segment.log.file().read_at(position, header.size_bytes))
+        if marker is not None:
+            producers.update_marker(header, header.base_offset, marker)

@@ -1,0 +1,64 @@
+"""Which segments of a log may go: always some of the oldest, in a row.
+
+A segment goes only when everything in it is below the high watermark. The active one counts too, unless it is empty:
+the log rolls first, so that a partition always has a segment.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from kcli.config.topic import LogConfig
+from kcli.storage.log.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+
+def deletable_count(
+    segments: Sequence[Segment],
+    config: LogConfig,
+    *,
+    log_start_offset: int,
+    log_end_offset: int,
+    high_watermark: int,
+    now_ms: int,
+) -> int:
+    """How many of the oldest segments retention takes: by log start offset, then by size, then by time."""
+    ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
+    count = sum(1 for end in ends[:-1] if end <= log_start_offset)
+    if not config.delete:
+        return count
+    allowed = sum(1 for end in ends if end <= high_watermark)
+    if not segments[-1].size_bytes:
+        allowed = min(allowed, len(segments) - 1)
+    if config.retention_bytes >= 0:
+        count = max(count, _past_size(segments, config.retention_bytes, count, allowed))
+    if config.retention_ms >= 0:
+        count = max(count, _past_time(segments, config.retention_ms, now_ms, count, allowed))
+    return count
+
+
+def _past_size(segments: Sequence[Segment], retention_bytes: int, count: int, allowed: int) -> int:
+    """What is left must still be at least `retention_bytes`."""
+    excess = sum(segment.size_bytes for segment in segments[count:]) - retention_bytes
+    while count < allowed and excess >= segments[count].size_bytes:
+        excess -= segments[count].size_bytes
+        count += 1
+    return count
+
+
+def _past_time(segments: Sequence[Segment], retention_ms: int, now_ms: int, count: int, allowed: int) -> int:
+    """A timestamp in the future keeps its segment, and so all after it."""
+    while count < allowed:
+        largest_ms = segments[count].largest_timestamp_ms()
+        if largest_ms > now_ms:
+            logger.warning(
+                "%s holds a record of the future (timestamp %d): until then retention.ms deletes nothing from it on",
+                segments[count].log.path,
+                largest_ms,
+            )
+        if now_ms - largest_ms <= retention_ms:
+            break
+        count += 1
+    return count

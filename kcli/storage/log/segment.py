@@ -1,0 +1,482 @@
+"""One segment of a partition's log: a `.log` file of batches back to back, and its indexes.
+
+The active segment remembers where its newest batches begin, so that a consumer at the tail is answered without
+looking at an index or at the file. One that was only listed at start-up looks at its files when they are wanted: a log
+of thousands of segments opens as fast as their names are read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from kcli.errors import CorruptRecordError
+from kcli.protocol.batches.batch import (
+    HEADER_SIZE,
+    PREFIX_SIZE,
+    BatchHeader,
+    crc_is_valid,
+    read_header,
+    read_records,
+)
+from kcli.runtime.disk import Buffer, Disk
+from kcli.storage.files import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    Handle,
+    HandlePool,
+    offset_name,
+)
+from kcli.storage.log.index import (
+    MAX_RELATIVE_OFFSET,
+    NO_TIMESTAMP,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    OffsetIndex,
+    TimeIndex,
+    TimestampOffset,
+)
+from kcli.storage.log.transaction_index import TransactionIndex
+
+logger = logging.getLogger(__name__)
+
+FIRST_SCAN_BYTES = 4096
+SCAN_BYTES = 32_768
+"""Read at once while walking headers: at first what lies between two index entries, then more and more."""
+
+MAX_RECENT_BATCHES = 512
+"""Positions remembered of the newest batches (8 kB at most); a quarter goes when it is full."""
+
+
+Placed = tuple[int, int, int]
+"""A batch about to be written: last offset, max timestamp, size in bytes."""
+
+_LOOKING = threading.Lock()
+"""Held while a segment looks at its files for the first time, which it does once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    offset: OffsetIndex
+    time: TimeIndex
+    txn: TransactionIndex
+
+
+class Segment:
+    """Batches with offsets from `base_offset` up to the next segment's."""
+
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_first_timestamp_ms",
+        "_indexes",
+        "_max_timestamp",
+        "_name_suffix",
+        "_pool",
+        "_recent_last_offsets",
+        "_recent_positions",
+        "_size_bytes",
+        "base_offset",
+        "created_ms",
+        "deleted",
+        "directory",
+        "disk",
+        "log",
+        "roll_jitter_ms",
+    )
+
+    def __init__(
+        self,
+        pool: HandlePool,
+        directory: str,
+        base_offset: int,
+        *,
+        created_ms: int,
+        sizes: dict[str, int] | None,
+        name_suffix: str = "",
+    ) -> None:
+        """`sizes`: suffix -> bytes of the files that exist, None when nobody has looked; `name_suffix`: `.swap` and
+        the like."""
+        self.disk: Disk = pool.disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.roll_jitter_ms = 0
+        self.deleted = False
+        self._pool = pool
+        self._name_suffix = name_suffix
+        self.log = self._handle(LOG_SUFFIX)
+        self._size_bytes = None if sizes is None else sizes.get(LOG_SUFFIX, 0)
+        self._indexes = None if sizes is None else self._open_indexes(sizes)
+        self._bytes_since_index_entry = 0
+        self._max_timestamp: TimestampOffset | None = None
+        self._first_timestamp_ms: int | None = None
+        self._recent_last_offsets: array[int] = _NONE
+        self._recent_positions: array[int] = _NONE
+
+    def _handle(self, suffix: str) -> Handle:
+        name = offset_name(self.base_offset, suffix)
+        return Handle(self._pool, f"{self.directory}/{name}{self._name_suffix}")
+
+    def _open_indexes(self, sizes: dict[str, int]) -> Indexes:
+        return Indexes(
+            OffsetIndex(self._handle(INDEX_SUFFIX), self.base_offset, sizes.get(INDEX_SUFFIX, 0)),
+            TimeIndex(self._handle(TIME_INDEX_SUFFIX), self.base_offset, sizes.get(TIME_INDEX_SUFFIX, 0)),
+            TransactionIndex(self.disk, self._handle(TXN_INDEX_SUFFIX), exists=TXN_INDEX_SUFFIX in sizes),
+        )
+
+    def _look(self) -> Indexes:
+        with _LOOKING:
+            if self._indexes is None:
+                self._indexes = self._open_indexes(self.sizes())
+            return self._indexes
+
+    def sizes(self) -> dict[str, int]:
+        """Suffix -> bytes of the files that exist."""
+        found = {}
+        for suffix in SEGMENT_SUFFIXES:
+            with contextlib.suppress(FileNotFoundError):
+                name = offset_name(self.base_offset, suffix)
+                found[suffix] = self.disk.size(f"{self.directory}/{name}{self._name_suffix}")
+        return found
+
+    @property
+    def size_bytes(self) -> int:
+        if self._size_bytes is None:
+            self._size_bytes = self.disk.size(self.log.path)
+        return self._size_bytes
+
+    @size_bytes.setter
+    def size_bytes(self, size_bytes: int) -> None:
+        self._size_bytes = size_bytes
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        return (self._indexes or self._look()).offset
+
+    @property
+    def time_index(self) -> TimeIndex:
+        return (self._indexes or self._look()).time
+
+    @property
+    def txn_index(self) -> TransactionIndex:
+        return (self._indexes or self._look()).txn
+
+    def create_files(self, preallocate_bytes: int) -> None:
+        """Makes empty files, over whatever a crash left under these names."""
+        for handle in (self.log, self.offset_index.entries.handle, self.time_index.entries.handle):
+            handle.create().truncate(0)
+        self.txn_index.reset()
+        if preallocate_bytes:
+            self.log.create().truncate(preallocate_bytes)
+
+    # --- writing
+
+    def append(self, batches: Sequence[Placed], buffers: Sequence[Buffer], index_interval_bytes: int) -> None:
+        """Writes batches at the end, in one write. If it raises, the segment is as before."""
+        position = self.size_bytes
+        if self._recent_positions is _NONE:
+            self._recent_last_offsets, self._recent_positions = array("q"), array("q")
+        self.log.file().write_at(position, *buffers)
+        for last_offset, max_timestamp_ms, size_bytes in batches:
+            self.note(position, last_offset, max_timestamp_ms, size_bytes, index_interval_bytes)
+            self._recent_last_offsets.append(last_offset)
+            self._recent_positions.append(position)
+            position += size_bytes
+        self.size_bytes = position
+        if len(self._recent_positions) > MAX_RECENT_BATCHES:
+            surplus = len(self._recent_positions) - MAX_RECENT_BATCHES * 3 // 4
+            del self._recent_last_offsets[:surplus]
+            del self._recent_positions[:surplus]
+
+    def note(
+        self,
+        position: int,
+        last_offset: int,
+        max_timestamp_ms: int,
+        size_bytes: int,
+        index_interval_bytes: int,
+    ) -> None:
+        """Indexes the batch at `position`. The first batch of a segment never gets an entry (as in Kafka)."""
+        newest = self._max_timestamp or self.max_timestamp()
+        if max_timestamp_ms > newest.timestamp_ms:
+            self._max_timestamp = newest = TimestampOffset(max_timestamp_ms, last_offset)
+        if self._bytes_since_index_entry > index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.append_if_newer(newest.timestamp_ms, newest.offset)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += size_bytes
+
+    def seal(self) -> None:
+        """The end of its time as the active segment: a last time entry, every file at its real size."""
+        newest = self.max_timestamp()
+        self.time_index.append_if_newer(newest.timestamp_ms, newest.offset)
+        self.offset_index.entries.write_out()
+        self.time_index.entries.write_out()
+        file = self.log.file()
+        if file.size() != self.size_bytes:  # preallocated, or a failed append left bytes behind
+            file.truncate(self.size_bytes)
+
+    def flush(self) -> None:
+        """Blocks until everything is on the device."""
+        self.log.file().sync()
+        self.offset_index.entries.sync()
+        self.time_index.entries.sync()
+        self.txn_index.sync()
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops every batch that ends at or past `offset`."""
+        found = self.locate(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        if found is not None:
+            self.size_bytes = found[0]
+            self.log.file().truncate(self.size_bytes)
+        self.forget()
+        self._bytes_since_index_entry = 0
+        self._first_timestamp_ms = None
+        self._max_timestamp = self._find_max_timestamp()
+
+    def reset_indexes(self) -> None:
+        """Empties the indexes, for recovery to fill them again."""
+        self.offset_index.entries.truncate(0)
+        self.time_index.entries.truncate(0)
+        self.txn_index.reset()
+        self.forget()
+        self._bytes_since_index_entry = 0
+        self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    def finish_recovery(self) -> None:
+        """The indexes hold the whole segment again; `size_bytes` has been set."""
+        self.seal()
+        self._bytes_since_index_entry = 0
+        self._first_timestamp_ms = None
+
+    def forget(self) -> None:
+        """Drops the positions remembered of the newest batches; they are found in the index and the file."""
+        self._recent_last_offsets = self._recent_positions = _NONE
+
+    def _find_max_timestamp(self) -> TimestampOffset:
+        """The last time entry, or what is newer in the batches after it (a sealed segment has none)."""
+        newest = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        for _position, header in self.headers_near(newest.offset):
+            if header.max_timestamp_ms > newest.timestamp_ms:
+                newest = TimestampOffset(header.max_timestamp_ms, header.last_offset)
+        return newest
+
+    def close(self) -> None:
+        for handle in (self.log,) if self._indexes is None else self.handles():
+            handle.close()
+
+    def handles(self) -> tuple[Handle, ...]:
+        return (
+            self.log,
+            self.offset_index.entries.handle,
+            self.time_index.entries.handle,
+            self.txn_index.handle,
+        )
+
+    def rename_deleted(self) -> list[str]:
+        """Puts `.deleted` after the names; returns the paths to remove when no reader can need them any more."""
+        self.deleted = True
+        self.offset_index.entries.write_out()
+        self.time_index.entries.write_out()
+        paths = []
+        for handle in self.handles():
+            if self.disk.exists(handle.path):
+                handle.rename(handle.path + DELETED_SUFFIX)
+                paths.append(handle.path)
+        return paths
+
+    def rename_suffix(self, suffix: str, to: str) -> None:
+        """From `.cleaned` to `.swap` to no suffix: the steps of an exchange of segments."""
+        self._name_suffix = to
+        for handle in self.handles():
+            if self.disk.exists(handle.path):
+                handle.rename(handle.path.removesuffix(suffix) + to)
+            else:
+                handle.path = handle.path.removesuffix(suffix) + to
+
+    # --- reading
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each batch from `position` on; CorruptRecordError where they are nonsense."""
+        end, file = self.size_bytes, self.log.file()
+        chunk, start, scan_bytes = b"", position, FIRST_SCAN_BYTES
+        while end - position > PREFIX_SIZE:
+            at = position - start
+            if at + HEADER_SIZE > len(chunk) and start + len(chunk) < end:
+                start, at = position, 0
+                chunk = file.read_at(position, min(scan_bytes, end - position))
+                scan_bytes = min(2 * scan_bytes, SCAN_BYTES)
+                if len(chunk) <= PREFIX_SIZE:
+                    return  # truncated while we read
+            header = read_header(chunk, at)
+            if position + header.size_bytes > end:
+                # Kafka would take this for the end of the segment, and its readers would never miss the rest.
+                raise CorruptRecordError(
+                    f"{self.log.path} at byte {position}: the batch at offset {header.base_offset} states "
+                    f"{header.size_bytes} bytes, but the segment ends {end - position} bytes after it begins"
+                )
+            yield position, header
+            position += header.size_bytes
+
+    def headers_near(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """As `headers`, from the last indexed batch that ends at or below `offset`.
+
+        An index has no checksum: one that a wrong bit makes point past `offset` would skip records, and nobody would
+        miss them. So the batch must begin at or below the offset of its entry (it need not end there: Kafka 3 told of
+        several batches in one entry); else the segment is read from its start.
+        """
+        entry = self.offset_index.lookup(offset)
+        if not entry.position:
+            return self.headers()
+        following = self.headers(entry.position)
+        try:
+            indexed = next(following, None)
+        except CorruptRecordError:
+            indexed = None
+        # An old wrapper tells of its last offset only.
+        if indexed is not None and (indexed[1].base_offset <= entry.offset or indexed[1].magic < 2):
+            return chain((indexed,), following)
+        logger.error(
+            "%s is damaged: it tells of offset %d at byte %d of the log, which is not there. Remove it while the "
+            "broker is stopped, and it is made anew",
+            self.offset_index.entries.handle.path,
+            entry.offset,
+            entry.position,
+        )
+        return self.headers()
+
+    def locate(self, offset: int, *, doubting_gaps: bool = False) -> tuple[int, int] | None:
+        """(position, size) of the first batch that ends at or past `offset`; None when all end before it.
+
+        `doubting_gaps`: where none holds `offset`, the batch before the gap is what is found if it is damaged. It may
+        have held it, and its checksum tells the reader so.
+        """
+        last_offsets = self._recent_last_offsets
+        if last_offsets and offset > last_offsets[0]:
+            nth = bisect_left(last_offsets, offset)
+            if nth == len(last_offsets):
+                return None
+            position = self._recent_positions[nth]
+            following = nth + 1
+            end = self._recent_positions[following] if following < len(last_offsets) else self.size_bytes
+            return position, end - position
+        before = found = None
+        for at in self.headers_near(offset):
+            if at[1].last_offset >= offset:
+                found = at
+                break
+            before = at
+        holds = found is not None and (found[1].base_offset <= offset or found[1].magic < 2)
+        if doubting_gaps and before is not None and not holds and self._is_damaged(*before):
+            found = before
+        return None if found is None else (found[0], found[1].size_bytes)
+
+    def _is_damaged(self, position: int, header: BatchHeader) -> bool:
+        return not crc_is_valid(self.log.file().read_at(position, header.size_bytes), 0, header)
+
+    def boundary_at_or_below(self, start: int, limit: int) -> int:
+        """The greatest end of a batch in [start, limit], where `start` begins a batch."""
+        positions = self._recent_positions
+        if positions and limit >= positions[0]:
+            return max(start, positions[bisect_right(positions, limit) - 1])
+        # A damaged index may point into the middle of a batch, where nothing can be read.
+        indexed = max(start, self.offset_index.position_at_or_below(limit))
+        return self._boundary_after(indexed, limit) or self._boundary_after(start, limit) or start
+
+    def _boundary_after(self, start: int, limit: int) -> int | None:
+        """As `boundary_at_or_below`, up to what is damaged; None where already `start` begins no batch."""
+        boundary = None
+        with contextlib.suppress(CorruptRecordError):  # its reader is told of it when he comes to it
+            for position, header in self.headers(start):
+                if position + header.size_bytes > limit:
+                    return position
+                boundary = position + header.size_bytes
+        return boundary
+
+    def tail(self) -> tuple[int, int]:
+        """The offset and the position after the last whole batch, found by walking from the last index entry."""
+        last = self.offset_index.last()
+        offset, end = self.base_offset, 0 if last is None else last.position
+        for position, header in self.headers(end):
+            offset, end = header.next_offset, position + header.size_bytes
+        return offset, end
+
+    def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
+        """The first record at or past both `timestamp_ms` and `start_offset`."""
+        start = max(self.time_index.lookup(timestamp_ms).offset, start_offset)
+        file = self.log.file()
+        for position, header in self.headers_near(start):
+            if header.max_timestamp_ms < timestamp_ms or header.last_offset < start_offset:
+                continue
+            for record in read_records(file.read_at(position, header.size_bytes)):
+                if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+                    return TimestampOffset(record.timestamp_ms, record.offset)
+        return None
+
+    def max_timestamp(self) -> TimestampOffset:
+        """The largest timestamp and the last offset of the batch that has it; −1 when there is none."""
+        if self._max_timestamp is None:
+            self._max_timestamp = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        return self._max_timestamp
+
+    def largest_timestamp_ms(self) -> int:
+        """What retention by time looks at: the records' largest timestamp, else when the file was last written."""
+        newest = self.max_timestamp().timestamp_ms
+        return newest if newest >= 0 else self.disk.modified_ms(self.log.path)
+
+    def first_timestamp_ms(self) -> int:
+        """The max timestamp of the first batch, −1 without one."""
+        if self._first_timestamp_ms is None:
+            try:
+                first = next(self.headers(), None)
+            except CorruptRecordError:
+                self._first_timestamp_ms = NO_TIMESTAMP  # no reason to refuse what comes after it
+            else:
+                if first is None:
+                    return NO_TIMESTAMP
+                self._first_timestamp_ms = first[1].max_timestamp_ms
+        return self._first_timestamp_ms
+
+    def upper_bound_offset(self, position: int) -> int | None:
+        """An offset at or past every batch that starts before `position`; None when the index knows none."""
+        return self.offset_index.upper_bound(position)
+
+    # --- rules
+
+    def fits(self, last_offset: int) -> bool:
+        return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+
+    def indexes_are_full(self, max_index_bytes: int) -> bool:
+        return self.offset_index.is_full(max_index_bytes) or self.time_index.is_full(max_index_bytes)
+
+    def waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
+        """How long the segment is in use: message time drives rolling, not the wall clock."""
+        first = self.first_timestamp_ms() if self.size_bytes else NO_TIMESTAMP
+        return max_timestamp_ms - first if first >= 0 else now_ms - self.created_ms
+
+    def has_sane_indexes(self) -> bool:
+        """False when one of them was torn, or a crash left it padded with zeros."""
+        sizes = self.sizes()
+        return (
+            sizes.get(INDEX_SUFFIX, 0) % OFFSET_ENTRY.size == 0
+            and sizes.get(TIME_INDEX_SUFFIX, 0) % TIME_ENTRY.size == 0
+            and self.offset_index.is_sane()
+            and self.time_index.is_sane()
+        )
+
+
+_NONE = array("q")
+"""What a segment that nothing was written to remembers of its newest batches; never changed."""

@@ -1,0 +1,93 @@
+"""Splitting a segment whose offsets lie too far apart.
+
+An index entry holds the distance from the base offset in 31 bits. A Kafka before 1.0 could merge segments beyond
+that when it compacted. Such a segment becomes several, each with a base offset that its batches are near to: they are
+written as `.cleaned` and renamed to `.swap`, the highest first; start-up drops them or puts them in its place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kcli.errors import CorruptRecordError
+from kcli.protocol.batches.batch import BatchHeader
+from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, offset_name
+from kcli.storage.log.index import MAX_RELATIVE_OFFSET
+from kcli.storage.log.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+COPY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    base_offset: int
+    start: int
+    end: int
+
+
+def split_of(segment: Segment) -> list[Piece] | None:
+    """Where to part a segment that holds an offset too far away. None when that offset is damaged: a bit of it flipped.
+
+    The checksum does not cover it, but damaged, it leaps past the offsets that follow, or off the end of the file.
+    """
+    pieces = []
+    base_offset = next_offset = segment.base_offset
+    start = end = 0
+    leaps = False
+    for position, header in _readable(segment):
+        if header.last_offset < next_offset:
+            return None
+        if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
+            pieces.append(Piece(base_offset, start, position))
+            # A wrapper of the old formats tells its last offset only: its first lies after the one before.
+            first_offset = header.base_offset if header.magic == 2 else next_offset
+            base_offset, start = max(first_offset, header.last_offset - MAX_RELATIVE_OFFSET), position
+        leaps = header.last_offset - next_offset > MAX_RELATIVE_OFFSET
+        next_offset = header.next_offset
+        end = position + header.size_bytes
+    # The first piece keeps the segment's base offset, though nothing may be left in it.
+    return None if leaps else [*pieces, Piece(base_offset, start, end)]
+
+
+def _readable(segment: Segment) -> Iterator[tuple[int, BatchHeader]]:
+    """The headers up to the first that is none: what follows it is lost in any case."""
+    try:
+        yield from segment.headers()
+    except CorruptRecordError as error:
+        logger.warning("%s: %s", segment.log.path, error)
+
+
+def write_split(segment: Segment, pieces: Sequence[Piece]) -> None:
+    """Leaves the `.swap` files of the pieces beside the segment; opening the log again installs them."""
+    logger.warning(
+        "%s holds offsets too far from its base offset; it is split into %d segments, at offsets %s",
+        segment.log.path,
+        len(pieces),
+        ", ".join(str(piece.base_offset) for piece in pieces),
+    )
+    paths = [f"{segment.directory}/{offset_name(piece.base_offset, LOG_SUFFIX)}" for piece in pieces]
+    for path, piece in zip(paths, pieces, strict=True):
+        _copy(segment, piece, path + CLEANED_SUFFIX)
+    segment.disk.sync_dir(segment.directory)
+    for path in reversed(paths):
+        segment.disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+    segment.disk.sync_dir(segment.directory)
+
+
+def _copy(segment: Segment, piece: Piece, path: str) -> None:
+    source = segment.log.file()
+    target = segment.disk.open(path, create=True)
+    try:
+        target.truncate(0)
+        for position in range(piece.start, piece.end, COPY_BYTES):
+            size = min(COPY_BYTES, piece.end - position)
+            target.write_at(position - piece.start, source.read_at(position, size))
+        target.sync()
+    finally:
+        target.close()
+    # Retention by time looks here where no record has a timestamp.
+    segment.disk.set_modified_ms(path, segment.disk.modified_ms(segment.log.path))

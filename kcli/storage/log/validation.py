@@ -1,0 +1,225 @@
+"""What a leader demands of a batch before it is written, and how the batch gets its place in the log.
+
+Size, checksum and the 61-byte header are seen to here, the records in `record_validation`. A batch is written as it
+came wherever it can be: only base offset and leader epoch are patched, and a max timestamp that its records belie.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kcli.config.topic import LogConfig
+from kcli.errors import (
+    CorruptRecordError,
+    CorruptRecordException,
+    InvalidRecordException,
+    RecordTooLargeException,
+)
+from kcli.protocol.batches.batch import (
+    HEADER_SIZE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    assign,
+    crc_is_valid,
+    encode_batch,
+    iter_batches,
+    read_header,
+    read_records,
+    set_log_append_time,
+    set_max_timestamp,
+)
+from kcli.protocol.batches.compression import Codec, codec_named
+from kcli.protocol.batches.survey import Survey
+from kcli.runtime.disk import Buffer
+from kcli.storage.log.record_validation import LOG_APPEND_TIME, Validation, examine
+
+KEEP_CODEC = "producer"
+
+COPIED_BYTES = 16_384
+"""Up to here copying a read-only batch is cheaper than writing its header and its body as two buffers."""
+
+CURRENT_MAGIC = 2
+
+
+class PlacedBatch(NamedTuple):
+    """A batch with its offset and epoch in it, ready to be written."""
+
+    header: BatchHeader
+    base_offset: int
+    size_bytes: int
+    buffers: tuple[Buffer, ...]
+    log_append_time_ms: int
+
+
+def check_client_batch(
+    records: Buffer, config: LogConfig, now_ms: int, topic_partition: str, validation: Validation
+) -> tuple[BatchHeader, Survey | None]:
+    """The header of the one batch that a client sent for a partition, all checks passed. Raises KafkaError.
+
+    With what its records were found to be, where they had to be read.
+    """
+    try:
+        header = read_header(records)
+    except CorruptRecordError as error:
+        raise CorruptRecordException(f"Batch for {topic_partition} is corrupt: {error}") from None
+    if header.magic != CURRENT_MAGIC:
+        raise InvalidRecordException(
+            f"Batch for {topic_partition} has magic {header.magic}; only magic 2 is written by Kafka 4"
+        )
+    if header.base_offset != 0:
+        raise InvalidRecordException(
+            f"The baseOffset of the record batch in the append to {topic_partition} should be 0, but it is "
+            f"{header.base_offset}"
+        )
+    size = header.batch_length + 12
+    if size > config.max_message_bytes:
+        raise RecordTooLargeException(
+            f"The record batch size in the append to {topic_partition} is {size} bytes which exceeds the maximum "
+            f"configured value of {config.max_message_bytes}."
+        )
+    if size != len(records):
+        _refuse_size(records, size, topic_partition)
+    if not crc_is_valid(records, 0, header):
+        raise CorruptRecordException(
+            f"Record is corrupt (stored crc = {header.crc}) in topic partition {topic_partition}."
+        )
+    if (
+        header.records_count != header.last_offset_delta + 1
+        or header.records_count <= 0
+        or header.attributes & 0x20
+    ):
+        _refuse_header(header, topic_partition)
+    if header.attributes & 0x07 > Codec.ZSTD:
+        _ = header.codec  # raises, with the reason
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidRecordException(
+            f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
+        )
+    return header, examine(records, header, config, now_ms, topic_partition, validation)
+
+
+def _refuse_size(records: Buffer, size: int, topic_partition: str) -> None:
+    if size > len(records):
+        raise CorruptRecordException(
+            f"Batch for {topic_partition} states {size} bytes, but {len(records)} were sent"
+        )
+    raise InvalidRecordException(
+        f"Produce request for {topic_partition} is only allowed to contain exactly one record batch"
+    )
+
+
+def _refuse_header(header: BatchHeader, topic_partition: str) -> None:
+    if header.is_control:
+        raise InvalidRecordException(f"Clients are not allowed to write control records to {topic_partition}")
+    if header.records_count <= 0:
+        raise InvalidRecordException(
+            f"Invalid reported count for record batch: {header.records_count} in {topic_partition}"
+        )
+    raise InvalidRecordException(
+        f"Inconsistent batch offset range: last offset delta {header.last_offset_delta} with "
+        f"{header.records_count} records in {topic_partition}"
+    )
+
+
+def place(
+    records: Buffer,
+    header: BatchHeader,
+    config: LogConfig,
+    base_offset: int,
+    leader_epoch: int,
+    now_ms: int,
+    found: Survey | None = None,
+) -> PlacedBatch:
+    """Gives the batch its offset and epoch; in place where `records` can be written to.
+
+    `found`: what its records are, where they were read. A max timestamp that is not theirs is corrected. Offsets with
+    gaps are made dense: Kafka does that to compressed batches and writes others as they are, for consumers to stumble
+    over.
+    """
+    codec = header.codec if config.compression_type == KEEP_CODEC else codec_named(config.compression_type)
+    if codec != header.codec or (found is not None and not found.is_dense):
+        records = _recompress(records, header, codec, config)
+        header = read_header(records)
+        found = None
+        if len(records) > config.max_message_bytes:
+            raise RecordTooLargeException(
+                f"The batch is {len(records)} bytes when compressed with {codec.name.lower()}, which exceeds the "
+                f"maximum configured value of {config.max_message_bytes}."
+            )
+    log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
+    newest_ms = header.max_timestamp_ms if found is None else found.newest_ms
+    if log_append_time or header.attributes & 0x08 or newest_ms != header.max_timestamp_ms:
+        if not _is_writable(records):
+            records = bytearray(records)
+        assert not isinstance(records, bytes), "what is not writable was copied"
+        if log_append_time:
+            set_log_append_time(records, 0, now_ms)
+        else:
+            set_max_timestamp(records, 0, newest_ms)
+        header = read_header(records)
+    log_append_time_ms = now_ms if log_append_time else NO_TIMESTAMP
+    size = len(records)
+    writable: bytearray | memoryview
+    if not isinstance(records, bytes) and _is_writable(records):
+        writable = records
+    elif size <= COPIED_BYTES:
+        writable = bytearray(records)
+    else:
+        head = bytearray(records[:HEADER_SIZE])
+        assign(head, 0, base_offset, leader_epoch)
+        return PlacedBatch(
+            header, base_offset, size, (head, memoryview(records)[HEADER_SIZE:]), log_append_time_ms
+        )
+    assign(writable, 0, base_offset, leader_epoch)
+    return PlacedBatch(header, base_offset, size, (writable,), log_append_time_ms)
+
+
+def _is_writable(records: Buffer) -> bool:
+    return isinstance(records, bytearray) or (isinstance(records, memoryview) and not records.readonly)
+
+
+def _recompress(records: Buffer, header: BatchHeader, codec: Codec, config: LogConfig) -> bytearray:
+    """The same records under another codec, with offsets 0, 1, 2 … and the same producer."""
+    return bytearray(
+        encode_batch(
+            (record._replace(offset=-1) for record in read_records(records)),
+            codec=codec,
+            level=_level(codec, config),
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            transactional=header.is_transactional,
+            control=header.is_control,
+        )
+    )
+
+
+def _level(codec: Codec, config: LogConfig) -> int | None:
+    match codec:
+        case Codec.GZIP:
+            return config.compression_gzip_level
+        case Codec.LZ4:
+            return config.compression_lz4_level
+        case Codec.ZSTD:
+            return config.compression_zstd_level
+        case Codec.NONE | Codec.SNAPPY:
+            return None
+
+
+def split_batches(records: Buffer) -> list[tuple[BatchHeader, Buffer]]:
+    """The batches in `records`, each with its own piece of the buffer. All of it must be batches."""
+    try:
+        found = list(iter_batches(records))
+    except CorruptRecordError as error:
+        raise CorruptRecordException(str(error)) from None
+    if len(found) == 1 and found[0][1].size_bytes == len(records):
+        return [(found[0][1], records)]
+    view = memoryview(records)
+    pieces: list[tuple[BatchHeader, Buffer]] = []
+    end = 0
+    for position, header in found:
+        end = position + header.size_bytes
+        pieces.append((header, view[position:end]))
+    if end != len(records):
+        raise CorruptRecordException(f"{len(records) - end} bytes after the last whole batch of an append")
+    return pieces

@@ -1,0 +1,1 @@
+"""All logs of a node: its directories, how they are loaded, kept and deleted."""

@@ -1,0 +1,145 @@
+"""Copies of partitions on their way to another log directory (KIP-113): `<topic>-<partition>.<hex>-future`.
+
+A copy grows beside the log it copies and takes its place in one step, `promote`. The directory is told to the
+controller before that step (KIP-858), so a crash inside it, when the old log is under `-delete` and the copy still has
+its own name, is told at start from a copy that was never finished: `promote` is then called again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotFoundException, StorageError
+from kcli.storage.directory import FUTURE_SUFFIX, LogDirectory, partition_dir_name, suffixed_dir_name
+from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
+
+if TYPE_CHECKING:
+    from kcli.storage.store.store import LogStore, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class FutureLogs:
+    """The copies of one `LogStore`. A copy belongs to the task that fills it, as a log belongs to its partition's."""
+
+    def __init__(self, store: LogStore, settings: LogSettings) -> None:
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._cuts: dict[str, int] = {}
+        """Path of a copy -> how often its log was truncated when it was last looked at."""
+        self._store = store
+        self._settings = settings
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(list(self.logs))
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        return self.logs.get((topic, partition))
+
+    def check_target(self, topic: str, partition: int, path: str) -> LogDirectory:
+        """The directory at `path`. Raises KafkaError when a copy of this partition cannot be made there."""
+        directory = next((each for each in self._store.directories if each.path == path), None)
+        try:
+            suffixed_dir_name(topic, partition, self._store.new_id(), FUTURE_SUFFIX)
+        except ValueError as error:
+            raise InvalidTopicException(f"The topic name is too long to be moved: {error}") from None
+        if directory is None:
+            raise LogDirNotFoundException(f"Log dir {path} is not found in the config.")
+        if directory.error is not None:
+            raise KafkaStorageException(f"Log directory {path} is offline")
+        return directory
+
+    def begin(self, topic: str, partition: int, directory: LogDirectory) -> PartitionLog:
+        """An empty copy in `directory`, which begins where the log begins. Raises StorageError."""
+        current = self._store.logs[topic, partition]
+        assert (topic, partition) not in self.logs, "one copy at a time"
+        assert current.directory is not directory, "a log does not move to where it is"
+        name = suffixed_dir_name(topic, partition, self._store.new_id(), FUTURE_SUFFIX)
+        try:
+            copy = create_log(
+                directory, name, topic, partition, current.topic_id, current.config, self._settings
+            )
+        except OSError as error:
+            raise directory.failed(error) from error
+        if current.log_start_offset:
+            copy.truncate_fully_and_start_at(current.log_start_offset)
+        self._cuts[copy.path] = current.cuts
+        self.logs[topic, partition] = copy
+        return copy
+
+    def abandon(self, topic: str, partition: int) -> None:
+        """Gives a copy up; its files are deleted. One in an offline directory stays there until the next start."""
+        copy = self.logs.pop((topic, partition), None)
+        if copy is not None:
+            self._cuts.pop(copy.path, None)
+        if copy is not None and copy.directory.error is None:
+            try:
+                self._store.remove(copy)
+            except StorageError as error:
+                logger.error("%s is not deleted: %s", copy.path, error)
+
+    def take_in(self, copy: PartitionLog, current: PartitionLog, records: bytes, now_ms: int) -> None:
+        """Appends what was read of the log to its copy; may block."""
+        copy.append(records, leader_epoch=-1, origin=AppendOrigin.REPLICATION, now_ms=now_ms)
+        copy.set_high_watermark(current.high_watermark)
+
+    def follow(self, copy: PartitionLog, current: PartitionLog, now_ms: int) -> None:
+        """What the log lost since, at its start or at its end, goes from the copy too; may block."""
+        start = current.log_start_offset
+        cuts = self._cuts.get(copy.path, 0)
+        if current.cuts != cuts:
+            # A follower was truncated: what came afterwards may differ from what was copied.
+            self._cuts[copy.path] = current.cuts
+            copy.truncate_fully_and_start_at(start)
+        elif start > copy.log_end_offset:
+            copy.truncate_fully_and_start_at(start)
+        elif start > copy.log_start_offset:
+            copy.set_high_watermark(current.high_watermark)
+            copy.delete_records_before(start)
+            copy.delete_old_segments(now_ms)
+
+    def is_behind(self, copy: PartitionLog, current: PartitionLog) -> bool:
+        """Whether there is something to `follow`."""
+        return current.log_start_offset > copy.log_start_offset or current.cuts != self._cuts.get(
+            copy.path, 0
+        )
+
+    def is_complete(self, copy: PartitionLog, current: PartitionLog) -> bool:
+        """Whether the copy may take the place of the log: nothing is missing, nothing is less durable than it was."""
+        return (
+            not self.is_behind(copy, current)
+            and copy.log_end_offset == current.log_end_offset
+            and copy.recovery_point >= current.recovery_point
+        )
+
+    def promote(self, topic: str, partition: int) -> PartitionLog:
+        """Puts the copy in the place of the log, whose files are deleted; returns the log as it is from now on.
+
+        Without a log (a crash came between the two renames) the copy alone is what there is.
+        """
+        copy = self.logs[topic, partition]
+        directory = copy.directory
+        current = self._store.logs.get((topic, partition))
+        high_watermark = copy.high_watermark if current is None else current.high_watermark
+        if current is not None:
+            copy.leader_epochs.copy(current.leader_epochs)
+        copy.close(clean=True)
+        self._store.checkpoint_directory(directory)
+        if current is not None:
+            self._store.remove(current)
+        name = partition_dir_name(topic, partition)
+        try:
+            directory.disk.rename(copy.path, f"{directory.path}/{name}")
+            directory.disk.sync_dir(directory.path)
+            end = copy.log_end_offset
+            state = LoadState(True, end, copy.log_start_offset, high_watermark)
+            log = load_log(directory, name, topic, partition, copy.config, self._settings, state)
+        except OSError as error:
+            raise directory.failed(error) from error
+        del self.logs[topic, partition]
+        self._cuts.pop(copy.path, None)
+        self._store.logs[topic, partition] = log
+        logger.info("%s has moved to %s", name, directory.path)
+        return log

@@ -1,0 +1,315 @@
+"""From a directory to a `PartitionLog`: what a crash or a clean stop left is put in order and opened.
+
+The steps are Kafka's: finish or undo what the cleaner was installing, open the segments, read again what may not have
+reached the device (after an unclean stop only), cut the torn tail, then epochs and producers.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+
+from kcli.config.topic import LogConfig
+from kcli.errors import CorruptRecordError
+from kcli.protocol.batches.batch import HEADER_SIZE, PREFIX_SIZE, read_header
+from kcli.runtime.disk import Disk
+from kcli.storage.checkpoint import (
+    LEADER_EPOCH_FILE,
+    PARTITION_METADATA_FILE,
+    read_partition_metadata,
+)
+from kcli.storage.directory import LogDirectory
+from kcli.storage.files import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_of,
+)
+from kcli.storage.log.leader_epochs import LeaderEpochCache
+from kcli.storage.log.log import PartitionLog
+from kcli.storage.log.producer_state import ProducerState
+from kcli.storage.log.record_validation import Validation
+from kcli.storage.log.recovery import OffsetOverflow, Recovery
+from kcli.storage.log.segment import Segment
+from kcli.storage.log.split import write_split
+
+logger = logging.getLogger(__name__)
+
+MAX_OFFSET = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LoadState:
+    """What the directory's checkpoints say of one log. `must_keep`: it is refused when it lacks what they know of."""
+
+    clean: bool
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    must_keep: bool = False
+
+
+@dataclass(slots=True)
+class LogSettings:
+    """What all logs of a store share; the expiration may change while it runs (KIP-854)."""
+
+    now_ms: Callable[[], int]
+    random_below: Callable[[int], int]
+    producer_expiration_ms: int
+    validation: Validation = Validation.ALL
+
+
+def create_log(
+    directory: LogDirectory,
+    name: str,
+    topic: str,
+    partition: int,
+    topic_id: uuid.UUID | None,
+    config: LogConfig,
+    settings: LogSettings,
+) -> PartitionLog:
+    """A new, empty log in a directory of its own, which a crash will not take."""
+    log = make_log(directory, name, topic, partition, topic_id, config, settings)
+    log.settle()
+    return log
+
+
+def make_log(
+    directory: LogDirectory,
+    name: str,
+    topic: str,
+    partition: int,
+    topic_id: uuid.UUID | None,
+    config: LogConfig,
+    settings: LogSettings,
+) -> PartitionLog:
+    """As `create_log`, but nothing of it is on the device before the log is settled."""
+    directory.disk.make_dir(f"{directory.path}/{name}")
+    log = load_log(directory, name, topic, partition, config, settings, LoadState(clean=True))
+    if log.topic_id is None:
+        log.topic_id = topic_id
+    log.is_settled = False
+    return log
+
+
+def load_log(
+    directory: LogDirectory,
+    name: str,
+    topic: str,
+    partition: int,
+    config: LogConfig,
+    settings: LogSettings,
+    state: LoadState,
+) -> PartitionLog:
+    """Opens the log in `<directory>/<name>`. Raises OSError, or CorruptRecordError where no recovery helps."""
+    disk, path = directory.disk, f"{directory.path}/{name}"
+    files = disk.list_names(path)
+    if finish_swaps(disk, path, files):
+        files = disk.list_names(path)
+    segments, damaged = _open_segments(directory, path, files, settings, clean=state.clean)
+    topic_id = read_partition_metadata(disk, f"{path}/{PARTITION_METADATA_FILE}")
+    if not segments:
+        segments = [_new_segment(directory, path, state.log_start_offset, config, settings)]
+    log = PartitionLog(
+        directory,
+        path,
+        topic,
+        partition,
+        topic_id,
+        config,
+        segments=segments,
+        leader_epochs=LeaderEpochCache(disk, f"{path}/{LEADER_EPOCH_FILE}"),
+        producers=ProducerState(f"{topic}-{partition}", settings.producer_expiration_ms),
+        log_start_offset=max(state.log_start_offset, segments[0].base_offset),
+        log_end_offset=segments[-1].base_offset,
+        recovery_point=0,
+        file_names=files,
+        now_ms=settings.now_ms,
+        random_below=settings.random_below,
+        validation=settings.validation,
+    )
+    had_snapshots = any(file.endswith(SNAPSHOT_SUFFIX) for file in files)
+    durable_end = MAX_OFFSET if state.clean else state.recovery_point
+    if state.clean and not damaged and (end := _whole_end(segments[-1])) is not None:
+        log.log_end_offset = end
+    else:
+        unsure = segments[-1].base_offset if state.clean else state.recovery_point
+        recovery = Recovery(
+            log, settings.now_ms(), flushed_offset=state.recovery_point, must_keep=state.must_keep
+        )
+        try:
+            log.log_end_offset = recovery.run(min([unsure, *damaged]))
+        except OffsetOverflow as overflow:
+            write_split(overflow.segment, overflow.pieces)
+            log.close(clean=False)
+            return load_log(directory, name, topic, partition, config, settings, state)
+        durable_end = min(durable_end, recovery.first_offset)
+        had_snapshots = True
+    if state.must_keep and log.log_end_offset < state.recovery_point:
+        raise CorruptRecordError(
+            f"{path} ends at offset {log.log_end_offset}, but everything before offset {state.recovery_point} was on "
+            f"the device: put its files back from a copy, or remove the directory to begin without it"
+        )
+    _settle(log, state, settings, durable_end, trust_empty=state.clean and not had_snapshots)
+    return log
+
+
+def _whole_end(segment: Segment) -> int | None:
+    """The offset after the last batch; None when there are bytes after it that are no batch."""
+    try:
+        offset, end = segment.tail()
+    except CorruptRecordError as error:
+        logger.warning("%s is read again: %s", segment.log.path, error)
+        return None
+    return offset if end == segment.size_bytes else None
+
+
+def _settle(
+    log: PartitionLog, state: LoadState, settings: LogSettings, durable_end: int, *, trust_empty: bool
+) -> None:
+    """Bounds, epochs and producers of a log whose segments are in order, on the device up to `durable_end`."""
+    if log.log_end_offset < state.log_start_offset:
+        logger.warning(
+            "%s ends at offset %d, before its log start offset %d; it starts again, empty, there",
+            log.path,
+            log.log_end_offset,
+            state.log_start_offset,
+        )
+        log.leader_epochs.clear()
+        log.truncate_fully_and_start_at(state.log_start_offset)
+    log.recovery_point = min(durable_end, log.log_end_offset)
+    log.leader_epochs.truncate_end(log.log_end_offset)
+    log.leader_epochs.truncate_start(log.log_start_offset)
+    _remove_stray_snapshots(log)
+    if trust_empty:
+        # No snapshot after a clean stop: nobody wrote with a producer id (or Kafka was too old to know them).
+        for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.log_end_offset]:
+            log.producers.end_offset = offset
+            log.snapshots.take(log.producers)
+    else:
+        log.rebuild_producers(settings.now_ms())
+    log.high_watermark = log.log_start_offset
+    log.set_high_watermark(max(state.high_watermark, log.log_start_offset))
+
+
+def finish_swaps(disk: Disk, path: str, names: Sequence[str]) -> bool:
+    """Step one after a crash: undo what the cleaner was writing, finish what it was installing.
+
+    `.cleaned` files are unfinished, and so is every `.swap` at or past the lowest of them. The other `.swap` files are
+    whole: the segments they replace go, and they take their names. True when anything was done.
+    """
+    if not any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+        return False
+    deleted = [name for name in names if name.endswith(DELETED_SUFFIX)]
+    for name in deleted:
+        disk.remove(f"{path}/{name}")
+    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+    swapped = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    lowest_cleaned = min((_offset(name) for name in cleaned), default=None)
+    unfinished = [name for name in swapped if lowest_cleaned is not None and _offset(name) >= lowest_cleaned]
+    for name in cleaned + unfinished:
+        disk.remove(f"{path}/{name}")
+    whole = [name for name in swapped if name not in unfinished]
+    if not whole:
+        return bool(deleted or cleaned or unfinished)
+    start, end = _swapped_range(disk, path, whole)
+    for name in names:
+        offset = offset_of(name)
+        if name.endswith(SEGMENT_SUFFIXES) and offset is not None and start <= offset < end:
+            disk.remove(f"{path}/{name}")
+    for name in whole:
+        disk.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
+    disk.sync_dir(path)
+    return True
+
+
+def _offset(name: str) -> int:
+    offset = offset_of(name)
+    if offset is None:
+        raise CorruptRecordError(f"'{name}' is no segment file: it should begin with an offset of 20 digits")
+    return offset
+
+
+def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[int, int]:
+    """[lowest base offset, highest end offset) of the `.swap` segments."""
+    logs = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    if not logs:
+        return 0, 0
+    end = 0
+    for name in logs:
+        file = disk.open(f"{path}/{name}")
+        try:
+            content_end = file.size()
+            position = 0
+            while content_end - position > PREFIX_SIZE:
+                header = read_header(file.read_at(position, HEADER_SIZE))
+                end = max(end, header.next_offset)
+                position += header.size_bytes
+        finally:
+            file.close()
+    return min(_offset(name) for name in logs), end
+
+
+def _open_segments(
+    directory: LogDirectory, path: str, files: Sequence[str], settings: LogSettings, *, clean: bool
+) -> tuple[list[Segment], list[int]]:
+    """The segments in order, and the base offsets of those that must be read again."""
+    segments, damaged = [], []
+    names, now_ms = set(files), settings.now_ms()
+    last_log = max((name for name in files if name.endswith(LOG_SUFFIX)), default="")
+    for name in files:
+        if name.endswith(LOG_SUFFIX):
+            segment = Segment(directory.pool, path, _offset(name), created_ms=now_ms, sizes=None)
+            segments.append(segment)
+            if not _is_sound(
+                segment, names, name.removesuffix(LOG_SUFFIX), deep=not clean or name == last_log
+            ):
+                damaged.append(segment.base_offset)
+        elif name.endswith(SEGMENT_SUFFIXES) and name.partition(".")[0] + LOG_SUFFIX not in names:
+            directory.disk.remove(f"{path}/{name}")  # an index whose log is gone
+    return segments, damaged
+
+
+def _is_sound(segment: Segment, names: Set[str], stem: str, *, deep: bool) -> bool:
+    """`deep` looks at the sizes and ends of the indexes; else their names must do (as in Kafka)."""
+    if stem + INDEX_SUFFIX not in names:
+        logger.warning("%s has no offset index; it is rebuilt", segment.log.path)
+        return False
+    if stem + TIME_INDEX_SUFFIX not in names:
+        segment.time_index.entries.handle.create()
+    try:
+        if stem + TXN_INDEX_SUFFIX in names:
+            segment.txn_index.check(segment.base_offset)
+        sound = not deep or segment.has_sane_indexes()
+    except CorruptRecordError as error:
+        logger.warning("%s is read again: %s", segment.log.path, error)
+        return False
+    if not sound:
+        logger.warning("%s is read again: an index of it is not whole", segment.log.path)
+    return sound
+
+
+def _new_segment(
+    directory: LogDirectory, path: str, base_offset: int, config: LogConfig, settings: LogSettings
+) -> Segment:
+    segment = Segment(directory.pool, path, base_offset, created_ms=settings.now_ms(), sizes={})
+    segment.create_files(config.segment_size_bytes if config.preallocate else 0)
+    return segment
+
+
+def _remove_stray_snapshots(log: PartitionLog) -> None:
+    """Snapshots belong to segments; one alone may stand above the last segment, the newest."""
+    bases = {segment.base_offset for segment in log.segments}
+    offsets = log.snapshots.offsets()
+    for offset in offsets:
+        newest = offset == offsets[-1] and offset > log.segments[-1].base_offset
+        if offset not in bases and not newest:
+            log.snapshots.remove(offset)

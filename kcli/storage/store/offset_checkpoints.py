@@ -1,0 +1,83 @@
+"""The checkpoint files of a log directory that tell the next start an offset of each log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from kcli.runtime.disk import Disk
+from kcli.storage.checkpoint import (
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    write_offsets,
+)
+from kcli.storage.directory import CLUSTER_METADATA_TOPIC, LogDirectory
+from kcli.storage.log.log import PartitionLog
+
+
+class OffsetCheckpoints:
+    """Written whole, when something changed; a disk that fails takes its directory offline. May block."""
+
+    def __init__(self, disk: Disk, logs_in: Callable[[LogDirectory], Iterable[PartitionLog]]) -> None:
+        self.kept_offset = 0  # what the metadata log must never lack
+        self._disk = disk
+        self._logs_in = logs_in
+        self._written: dict[str, Mapping[tuple[str, int], int]] = {}
+
+    def write_recovery_points(self, directory: LogDirectory) -> None:
+        self._write(directory, RECOVERY_POINT_FILE, self._recovery_point)
+
+    def write_high_watermarks(self, directory: LogDirectory) -> None:
+        self._write(directory, HIGH_WATERMARK_FILE, _high_watermark)
+
+    def write_log_starts(self, directory: LogDirectory) -> None:
+        self._write(directory, LOG_START_OFFSET_FILE, _log_start)
+
+    def write_cuts(self, directory: LogDirectory) -> None:
+        """A new log of the name of one that is gone must not inherit where that was cut."""
+        self.write_log_starts(directory)
+        self.write_recovery_points(directory)
+
+    def write_all(self, directory: LogDirectory) -> None:
+        self.write_recovery_points(directory)
+        self.write_log_starts(directory)
+        self.write_high_watermarks(directory)
+
+    def _recovery_point(self, log: PartitionLog) -> int | None:
+        """Kafka notes none for the metadata log. Here it tells the next start what of that log was on the device and
+        committed, so that damage to it is not taken for the torn tail of a crash."""
+        if log.topic != CLUSTER_METADATA_TOPIC:
+            return log.recovery_point
+        self.kept_offset = max(self.kept_offset, min(log.recovery_point, log.high_watermark))
+        return self.kept_offset or None
+
+    def _write(
+        self, directory: LogDirectory, name: str, offset_of: Callable[[PartitionLog], int | None]
+    ) -> None:
+        path = f"{directory.path}/{name}"
+        with directory.checkpointing:
+            offsets: dict[tuple[str, int], int] = {}
+            for log in self._logs_in(directory):
+                offset = offset_of(log)
+                if offset is not None:
+                    offsets[log.topic, log.partition] = offset
+            if self._written.get(path) == offsets:
+                return  # an idle node writes nothing
+            try:
+                write_offsets(self._disk, path, offsets)
+            except OSError as error:
+                directory.failed(error)
+                return
+            self._written[path] = offsets
+
+
+def _high_watermark(log: PartitionLog) -> int | None:
+    """That of the metadata log is the quorum's to know."""
+    return None if log.topic == CLUSTER_METADATA_TOPIC else log.high_watermark
+
+
+def _log_start(log: PartitionLog) -> int | None:
+    """Only where it cannot be seen from the first segment's name. That of the metadata log is in its snapshots."""
+    if log.topic == CLUSTER_METADATA_TOPIC:
+        return None
+    return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None

@@ -1,0 +1,591 @@
+"""Every partition log of every log directory of a node.
+
+Opening, making, deleting, housekeeping and closing of all logs. What they do one by one is the log's; whose the
+directories are is `ownership`'s, and what new and deleted logs still owe to the device is `settling`'s.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from kcli.config.topic import LogConfig
+from kcli.errors import (
+    CorruptRecordError,
+    InconsistentTopicIdException,
+    KafkaError,
+    KafkaStorageException,
+    StorageError,
+)
+from kcli.runtime.clock import Clock
+from kcli.runtime.disk import Disk
+from kcli.runtime.rng import Rng
+from kcli.storage.checkpoint import (
+    CLEAN_SHUTDOWN_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    UNKNOWN_BROKER_EPOCH,
+    read_clean_shutdown,
+    read_offsets,
+    write_clean_shutdown,
+)
+from kcli.storage.directory import (
+    CLUSTER_METADATA_TOPIC,
+    DELETE_SUFFIX,
+    FUTURE_SUFFIX,
+    STRAY_SUFFIX,
+    Background,
+    LogDirectory,
+    parse_partition_dir_name,
+    partition_dir_name,
+    suffixed_dir_name,
+)
+from kcli.storage.files import HandlePool
+from kcli.storage.log.log import PartitionLog
+from kcli.storage.log.record_validation import Validation
+from kcli.storage.store.future_logs import FutureLogs
+from kcli.storage.store.loader import LoadState, LogSettings, load_log, make_log
+from kcli.storage.store.offset_checkpoints import OffsetCheckpoints
+from kcli.storage.store.ownership import Ownership
+from kcli.storage.store.settling import Settling
+
+logger = logging.getLogger(__name__)
+
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+PRODUCER_EXPIRATION_MS = 86_400_000
+
+MAX_PREFERRED = 10_000
+"""Clients name partitions that may never come: as many are remembered as a request may create."""
+
+FIRST_DIRECTORY_ID = 100
+"""Directory ids below say that none is chosen, or that it is lost (KIP-858)."""
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSize:
+    """`offset_lag` is how much a copy on its way to this directory (`is_future`) still lacks."""
+
+    topic: str
+    partition: int
+    size_bytes: int
+    offset_lag: int = 0
+    is_future: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirDescription:
+    """What DescribeLogDirs tells of one directory. Sizes are −1 while it is offline."""
+
+    path: str
+    directory_id: uuid.UUID | None
+    total_bytes: int
+    usable_bytes: int
+    partitions: tuple[PartitionSize, ...]
+    error: StorageError | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewLog:
+    """A log that is to be made; `assigned`: in the directory that the metadata names, if it names one."""
+
+    topic: str
+    partition: int
+    topic_id: uuid.UUID | None
+    config: LogConfig
+    assigned: uuid.UUID | None = None
+
+
+def run_inline(work: Callable[[], None]) -> None:
+    """Background work of a store without an executor: done at once, by the caller."""
+    work()
+
+
+class LogStore:
+    """Opened by `LogStore.open`; one per node."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        settings: LogSettings,
+        rng: Rng,
+        default_config: LogConfig,
+        threads: int,
+    ) -> None:
+        self.disk = disk
+        self.is_open = True
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.futures = FutureLogs(self, settings)
+        self._made_ahead: dict[TopicPartition, PartitionLog] = {}
+        self._preferred: dict[TopicPartition, str] = {}
+        self.directories: list[LogDirectory] = []
+        self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.default_config = default_config
+        self._clock = clock
+        self._settings = settings
+        self._rng = rng
+        self._threads = threads
+        self._ownership = Ownership(disk, clock, rng)
+        self._checkpoints = OffsetCheckpoints(disk, self._logs_in)
+        self._settling = Settling(disk, self._checkpoints.write_cuts)
+        self._metadata_directory = ""
+
+    @property
+    def cluster_id(self) -> str | None:
+        return self._ownership.cluster_id
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        clock: Clock,
+        log_dirs: Sequence[str],
+        *,
+        node_id: int,
+        rng: Rng,
+        default_config: LogConfig | None = None,
+        config_for: Callable[[str], LogConfig] | None = None,
+        recovery_threads: int = 2,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+        validation: Validation = Validation.ALL,
+        metadata_log_dir: str | None = None,
+        handle_capacity: int | None = None,
+        background: Background = run_inline,
+        on_failure: Callable[[LogDirectory, StorageError], None] | None = None,
+    ) -> LogStore:
+        """Locks the directories, checks whose they are, and loads every log.
+
+        `background` runs flushes after a roll (give it an executor); `on_failure` hears of directories that go
+        offline. Raises StorageError when the directories are not formatted, not this node's, locked, hold something
+        that is no partition, or when none of them works.
+        """
+        settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms, validation)
+        store = cls(disk, clock, settings, rng, default_config or LogConfig(), recovery_threads)
+        store._metadata_directory = metadata_log_dir or log_dirs[0]
+        pool = HandlePool(disk, handle_capacity)
+        store.directories = [
+            LogDirectory(path, pool, background=background, on_failure=on_failure) for path in log_dirs
+        ]
+        try:
+            store._ownership.claim(store.directories, node_id)
+            for directory in store.directories:
+                if directory.error is None:
+                    store._load_directory(directory, config_for or (lambda _topic: store.default_config))
+        except BaseException:
+            store._ownership.release()
+            raise
+        if all(directory.error is not None for directory in store.directories):
+            store._ownership.release()
+            reasons = "; ".join(str(directory.error) for directory in store.directories)
+            raise StorageError(f"None of the log directories works: {reasons}")
+        return store
+
+    # --- opening
+
+    def _load_directory(self, directory: LogDirectory, config_for: Callable[[str], LogConfig]) -> None:
+        began = self._clock.monotonic()
+        try:
+            broker_epoch = self._take_clean_shutdown(directory.path)
+            recovery_points = self._read_forgivingly(directory.path, RECOVERY_POINT_FILE)
+            log_start_offsets = self._read_forgivingly(directory.path, LOG_START_OFFSET_FILE)
+            high_watermarks = read_offsets(self.disk, f"{directory.path}/{HIGH_WATERMARK_FILE}")
+            names = self._partition_dirs(directory)
+        except (OSError, CorruptRecordError) as error:
+            directory.failed(error)
+            return
+        clean = broker_epoch is not None
+        if broker_epoch is not None:
+            self.previous_broker_epoch = max(self.previous_broker_epoch, broker_epoch)
+
+        finished = itertools.count(1)
+
+        def load(name: str) -> None:
+            topic, partition, suffix = _parsed(name)
+            key = (topic, partition)
+            recovery_point = recovery_points.get(key, 0)
+            # The metadata log's own entry is what was committed, and nobody else has it.
+            is_metadata = topic == CLUSTER_METADATA_TOPIC
+            state = LoadState(
+                clean,
+                recovery_point,
+                log_start_offsets.get(key, 0),
+                recovery_point if is_metadata else high_watermarks.get(key, 0),
+                must_keep=is_metadata,
+            )
+            if is_metadata:
+                self._checkpoints.kept_offset = recovery_point
+            if directory.error is not None:
+                return
+            try:
+                log = load_log(directory, name, topic, partition, config_for(topic), self._settings, state)
+            except (OSError, CorruptRecordError) as error:
+                directory.failed(error)
+                return
+            twin = (self.futures.logs if suffix else self.logs).setdefault(key, log)
+            if not clean:
+                logger.info(
+                    "%s: %d segments with offsets %d to %d, %d of %d logs of %s",
+                    log.path,
+                    len(log.segments),
+                    log.log_start_offset,
+                    log.log_end_offset,
+                    next(finished),
+                    len(names),
+                    directory.path,
+                )
+            if twin is not log:
+                raise StorageError(f"Duplicate log directories found: {log.path}, {twin.path}")
+
+        # Recovery reads and checks much, which threads can share; a clean start is Python all through.
+        self._each(load, names, parallel=not clean)
+        if names and directory.error is None:
+            how = "after a clean shutdown, without recovery" if clean else "with recovery: no clean shutdown"
+            elapsed_ms = (self._clock.monotonic() - began) * 1000
+            logger.info("Loaded %d logs of %s in %.0f ms %s", len(names), directory.path, elapsed_ms, how)
+
+    def _each(self, work: Callable[[str], None], names: Sequence[str], *, parallel: bool) -> None:
+        if parallel and self._threads > 1 and len(names) > 1:
+            with ThreadPoolExecutor(self._threads, "log-recovery") as threads:
+                for _ in threads.map(work, names):
+                    pass
+        else:
+            for name in names:
+                work(name)
+
+    def _take_clean_shutdown(self, path: str) -> int | None:
+        marker = f"{path}/{CLEAN_SHUTDOWN_FILE}"
+        broker_epoch = read_clean_shutdown(self.disk, marker)
+        if broker_epoch is not None:
+            self.disk.remove(marker)
+            self.disk.sync_dir(path)
+        return broker_epoch
+
+    def _read_forgivingly(self, path: str, name: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self.disk, f"{path}/{name}")
+        except CorruptRecordError as error:
+            logger.warning("%s: every log is taken to begin at 0 in it", error)
+            return {}
+
+    def _partition_dirs(self, directory: LogDirectory) -> list[str]:
+        """Names of the directories to load; those under `-delete` are put in the queue."""
+        names = []
+        due_ms = self._clock.now_ms() + self.default_config.file_delete_delay_ms
+        for entry in self.disk.list_dir(directory.path):
+            if not entry.is_dir or entry.name == REMOTE_INDEX_CACHE:
+                continue
+            parsed = parse_partition_dir_name(entry.name)
+            if parsed is None:
+                raise StorageError(
+                    f"Found directory {directory.path}/{entry.name}, '{entry.name}' is not in the form of "
+                    f"topic-partition or topic-partition.uniqueId-delete (if marked for deletion). Kafka's log "
+                    f"directories (and children) should only contain Kafka topic data."
+                )
+            match parsed[2]:
+                case suffix if suffix in ("", FUTURE_SUFFIX):
+                    names.append(entry.name)
+                case suffix if suffix == DELETE_SUFFIX:
+                    directory.deletions.add([f"{directory.path}/{entry.name}"], due_ms)
+                case suffix:
+                    logger.warning("%s/%s is kept and not served (%s)", directory.path, entry.name, suffix)
+        return names
+
+    # --- logs
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        return self.logs.get((topic, partition))
+
+    def create(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: uuid.UUID | None,
+        config: LogConfig | None = None,
+        *,
+        assigned: uuid.UUID | None = None,
+        more: bool = False,
+    ) -> PartitionLog:
+        """The partition's log, made in the directory with the fewest partitions unless it exists.
+
+        `more`: others are made or deleted next, and `settle_soon` is called then.
+
+        `assigned`: the directory that the metadata names. Where that one is missing or broken, the log is there and
+        cannot be reached: an empty one in its place would be loss of data, so KafkaStorageException is raised.
+        """
+        log = self.logs.get((topic, partition))
+        if log is None:
+            log = self._made_ahead.pop((topic, partition), None)
+            if log is None:
+                log = self._make(NewLog(topic, partition, topic_id, config or self.default_config, assigned))
+            self.logs[(topic, partition)] = log
+            self._settling.made(log)
+            if not more:
+                self.settle_soon()
+        elif topic_id is not None and log.topic_id not in (None, topic_id):
+            raise InconsistentTopicIdException(
+                f"{log.path} belongs to topic id {log.topic_id}, but {topic} has topic id {topic_id}"
+            )
+        return log
+
+    def make_ahead(self, wanted: Iterable[NewLog]) -> None:
+        """Makes what `create` will ask for next; where it cannot, `create` says why. May block, in any thread."""
+        for new in wanted:
+            key = (new.topic, new.partition)
+            if key not in self.logs:
+                try:
+                    self._made_ahead[key] = self._make(new)
+                except (StorageError, KafkaError):
+                    return
+
+    def _make(self, new: NewLog) -> PartitionLog:
+        topic, partition = new.topic, new.partition
+        directory = self._directory_for(topic, partition, new.assigned)
+        self._settling.before_making((topic, partition), directory)
+        name = partition_dir_name(topic, partition)
+        if topic == CLUSTER_METADATA_TOPIC:
+            self._checkpoints.write_recovery_points(directory)  # of one that somebody has removed
+        try:
+            return make_log(directory, name, topic, partition, new.topic_id, new.config, self._settings)
+        except OSError as error:
+            raise directory.failed(error) from error
+
+    def _directory_for(self, topic: str, partition: int, assigned: uuid.UUID | None) -> LogDirectory:
+        online = [directory for directory in self.directories if directory.error is None]
+        if assigned is not None and assigned.int >= FIRST_DIRECTORY_ID:
+            for directory in online:
+                if directory.id == assigned:
+                    return directory
+            if len(online) < len(self.directories):
+                raise KafkaStorageException(
+                    f"The log of {topic}-{partition} is in log directory {assigned}, which is offline"
+                )
+        preferred = self._preferred.pop((topic, partition), None)
+        for directory in online:
+            if directory.path == preferred:
+                return directory
+        if topic == CLUSTER_METADATA_TOPIC:
+            online = [directory for directory in online if directory.path == self._metadata_directory]
+        if not online:
+            raise KafkaStorageException(f"No log directory is online for a log of {topic}")
+        if len(online) == 1:
+            return online[0]
+        counts = {id(directory): 0 for directory in online}
+        for log in (*self.logs.values(), *self._made_ahead.values(), *self.futures.logs.values()):
+            if id(log.directory) in counts:
+                counts[id(log.directory)] += 1
+        return min(online, key=lambda directory: counts[id(directory)])
+
+    def prefer(self, topic: str, partition: int, path: str) -> None:
+        """Where a log shall be made that is not there yet (KIP-113)."""
+        if len(self._preferred) < MAX_PREFERRED:
+            self._preferred[topic, partition] = path
+
+    def delete(self, topic: str, partition: int, *, more: bool = False) -> None:
+        """Takes the log out of service at once; its files go after `file.delete.delay.ms`. `more` as in `create`."""
+        self._preferred.pop((topic, partition), None)
+        self.futures.abandon(topic, partition)
+        log = self.logs.get((topic, partition))
+        if log is not None:
+            directory = log.directory  # a closed log has none
+            self._delete_later(directory, log, self._set_aside(log, DELETE_SUFFIX))
+            self._settling.gone(directory, (topic, partition))
+            if not more:
+                self.settle_soon()
+
+    def settle_soon(self) -> None:
+        """Has the names of new and deleted logs put on the device, in the background.
+
+        Not before there are no more: the syncs of one hold up the making of the next.
+        """
+        self._settling.soon()
+
+    def remove(self, log: PartitionLog) -> None:
+        """As `delete`, of one log only, be it the partition's or a copy; when this returns, no crash brings it back."""
+        directory = log.directory
+        self._delete_later(directory, log, self._set_aside_for_good(log, DELETE_SUFFIX))
+
+    def _delete_later(self, directory: LogDirectory, log: PartitionLog, path: str) -> None:
+        directory.deletions.add([path], self._clock.now_ms() + log.config.file_delete_delay_ms)
+
+    def new_id(self) -> uuid.UUID:
+        return self._rng.uuid()
+
+    def make_stray(self, topic: str, partition: int) -> None:
+        """Sets a log aside that the cluster no longer knows: kept under `-stray`, never served, never deleted."""
+        log = self.logs.get((topic, partition))
+        if log is not None:
+            logger.warning("%s is stray: no topic of this cluster, or no replica of this node", log.path)
+            self._set_aside_for_good(log, STRAY_SUFFIX)
+
+    def _set_aside_for_good(self, log: PartitionLog, suffix: str) -> str:
+        directory = log.directory
+        path = self._set_aside(log, suffix)
+        try:
+            self.disk.sync_dir(directory.path)
+        except OSError as error:
+            raise directory.failed(error) from error
+        self._checkpoints.write_cuts(directory)
+        self._settling.forget_cleaned(directory, [(log.topic, log.partition)])
+        return path
+
+    def _set_aside(self, log: PartitionLog, suffix: str) -> str:
+        directory = log.directory
+        directory.check()
+        name = suffixed_dir_name(log.topic, log.partition, self._rng.uuid(), suffix)
+        path = f"{directory.path}/{name}"
+        try:
+            log.close(clean=False)
+            self.disk.rename(log.path, path)
+        except OSError as error:
+            raise directory.failed(error) from error
+        if self.logs.get((log.topic, log.partition)) is log:
+            del self.logs[(log.topic, log.partition)]
+        return path
+
+    # --- housekeeping
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Retention over every log but the metadata log, whose snapshots decide; a bad disk stops its own logs only."""
+        return sum(
+            self._safely(
+                lambda log: 0 if log.topic == CLUSTER_METADATA_TOPIC else log.delete_old_segments(now_ms)
+            )
+        )
+
+    def delete_due_files(self, now_ms: int) -> int:
+        """Removes files and directories whose deletion delay has passed. May block."""
+        return sum(directory.deletions.run(now_ms) for directory in self.directories)
+
+    def expire_producers_after(self, expiration_ms: int) -> None:
+        """A new `producer.id.expiration.ms`, for the logs that are there and those to come."""
+        self._settings.producer_expiration_ms = expiration_ms
+        for log in (*self.logs.values(), *self._made_ahead.values(), *self.futures.logs.values()):
+            log.producers.expiration_ms = expiration_ms
+
+    def remove_expired_producers(self, now_ms: int) -> int:
+        return sum(log.remove_expired_producers(now_ms) for log in list(self.logs.values()))
+
+    def flush_due(self, now_ms: int) -> None:
+        """Flushes the logs whose `flush.ms` has passed. May block."""
+        self._safely(lambda log: log.flush() if now_ms - log.last_flush_ms >= log.config.flush_ms else None)
+
+    def flush_all(self) -> None:
+        """May block."""
+        self._safely(lambda log: log.flush())
+
+    def _safely(self, work: Callable[[PartitionLog], int | None]) -> list[int]:
+        results = []
+        for log in list(self.logs.values()):
+            if log.directory.error is None:
+                try:
+                    results.append(work(log) or 0)
+                except StorageError as error:
+                    logger.error("%s: %s", log.path, error)
+        return results
+
+    def describe(self) -> list[LogDirDescription]:
+        return [self._describe(directory) for directory in self.directories]
+
+    def _describe(self, directory: LogDirectory) -> LogDirDescription:
+        total_bytes, usable_bytes = -1, -1
+        partitions: tuple[PartitionSize, ...] = ()
+        if directory.error is None:
+            try:
+                total_bytes, usable_bytes = self.disk.space(directory.path)
+            except OSError as error:
+                directory.failed(error)
+            partitions = tuple(
+                self._size_of(log) for log in self._logs_in(directory) if log.topic != CLUSTER_METADATA_TOPIC
+            )
+        return LogDirDescription(
+            directory.path, directory.id, total_bytes, usable_bytes, partitions, directory.error
+        )
+
+    def _size_of(self, log: PartitionLog) -> PartitionSize:
+        key = (log.topic, log.partition)
+        if self.futures.logs.get(key) is not log:
+            return PartitionSize(*key, log.size_bytes)
+        current = self.logs.get(key)
+        lag = 0 if current is None else max(current.log_end_offset - log.log_end_offset, 0)
+        return PartitionSize(*key, log.size_bytes, lag, is_future=True)
+
+    def _logs_in(self, directory: LogDirectory) -> Iterable[PartitionLog]:
+        for log in [*self.logs.values(), *self.futures.logs.values()]:
+            if log.directory.path == directory.path:
+                yield log
+
+    # --- checkpoints
+
+    def checkpoint_recovery_points(self) -> None:
+        for directory in self._online():
+            self._checkpoints.write_recovery_points(directory)
+
+    def checkpoint_high_watermarks(self) -> None:
+        for directory in self._online():
+            self._checkpoints.write_high_watermarks(directory)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        for directory in self._online():
+            self._checkpoints.write_log_starts(directory)
+
+    def checkpoint_directory(self, directory: LogDirectory) -> None:
+        self._checkpoints.write_all(directory)
+
+    def _online(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if directory.error is None]
+
+    # --- closing
+
+    def close(self, clean: bool = True, *, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
+        """Clean: everything flushed, checkpoints and the clean-shutdown marker written. Releases the locks."""
+        self.is_open = False
+        if clean:
+            self._settling.run()
+        for directory in self.directories:
+            logs = [
+                log
+                for log in (*self.logs.values(), *self.futures.logs.values())
+                if log.directory is directory
+            ]
+            closed = directory.error is None and self._close_logs(logs, clean=clean)
+            if clean and closed and directory.error is None:
+                self.checkpoint_directory(directory)
+            if clean and closed and directory.error is None:
+                try:
+                    write_clean_shutdown(self.disk, f"{directory.path}/{CLEAN_SHUTDOWN_FILE}", broker_epoch)
+                except OSError as error:
+                    directory.failed(error)
+        self.logs.clear()
+        self.futures.logs.clear()
+        self._ownership.release()
+
+    def _close_logs(self, logs: Sequence[PartitionLog], *, clean: bool) -> bool:
+        """False when one could not be closed: the next start must not trust the files."""
+
+        def close(log: PartitionLog) -> bool:
+            try:
+                log.close(clean=clean)
+            except StorageError as error:
+                logger.error("%s: not closed cleanly: %s", log.path, error)
+                return False
+            return True
+
+        if clean and self._threads > 1:
+            with ThreadPoolExecutor(self._threads, "log-closing") as threads:  # each waits for the device
+                closed = list(threads.map(close, logs))
+        else:
+            closed = [close(log) for log in logs]
+        return all(closed)
+
+
+def _parsed(name: str) -> tuple[str, int, str]:
+    parsed = parse_partition_dir_name(name)
+    assert parsed is not None, "only partition directories are listed"
+    return parsed

@@ -1,0 +1,1 @@
+"""Clients of the simulation: producers, consumers, groups, transactions, an administrator."""

@@ -1,0 +1,130 @@
+"""Members that speak the consumer protocol (KIP-848) in a simulation: they heartbeat, give up, take over, are slow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kcli.errors import ErrorCode
+from kcli.protocol.messages import consumer_group_heartbeat as ch
+from kcli.protocol.wire.api import ApiKey
+from kcli.testing.actors.clients import BACKOFF_S, Link, World
+from kcli.testing.actors.groups import NOT_NOW, REBALANCE_TIMEOUT_MS, Again, Member
+from kcli.testing.checks.invariants import TopicPartition
+
+LEAVE_EPOCH, STATIC_LEAVE_EPOCH = -1, -2
+# What a broker must be told so that stories do not wait for its shortest session timeout.
+QUICK_SESSIONS = {
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+}
+# It has to join anew, with nothing.
+BEGIN_ANEW = frozenset(
+    {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
+)
+# The next heartbeat tells: its epoch has risen, or its former self has not left yet.
+ASK_AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID})
+
+
+class ConsumerMember(Member):
+    def __init__(
+        self, world: World, name: str, group: str, topics: dict[str, int], *, instance: str | None
+    ) -> None:
+        super().__init__(world, name, group, topics, instance=instance)
+        self._epoch = 0
+
+    def die(self) -> None:
+        super().die()
+        self._epoch = 0
+
+    def _check(self, code: ErrorCode) -> None:
+        if code is ErrorCode.NONE:
+            return
+        if code in BEGIN_ANEW:
+            self._epoch = 0
+        elif code is ErrorCode.FENCED_INSTANCE_ID:
+            self._member_id, self._epoch = "", 0
+        else:
+            assert code in NOT_NOW or code in ASK_AGAIN, f"{self.name}: {code!r}"
+        raise Again
+
+    def _asker(self) -> dict[str, Any]:
+        return {"member_id": self._member_id, "member_epoch": self._epoch}
+
+    async def _join(self, link: Link) -> None:
+        """Says all of itself; it owns nothing, since its connection is new."""
+        if not self._member_id:
+            self._member_id, self._epoch = f"{self.name}-{self.rng.randrange(1 << 40):x}", 0
+        await self._beat(
+            link,
+            ch.ConsumerGroupHeartbeatRequest(
+                group_id=self.group,
+                member_id=self._member_id,
+                member_epoch=self._epoch,
+                instance_id=self._instance,
+                rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+                subscribed_topic_names=tuple(self._topics),
+            ),
+        )
+
+    async def _poll(self, link: Link) -> None:
+        await self._beat(
+            link,
+            ch.ConsumerGroupHeartbeatRequest(
+                group_id=self.group,
+                member_id=self._member_id,
+                member_epoch=self._epoch,
+                instance_id=self._instance,
+                topic_partitions=tuple(
+                    ch.RequestTopicPartitions(topic_id=self.world.topic_ids[topic], partitions=(index,))
+                    for topic, index in self.owned
+                ),
+            ),
+        )
+        await self._use(link)
+
+    async def _beat(self, link: Link, request: ch.ConsumerGroupHeartbeatRequest) -> None:
+        response = await link.ask(request, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+        self._check(response.error_code)
+        self._epoch = self.generation = response.member_epoch
+        if response.assignment is None:
+            self._owns(link, tuple(self.owned))
+            return
+        names = {topic_id: name for name, topic_id in self.world.topic_ids.items()}
+        wanted: tuple[TopicPartition, ...] = tuple(
+            (names[topic.topic_id], index)
+            for topic in response.assignment.topic_partitions
+            for index in topic.partitions
+        )
+        if any(each not in wanted for each in self.owned):
+            if self.rng.random() < 0.7:
+                await self._commit(link)  # as a consumer does before it lets its partitions go
+            if self.rng.random() < 0.1:
+                await self.pause(0.0, REBALANCE_TIMEOUT_MS / 1000 * 1.5)
+        self.owned = {each: at for each, at in self.owned.items() if each in wanted}
+        self._owns(link, wanted)
+        new = tuple(each for each in wanted if each not in self.owned)
+        if new:
+            self.owned |= await self._committed(link, new)
+
+    def _owns(self, link: Link, partitions: tuple[TopicPartition, ...]) -> None:
+        self.world.ledger.owns(self.group, self._epoch, self._identity, partitions, losses=link.losses)
+        self.world.cluster.loop.note(f"{self.name} owns {len(partitions)} in {self._epoch}")
+
+    async def _leave(self, link: Link) -> None:
+        if self._member_id and self._epoch > 0:
+            stays = self._instance is not None and not self.world.ending and self.rng.random() < 0.5
+            request = ch.ConsumerGroupHeartbeatRequest(
+                group_id=self.group,
+                member_id=self._member_id,
+                member_epoch=STATIC_LEAVE_EPOCH if stays else LEAVE_EPOCH,
+                instance_id=self._instance,
+            )
+            response = await link.ask(request, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+            if response.error_code in NOT_NOW:
+                await self.pause(0.0, BACKOFF_S)
+                return
+            gone = BEGIN_ANEW | {ErrorCode.NONE, ErrorCode.FENCED_INSTANCE_ID}
+            assert response.error_code in gone, f"{self.name} may not leave: {response.error_code!r}"
+        self._member_id, self._epoch = "", 0

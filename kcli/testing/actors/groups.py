@@ -1,0 +1,315 @@
+"""Members of a classic group in a simulation: they join, share, read, commit, leave, and die without a word."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from kcli.client.admin.consumer_protocol import decode_assignment
+from kcli.errors import ErrorCode
+from kcli.protocol.messages import find_coordinator as fc
+from kcli.protocol.messages import heartbeat as h
+from kcli.protocol.messages import join_group as j
+from kcli.protocol.messages import leave_group as lg
+from kcli.protocol.messages import offset_commit as oc
+from kcli.protocol.messages import offset_fetch as of
+from kcli.protocol.messages import sync_group as s
+from kcli.protocol.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitions,
+    encode_assignment,
+    encode_subscription,
+)
+from kcli.protocol.wire.api import ApiKey
+from kcli.testing.actors.clients import (
+    BACKOFF_S,
+    PASSING,
+    Actor,
+    Link,
+    World,
+    fetch_request,
+    partitions_of,
+    read_into,
+    reset_offset,
+)
+from kcli.testing.checks.invariants import TopicPartition
+
+SESSION_TIMEOUT_MS = 6_000
+# Joining waits for the other members this long; less than a client waits for any answer.
+REBALANCE_TIMEOUT_MS = 8_000
+PROTOCOL = "range"
+# The coordinator is somewhere else, or not yet anywhere: ask again.
+NOT_NOW = PASSING | {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+# The member has to join again: with its id, or as a new one.
+REJOIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION})
+
+
+class Again(Exception):
+    """The member must start anew: find the coordinator, join."""
+
+
+class Member(Actor):
+    """One consumer. `instance`: a static member (KIP-345)."""
+
+    def __init__(
+        self, world: World, name: str, group: str, topics: dict[str, int], *, instance: str | None
+    ) -> None:
+        super().__init__(world, name)
+        self.group = group
+        self.owned: dict[TopicPartition, int] = {}
+        """Partition -> position."""
+        self.generation = -1
+        self.leaving = False
+        self.asleep = False
+        self._instance = instance
+        self._topics = topics
+        self._member_id = ""
+        self._life = 0
+        """That of the node which gave the id."""
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self.leaving = False
+        if self._task is None or self._task.done() or self._task.cancelling():
+            self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    async def _run(self) -> None:
+        await self.run()
+
+    def die(self) -> None:
+        """Without a word: the coordinator has to find out."""
+        assert self._task is not None, "it was started"
+        self._task.cancel()
+        if self.link is not None:
+            self.link.connection.close()
+        self._stop_owning()
+        self._member_id = ""
+
+    async def stopped(self) -> None:
+        """Returns when it has left; raises what went wrong in it."""
+        self.leaving = True
+        if self._task is not None:
+            await asyncio.wait((self._task,))
+            self.raise_failure()
+
+    def raise_failure(self) -> None:
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
+
+    @property
+    def is_done(self) -> bool:
+        return self.leaving and not self._member_id
+
+    def _stop_owning(self) -> None:
+        self.owned = {}
+        self.generation = -1
+
+    async def work(self, link: Link) -> None:
+        self._stop_owning()
+        if self.leaving:
+            await self._leave(link)
+            return
+        try:
+            await self._find(link)
+            await self._join(link)
+            while not self.leaving:
+                await self._poll(link)
+        except Again:
+            self._stop_owning()
+            await self.pause(0.0, BACKOFF_S)
+
+    # --- the steps of a membership
+
+    async def _find(self, link: Link) -> None:
+        request = fc.FindCoordinatorRequest(key=self.group, coordinator_keys=(self.group,))
+        response = await link.ask(request, ApiKey.FIND_COORDINATOR)
+        self._check(response.coordinators[0].error_code)
+
+    def _check(self, code: ErrorCode) -> None:
+        """Raises Again on what is no mistake of the coordinator."""
+        if code is ErrorCode.NONE:
+            return
+        # An id given in a rebalance is written down when that ends: a crash before brings back the instance's old id.
+        restarted = self.world.cluster.node.life != self._life
+        forgotten = code is ErrorCode.FENCED_INSTANCE_ID and (restarted or self.world.ledger.losses)
+        if code is ErrorCode.UNKNOWN_MEMBER_ID or forgotten:
+            self._member_id = ""
+        else:
+            assert code in NOT_NOW or code in REJOIN, f"{self.name}: {code!r}"
+        raise Again
+
+    async def _join(self, link: Link) -> None:
+        subscription = encode_subscription(ConsumerProtocolSubscription(topics=tuple(self._topics)))
+        request = j.JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            member_id=self._member_id,
+            group_instance_id=self._instance,
+            protocol_type="consumer",
+            protocols=(j.JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription),),
+        )
+        joined = await link.ask(request, ApiKey.JOIN_GROUP)
+        if joined.error_code is ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = joined.member_id
+            raise Again
+        self._check(joined.error_code)
+        if joined.member_id != self._member_id:
+            self._member_id, self._life = joined.member_id, self.world.cluster.node.life
+        await self._sync(link, joined)
+
+    async def _sync(self, link: Link, joined: Any) -> None:
+        leads = joined.leader == self._member_id and not joined.skip_assignment
+        request = s.SyncGroupRequest(
+            group_id=self.group,
+            generation_id=joined.generation_id,
+            member_id=self._member_id,
+            group_instance_id=self._instance,
+            protocol_type="consumer",
+            protocol_name=PROTOCOL,
+            assignments=self._assign([each.member_id for each in joined.members]) if leads else (),
+        )
+        synced = await link.ask(request, ApiKey.SYNC_GROUP)
+        self._check(synced.error_code)
+        partitions = decode_assignment(synced.assignment)
+        self.world.ledger.owns(
+            self.group, joined.generation_id, self._identity, partitions, losses=link.losses
+        )
+        positions = await self._committed(link, partitions)
+        self.generation, self.owned = joined.generation_id, positions
+        self.world.cluster.loop.note(f"{self.name} owns {len(partitions)} in {self.generation}")
+
+    @property
+    def _identity(self) -> str:
+        """A static member that comes back holds the same place under a new id."""
+        return self._instance or self._member_id
+
+    def _assign(self, members: list[str]) -> tuple[s.SyncGroupRequestAssignment, ...]:
+        everything = [(topic, index) for topic, count in self._topics.items() for index in range(count)]
+        assignments = []
+        for nth, member in enumerate(sorted(members)):
+            topics: dict[str, list[int]] = {}
+            for topic, index in everything[nth :: len(members)]:
+                topics.setdefault(topic, []).append(index)
+            parts = tuple(
+                TopicPartitions(topic=topic, partitions=tuple(each)) for topic, each in topics.items()
+            )
+            raw = encode_assignment(ConsumerProtocolAssignment(assigned_partitions=parts))
+            assignments.append(s.SyncGroupRequestAssignment(member_id=member, assignment=raw))
+        return tuple(assignments)
+
+    async def _committed(
+        self, link: Link, partitions: tuple[TopicPartition, ...]
+    ) -> dict[TopicPartition, int]:
+        """From where to read: the committed offsets, which are never before what was known when we asked."""
+        floors = {each: self.world.ledger.committed_offset(self.group, each) for each in partitions}
+        losses = self.world.ledger.losses
+        topics: dict[str, list[int]] = {}
+        for topic, index in partitions:
+            topics.setdefault(topic, []).append(index)
+        wanted = tuple(
+            of.OffsetFetchRequestTopics(name=topic, partition_indexes=tuple(parts))
+            for topic, parts in topics.items()
+        )
+        asked = of.OffsetFetchRequestGroup(group_id=self.group, topics=wanted)
+        request = of.OffsetFetchRequest(groups=(replace(asked, **self._asker()),), require_stable=True)
+        response = await link.ask(request, ApiKey.OFFSET_FETCH, at_most=9)
+        (group,) = response.groups
+        self._check(group.error_code)
+        found = {}
+        for topic in group.topics:
+            for part in topic.partitions:
+                self._check(part.error_code)
+                partition = (topic.name, part.partition_index)
+                assert part.committed_offset >= floors[partition] or losses != self.world.ledger.losses, (
+                    f"{self.group} {partition}: committed {floors[partition]}, fetched {part.committed_offset}"
+                )
+                found[partition] = max(part.committed_offset, 0)
+        return found
+
+    def _asker(self) -> dict[str, Any]:
+        """As whom offsets are asked for: fields of the request's group."""
+        return {}
+
+    async def _poll(self, link: Link) -> None:
+        request = h.HeartbeatRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self._member_id,
+            group_instance_id=self._instance,
+        )
+        response = await link.ask(request, ApiKey.HEARTBEAT)
+        if response.error_code is ErrorCode.REBALANCE_IN_PROGRESS and self.rng.random() < 0.7:
+            await self._commit(link)  # as a consumer does before it lets its partitions go
+        self._check(response.error_code)
+        await self._use(link)
+
+    async def _use(self, link: Link) -> None:
+        """Reads what it owns, commits, and waits a while."""
+        if self.owned:
+            await self._read(link)
+            if self.rng.random() < 0.6:
+                await self._commit(link)
+        while self.asleep:
+            await self.pause(0.1, 1.0)
+        await self.pause(0.0, 1.0)
+
+    async def _read(self, link: Link) -> None:
+        response = await link.ask(fetch_request(self.owned, self.world.topic_ids), ApiKey.FETCH)
+        assert response.error_code is ErrorCode.NONE, (
+            f"{self.name}: fetch failed with {response.error_code!r}"
+        )
+        for partition, data in partitions_of(response, self.world.topic_ids):
+            if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                position = self.owned[partition]
+                self.owned[partition] = await reset_offset(self.world.ledger, link, partition, position)
+            elif data.error_code is ErrorCode.NONE:
+                self.owned[partition] = read_into(
+                    self.world.ledger, partition, self.owned[partition], data, link
+                )
+            else:
+                self._check(data.error_code)
+
+    async def _commit(self, link: Link) -> None:
+        topics: dict[str, list[oc.OffsetCommitRequestPartition]] = {}
+        for (topic, index), position in self.owned.items():
+            part = oc.OffsetCommitRequestPartition(partition_index=index, committed_offset=position)
+            topics.setdefault(topic, []).append(part)
+        request = oc.OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self._member_id,
+            group_instance_id=self._instance,
+            topics=tuple(
+                oc.OffsetCommitRequestTopic(name=name, partitions=tuple(parts))
+                for name, parts in topics.items()
+            ),
+        )
+        response = await link.ask(request, ApiKey.OFFSET_COMMIT, at_most=9)
+        for topic in response.topics:
+            for answer in topic.partitions:
+                self._check(answer.error_code)
+                partition = (topic.name, answer.partition_index)
+                self.world.ledger.commit_acknowledged(
+                    self.group, partition, self.owned[partition], losses=link.losses
+                )
+
+    async def _leave(self, link: Link) -> None:
+        if self._member_id and self._instance is None:
+            request = lg.LeaveGroupRequest(
+                group_id=self.group, members=(lg.MemberIdentity(member_id=self._member_id),)
+            )
+            response = await link.ask(request, ApiKey.LEAVE_GROUP)
+            assert response.error_code is ErrorCode.NONE or response.error_code in NOT_NOW, (
+                f"{self.name} may not leave: {response.error_code!r}"
+            )
+            if response.error_code is not ErrorCode.NONE:
+                await self.pause(0.0, BACKOFF_S)
+                return
+        self._member_id = ""

@@ -1,0 +1,68 @@
+"""What `kcli dump-log` says of a log directory: after every crash it must have nothing to complain of.
+
+Producer snapshots are left out: an old one may be torn, and is told by its checksum when it is wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import tempfile
+
+from kcli.cli.main import run_command
+from kcli.cli.tools.dump_log.command import command
+from kcli.runtime.disk import Disk, read_file
+from kcli.storage.files import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX
+
+CHECKS = (
+    ((INDEX_SUFFIX, TIME_INDEX_SUFFIX), ("--index-sanity-check",)),
+    ((INDEX_SUFFIX, TIME_INDEX_SUFFIX), ("--verify-index-only",)),
+    (SEGMENT_SUFFIXES, ("--deep-iteration",)),
+)
+
+EMPTY_BATCHES = re.compile(r"Found timestamp mismatch in :.*\n(  Index timestamp: \d+, log timestamp: -1\n)+")
+"""The cleaner leaves headers without records, with the time that stands in the time index: Kafka's tool tells of it."""
+
+OFFSET_GAPS = re.compile(r"Non-consecutive offsets in .*\n(  \d+ is followed by \d+\n)+")
+
+
+def dump_complaints(disk: Disk, path: str, *, compacted: bool = False) -> str:
+    """The words of every check over the files of the partition in `path`; '' when all is well.
+
+    `compacted`: offsets may be missing, which dump-log tells of.
+    """
+    with tempfile.TemporaryDirectory() as copy:
+        names = [entry.name for entry in disk.list_dir(path) if not entry.is_dir]
+        for name in names:
+            with open(os.path.join(copy, name), "wb") as file:
+                file.write(read_file(disk, f"{path}/{name}"))
+        complaints = []
+        for suffixes, options in CHECKS:
+            files = [os.path.join(copy, name) for name in names if name.endswith(suffixes)]
+            complaints.append(_complaints_of(files, options) if files else "")
+        words = "".join(complaints)
+        return OFFSET_GAPS.sub("", words) if compacted else words
+
+
+def _complaints_of(files: list[str], options: tuple[str, ...]) -> str:
+    said, printed = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
+        code = run_command(command, ["--files", ",".join(files), *options])
+    words = EMPTY_BATCHES.sub("", said.getvalue())
+    wrong = [line for line in printed.getvalue().splitlines() if "isvalid: false" in line]
+    return words + "".join(f"{line}\n" for line in wrong) + (f"exit code {code}\n" if code else "")
+
+
+def record_lines(disk: Disk, path: str) -> list[str]:
+    """The records that dump-log prints of a partition, segment after segment, without what tells of its batches."""
+    with tempfile.TemporaryDirectory() as copy:
+        for entry in disk.list_dir(path):
+            if entry.name.endswith(LOG_SUFFIX):
+                with open(os.path.join(copy, entry.name), "wb") as file:
+                    file.write(read_file(disk, f"{path}/{entry.name}"))
+        files = ",".join(os.path.join(copy, name) for name in sorted(os.listdir(copy)))
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            run_command(command, ["--files", files, "--print-data-log"])
+        return [line for line in printed.getvalue().splitlines() if line.startswith("| offset")]

@@ -1,0 +1,146 @@
+"""What the log says of groups, and what must be true of it: the part of the ledger that reads `__consumer_offsets`.
+
+* a committed offset never goes back;
+* a classic group's generation, a consumer group's epoch and its members' epochs never go back, but where a group ends
+  and begins anew;
+* nobody assigns a partition twice: neither a classic generation, nor the targets of an epoch;
+* a member of a consumer group is given a partition only when whoever had it has given it up.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+from kcli.client.admin.consumer_protocol import decode_assignment
+from kcli.protocol.batches.batch import Record
+from kcli.protocol.records.consumer_offsets import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerOffsetsValue,
+    CurrentTopicPartitions,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    TargetTopicPartitions,
+    decode_key,
+    decode_value,
+)
+
+_IdPartition = tuple[uuid.UUID, int]
+
+
+class GroupLedger:
+    """`losses` of the ledger: after one, offsets may begin again before what was committed."""
+
+    def __init__(self) -> None:
+        self._committed: dict[tuple[str, str, int], int] = {}
+        self._generations: dict[str, int] = {}
+        self._ended: dict[str, None] = {}
+        """Groups whose record was deleted: what comes next may begin at any number."""
+        self.eras: dict[str, int] = {}
+        """How often a group has begun anew."""
+        self._targets: dict[str, dict[str, frozenset[_IdPartition]]] = {}
+        self._owned: dict[str, dict[str, frozenset[_IdPartition]]] = {}
+
+    def forget(self) -> None:
+        """Records may be gone: all of it is read again."""
+        self._committed.clear()
+        self._generations.clear()
+        self._targets.clear()
+        self._owned.clear()
+
+    def committed_offset(self, group: str, topic: str, partition: int) -> int:
+        return self._committed.get((group, topic, partition), -1)
+
+    def generation(self, group: str) -> int:
+        """The newest generation or epoch in the log; −1 for a group that nobody has joined."""
+        return self._generations.get(group, -1)
+
+    def take(self, record: Record, *, again: bool, losses: int) -> None:
+        """`again`: it was written in an earlier life, maybe before one that was lost, and compaction may have taken
+        what was beside it."""
+        if record.key is None:
+            return
+        key = decode_key(record.key)
+        value = None if record.value is None else decode_value(key, record.value)[0]
+        match key:
+            case OffsetCommitKey():
+                self._take_offset(key, value, again=again or losses > 0)
+            case GroupMetadataKey():
+                self._take_classic(key.group, value, again=again)
+            case ConsumerGroupMetadataKey():
+                assert value is None or isinstance(value, ConsumerGroupMetadataValue)
+                self._moves_on(key.group_id, None if value is None else value.epoch, again=again)
+            case ConsumerGroupTargetAssignmentMemberKey():
+                assert value is None or isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
+                has = () if value is None else value.topic_partitions
+                self._targets.setdefault(key.group_id, {})[key.member_id] = _partitions(has)
+            case ConsumerGroupTargetAssignmentMetadataKey() if value is not None and not again:
+                _check_disjoint(key.group_id, "targets", self._targets.get(key.group_id, {}))
+            case ConsumerGroupCurrentMemberAssignmentKey():
+                assert value is None or isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+                self._take_current(key.group_id, key.member_id, value, again=again)
+            case _:
+                pass
+
+    def _take_offset(self, key: OffsetCommitKey, value: ConsumerOffsetsValue | None, *, again: bool) -> None:
+        if value is None:
+            return
+        assert isinstance(value, OffsetCommitValue), "the value of an offset's key"
+        place = (key.group, key.topic, key.partition)
+        before = -1 if again else self._committed.get(place, -1)
+        assert value.offset >= before, f"the committed offset of {place} went from {before} to {value.offset}"
+        self._committed[place] = value.offset
+
+    def _take_classic(self, group: str, value: ConsumerOffsetsValue | None, *, again: bool) -> None:
+        if value is None:
+            self._moves_on(group, None, again=again)
+            return
+        assert isinstance(value, GroupMetadataValue), "the value of a group's key"
+        self._moves_on(group, value.generation, again=again)
+        assigned = [each for member in value.members for each in decode_assignment(member.assignment)]
+        assert len(assigned) == len(set(assigned)), f"{group} in {value.generation} assigns twice: {assigned}"
+
+    def _moves_on(self, group: str, to: int | None, *, again: bool) -> None:
+        """A group has this generation or epoch now; None: it has ended."""
+        if to is None:
+            self._ended[group] = None
+            return
+        before = self._generations.get(group, -1)
+        if to < before and not again:
+            assert group in self._ended, f"{group} went from {before} to {to}"
+            self.eras[group] = self.eras.get(group, 0) + 1
+        self._ended.pop(group, None)
+        self._generations[group] = to
+
+    def _take_current(
+        self, group: str, member: str, value: ConsumerGroupCurrentMemberAssignmentValue | None, *, again: bool
+    ) -> None:
+        owned = self._owned.setdefault(group, {})
+        if value is None:
+            owned.pop(member, None)
+            return
+        owned[member] = _partitions((*value.assigned_partitions, *value.partitions_pending_revocation))
+        if not again:
+            _check_disjoint(group, "members", owned)
+
+
+def _partitions(
+    listed: Iterable[TargetTopicPartitions | CurrentTopicPartitions],
+) -> frozenset[_IdPartition]:
+    return frozenset((each.topic_id, number) for each in listed for number in each.partitions)
+
+
+def _check_disjoint(group: str, what: str, had: dict[str, frozenset[_IdPartition]]) -> None:
+    seen: dict[_IdPartition, str] = {}
+    for member, partitions in had.items():
+        for partition in sorted(partitions):
+            other = seen.setdefault(partition, member)
+            assert other == member, f"{what} of {group}: {other} and {member} both have {partition}"

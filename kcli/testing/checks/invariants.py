@@ -1,0 +1,336 @@
+"""What a cluster has promised, kept by somebody who cannot be crashed, and compared with it after every event.
+
+The ledger reads what each partition commits as it commits it, and hears from clients what they were told. It knows:
+
+* committed records never change, offsets are dense, the high watermark never goes back within a life;
+* one offset per producer sequence, and no producer id twice;
+* what was acknowledged or read is committed, and still there after a crash. After a loss of power that holds where
+  every append is flushed (`durable`); elsewhere a part may be missing, but what is there is what was written;
+* acknowledged topics and metadata survive everything; broker epochs grow;
+* a group's generation and its committed offsets never go back, one member owns a partition in a generation.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kcli.protocol.batches.batch import BatchHeader, Record, crc_is_valid, iter_batches, read_records
+from kcli.testing.checks.group_ledger import GroupLedger
+
+if TYPE_CHECKING:
+    from kcli.server.broker import Broker
+    from kcli.server.partitions.replicas import LeaderPartition
+    from kcli.storage.log.log import PartitionLog
+
+GROUP_TOPIC = "__consumer_offsets"
+READ_BYTES = 1 << 20
+
+TopicPartition = tuple[str, int]
+Sequence = tuple[int, int, int]
+"""Producer id, its epoch, sequence number."""
+Content = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
+
+
+@dataclass(slots=True)
+class History:
+    """One partition as it must be."""
+
+    topic_id: uuid.UUID | None
+    records: dict[int, Content] = field(default_factory=dict)
+    sequences: dict[Sequence, int] = field(default_factory=dict)
+    end: int = 0
+    """Up to where everything committed has been read."""
+    open_transactions: dict[int, int] = field(default_factory=dict)
+    """Producer id -> first offset."""
+
+    def note_transaction(self, header: BatchHeader) -> None:
+        if header.is_control:
+            self.open_transactions.pop(header.producer_id, None)
+        elif header.is_transactional:
+            self.open_transactions.setdefault(header.producer_id, header.base_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        return min(self.open_transactions.values(), default=self.end)
+
+
+@dataclass(slots=True)
+class Topic:
+    topic_id: uuid.UUID
+    partitions: int
+    may_be_deleted: bool = False
+    """Somebody has asked for it; from then on it may be there or not."""
+
+
+class Ledger:
+    """`watch` after every turn of the loop; the rest is told by clients and by whoever crashes nodes."""
+
+    def __init__(self, *, durable: bool) -> None:
+        self.durable = durable
+        """Every append is flushed before it is acknowledged."""
+        self.losses = 0
+        """How often records may have been lost. What was said before the last time counts no more."""
+        self.batches_seen = 0
+        self.histories: dict[TopicPartition, History] = {}
+        self.topics: dict[str, Topic] = {}
+        self.deleted: dict[uuid.UUID, str] = {}
+        self._producer_ids: dict[int, None] = {}
+        self._owners: dict[tuple[str, int, int, TopicPartition], str] = {}
+        self._groups = GroupLedger()
+        # What a broker said about commits in the turn in which it died.
+        self._promised: dict[tuple[str, str, int], int] = {}
+        self._broker: Broker | None = None
+        self._metadata_offset = -1
+        self._broker_epoch = -1
+
+    # --- what the cluster does
+
+    def watch(self, broker: Broker | None) -> None:
+        if broker is None:
+            self._broker = None
+            return
+        if broker is not self._broker:
+            self._begin_life(broker)
+            self._broker = broker
+        offset = broker.metadata.offset
+        assert offset >= self._metadata_offset, f"metadata went back from {self._metadata_offset} to {offset}"
+        self._metadata_offset = offset
+        for leader in broker.replicas:
+            if leader.log.directory.error is not None:
+                continue  # nobody is served from it any more; its end is on the way
+            history = self.histories.get((leader.topic, leader.partition))
+            if history is None or leader.log.high_watermark != history.end:
+                self._read_news(leader)
+
+    def power_lost(self) -> None:
+        """Records that were not flushed may be gone, and with them what groups have agreed on."""
+        if not self.durable:
+            self.losses += 1
+            self._owners.clear()
+            self._promised.clear()
+
+    def _read_news(self, leader: LeaderPartition) -> None:
+        log = leader.log
+        history = self._history(leader)
+        high_watermark = log.high_watermark
+        assert high_watermark >= history.end, (
+            f"{leader}: high watermark {history.end} went to {high_watermark}"
+        )
+        for header, records in _read(log, history.end, high_watermark):
+            assert header.base_offset == history.end, (
+                f"{leader}: a batch begins at {header.base_offset}, the last one ended at {history.end}"
+            )
+            self._take_batch(leader, history, header, records)
+            history.end = header.next_offset
+            history.note_transaction(header)
+        assert log.last_stable_offset == history.last_stable_offset, (
+            f"{leader}: the last stable offset is {log.last_stable_offset}, open are {history.open_transactions}"
+        )
+        assert history.end == high_watermark, f"{leader}: {history.end} to {high_watermark} is not readable"
+
+    def _history(self, leader: LeaderPartition) -> History:
+        key = (leader.topic, leader.partition)
+        history = self.histories.get(key)
+        if history is None or history.topic_id != leader.log.topic_id:
+            history = self.histories[key] = History(leader.log.topic_id)
+        return history
+
+    def _take_batch(
+        self, leader: LeaderPartition, history: History, header: BatchHeader, records: list[Record]
+    ) -> None:
+        self.batches_seen += 1
+        assert [record.offset for record in records] == list(range(header.base_offset, header.next_offset)), (
+            f"{leader}: the offsets of the batch at {header.base_offset} are not dense"
+        )
+        for record in records:
+            self._compare(leader, history, record)
+            if header.producer_id >= 0 and not header.is_control:
+                nth = record.offset - header.base_offset
+                sequence = (header.producer_id, header.producer_epoch, header.base_sequence + nth)
+                first = history.sequences.setdefault(sequence, record.offset)
+                assert first == record.offset, (
+                    f"{leader}: {sequence} is at {first} and again at {record.offset}"
+                )
+            if leader.topic == GROUP_TOPIC and not header.is_control:
+                self._groups.take(record, again=False, losses=self.losses)
+
+    def _compare(self, leader: LeaderPartition, history: History, record: Record) -> None:
+        content = (record.key, record.value)
+        known = history.records.setdefault(record.offset, content)
+        assert known == content, f"{leader}: offset {record.offset} was {known!r} and is {content!r}"
+
+    # --- after a crash
+
+    def _begin_life(self, broker: Broker) -> None:
+        """Compares everything with what it must be."""
+        epoch = broker.lifecycle.epoch
+        assert epoch > self._broker_epoch, f"broker epoch {epoch} follows {self._broker_epoch}"
+        self._broker_epoch = epoch
+        assert broker.metadata.offset >= self._metadata_offset, (
+            f"committed metadata is lost: {self._metadata_offset} was the last offset, now {broker.metadata.offset}"
+        )
+        self.check_topics(broker)
+        if self.losses:
+            self._groups.forget()
+        for (topic, partition), history in list(self.histories.items()):
+            leader = broker.replicas.find(topic, partition)
+            if leader is None or leader.log.topic_id != history.topic_id:
+                # Only a deletion takes a partition away; check_topics has compared the topics.
+                known = self.topics.get(topic)
+                assert known is None or known.may_be_deleted or known.topic_id != history.topic_id, (
+                    f"{topic}-{partition} is gone"
+                )
+                del self.histories[(topic, partition)]
+            else:
+                self._compare_partition(leader, history)
+        for place, offset in self._promised.items():
+            found = self._groups.committed_offset(*place)
+            assert found >= offset, f"{place} was committed to {offset}, now it is {found}"
+        self._promised.clear()
+
+    def _compare_partition(self, leader: LeaderPartition, history: History) -> None:
+        log = leader.log
+        before = history.records
+        found: dict[int, Content] = {}
+        history.sequences = {}
+        history.open_transactions = {}
+        for header, records in _read(log, log.log_start_offset, log.log_end_offset):
+            for record in records:
+                known = before.get(record.offset)
+                content = (record.key, record.value)
+                # Where something was lost the coordinators may have written in its place already.
+                replaced = self.losses and (header.is_control or leader.topic.startswith("__"))
+                assert known is None or known == content or replaced, (
+                    f"{leader}: offset {record.offset} was {known!r} before the crash and is {content!r}"
+                )
+                found[record.offset] = content
+                if leader.topic == GROUP_TOPIC:
+                    self._groups.take(record, again=True, losses=self.losses)
+                if header.producer_id >= 0 and not header.is_control:
+                    nth = record.offset - header.base_offset
+                    sequence = (header.producer_id, header.producer_epoch, header.base_sequence + nth)
+                    assert sequence not in history.sequences, f"{leader}: {sequence} is there twice"
+                    history.sequences[sequence] = record.offset
+            history.note_transaction(header)
+        history.end = log.high_watermark
+        if self.losses:
+            history.records = found
+            return
+        history.records = before | found
+        lost = [offset for offset in before if offset not in found]
+        if log.config.compact:
+            lost = _not_superseded(lost, before)
+        if log.config.retention_bytes >= 0:
+            lost = [offset for offset in lost if offset >= log.log_start_offset]
+        assert not lost, f"{leader}: lost {lost[:5]} of {len(before)}; the log ends at {log.log_end_offset}"
+
+    def check_topics(self, broker: Broker) -> None:
+        topics = broker.metadata.topics
+        for name, topic in self.topics.items():
+            if topic.may_be_deleted:
+                continue
+            found = topics.topic(name)
+            assert found is not None, f"topic {name} was created and is gone"
+            assert found.topic_id == topic.topic_id, f"topic {name} has another id"
+            assert len(found.partitions) >= topic.partitions, f"topic {name} has lost partitions"
+        for topic_id, name in self.deleted.items():
+            assert topics.topic_by_id(topic_id) is None, f"topic {name} was deleted and is back"
+
+    # --- what clients are told
+
+    def acknowledged(self, partition: TopicPartition, offset: int, content: Content, *, losses: int) -> None:
+        """A client was told, or has read, that `content` is at `offset`. `losses`: as they were when it connected."""
+        if losses != self.losses:
+            return
+        history = self.histories.get(partition)
+        assert history is not None, (
+            f"records of {partition} are acknowledged, but nobody has seen the partition"
+        )
+        if offset in history.records:
+            known = history.records[offset]
+            assert known == content, f"{partition} at {offset} is {known!r}, a client was told {content!r}"
+            return
+        # The broker died in the very turn in which it answered: what it said is compared when it is back.
+        assert self._broker is None, f"{partition} at {offset}: acknowledged but not committed"
+        history.records[offset] = content
+
+    def topic_created(self, name: str, topic_id: uuid.UUID, partitions: int) -> None:
+        self.topics[name] = Topic(topic_id, partitions)
+
+    def topic_grows(self, name: str, partitions: int) -> None:
+        self.topics[name].partitions = max(self.topics[name].partitions, partitions)
+
+    def topic_deleted(self, name: str) -> None:
+        topic = self.topics.pop(name, None)
+        if topic is not None:
+            self.deleted[topic.topic_id] = name
+        for key in [key for key in self.histories if key[0] == name]:
+            del self.histories[key]
+
+    def producer_id_given(self, producer_id: int) -> None:
+        assert producer_id not in self._producer_ids, f"producer id {producer_id} was given twice"
+        self._producer_ids[producer_id] = None
+
+    def owns(
+        self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition], *, losses: int
+    ) -> None:
+        """A member was told its assignment. `losses`: as they were when it connected."""
+        if losses != self.losses:
+            return
+        era = self._groups.eras.get(group, 0)
+        for partition in partitions:
+            owner = self._owners.setdefault((group, era, generation, partition), member)
+            assert owner == member, f"{owner} and {member} both own {partition} in generation {generation}"
+
+    def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, *, losses: int) -> None:
+        """`losses`: as they were when the client connected."""
+        if losses != self.losses:
+            return
+        place = (group, *partition)
+        if self._broker is None:
+            self._promised[place] = max(offset, self._promised.get(place, -1))
+            return
+        known = self._groups.committed_offset(*place)
+        assert known >= offset, f"{group}: {partition} is committed to {offset}, the log says {known}"
+
+    def committed_offset(self, group: str, partition: TopicPartition) -> int:
+        """−1 where none is known."""
+        return self._groups.committed_offset(group, *partition)
+
+    def generation(self, group: str) -> int:
+        """The newest one in the log; −1 for a group that nobody has joined."""
+        return self._groups.generation(group)
+
+    def end(self, partition: TopicPartition) -> int:
+        """Up to where a partition is committed."""
+        history = self.histories.get(partition)
+        return 0 if history is None else history.end
+
+
+def _not_superseded(offsets: list[int], records: dict[int, Content]) -> list[int]:
+    """Those of `offsets` that compaction must keep: the last record of each key, unless it deletes the key."""
+    last = {key: offset for offset, (key, _) in sorted(records.items())}
+    return [
+        offset for offset in offsets if last[records[offset][0]] == offset and records[offset][1] is not None
+    ]
+
+
+def _read(log: PartitionLog, start: int, end: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """The batches from `start` to `end` with their records, checksums verified."""
+    offset = start
+    while offset < end:
+        content = log.read(offset, READ_BYTES, end_offset=end).read()
+        if not content:
+            return
+        for position, header in iter_batches(content):
+            if header.next_offset <= offset:
+                continue
+            assert crc_is_valid(content, position, header), (
+                f"{log.path}: bad checksum at {header.base_offset}"
+            )
+            yield header, list(read_records(content, position))
+            offset = header.next_offset

@@ -1,0 +1,1 @@
+"""Parts of tests: logs made by hand, servers that answer from a script."""

@@ -1,0 +1,151 @@
+"""Partition logs for tests: a clock that stands still, a directory on any disk, batches in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kcli.config.topic import LogConfig
+from kcli.protocol.batches.batch import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    Record,
+    encode_batch,
+    iter_batches,
+)
+from kcli.protocol.batches.batch import read_records as records_in
+from kcli.protocol.batches.compression import Codec
+from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
+from kcli.runtime.disk import Disk
+from kcli.runtime.rng import SystemRng
+from kcli.storage.directory import LogDirectory
+from kcli.storage.files import HandlePool
+from kcli.storage.log.log import PartitionLog
+from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
+
+START_MS = 1_800_000_000_000
+"""The hour at which tests begin."""
+
+
+class ManualClock:
+    """A `Clock` that moves when it is told to."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self.ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
+
+def batch_of(
+    values: Iterable[bytes | None],
+    *,
+    key: bytes | None = b"k",
+    timestamp_ms: int = START_MS,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    codec: Codec = Codec.NONE,
+) -> bytes:
+    """A batch as a client sends it, or with `base_offset` and `leader_epoch` as a leader's log has it."""
+    return encode_batch(
+        [Record(-1, timestamp_ms, key, value, (), NO_SEQUENCE) for value in values],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        transactional=transactional,
+    )
+
+
+def marker_of(
+    *,
+    commit: bool,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int = 0,
+    timestamp_ms: int = START_MS,
+) -> bytes:
+    """The commit or abort marker of a transaction."""
+    return encode_marker_batch(
+        EndTransactionMarker(committed=commit, coordinator_epoch=coordinator_epoch),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        timestamp_ms=timestamp_ms,
+    )
+
+
+class LogRig:
+    """One partition log on a disk of the test's choice, to be opened and closed again and again."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str = "/data",
+        config: LogConfig | None = None,
+        *,
+        clock: ManualClock | None = None,
+        topic: str = "t",
+        handle_capacity: int = 64,
+    ) -> None:
+        self.disk = disk
+        self.path = path
+        self.topic = topic
+        self.config = config or LogConfig()
+        self.clock = clock or ManualClock()
+        disk.make_dir(path)
+        self._handle_capacity = handle_capacity
+        self._rng = SystemRng(7)
+        self.directory = self._directory()
+
+    def _directory(self) -> LogDirectory:
+        return LogDirectory(
+            self.path, HandlePool(self.disk, self._handle_capacity), background=lambda work: work()
+        )
+
+    @property
+    def settings(self) -> LogSettings:
+        return LogSettings(self.clock.now_ms, self._rng.randrange, producer_expiration_ms=86_400_000)
+
+    def create(self) -> PartitionLog:
+        return create_log(self.directory, f"{self.topic}-0", self.topic, 0, None, self.config, self.settings)
+
+    def load(self, *, clean: bool, recovery_point: int = 0, log_start_offset: int = 0) -> PartitionLog:
+        """Opens the log again, as a new process would."""
+        self.directory = self._directory()
+        state = LoadState(clean, recovery_point, log_start_offset)
+        return load_log(self.directory, f"{self.topic}-0", self.topic, 0, self.config, self.settings, state)
+
+
+def contents(
+    log: PartitionLog, *, max_bytes: int = 1 << 20, may_end_early: bool = False
+) -> list[tuple[int, bytes | None]]:
+    """(offset, value) of every record of the log but the control records, read slice after slice.
+
+    `may_end_early`: there may be nothing before the log end, where a crash took it.
+    """
+    found: list[tuple[int, bytes | None]] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        piece = log.read(offset, max_bytes, end_offset=log.log_end_offset).read()
+        if may_end_early and not piece:
+            break
+        assert piece, f"nothing at offset {offset}, before the log end {log.log_end_offset}"
+        for position, header in iter_batches(piece):
+            if not header.is_control:
+                records = records_in(piece, position)
+                found += [(record.offset, record.value) for record in records if record.offset >= offset]
+            offset = header.next_offset
+    return found
+
+
+def numbered(count: int, *, start: int = 0) -> Sequence[bytes]:
+    return [b"%d" % number for number in range(start, start + count)]

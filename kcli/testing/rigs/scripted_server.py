@@ -1,0 +1,116 @@
+"""A server on a real socket that answers every API as the test says: for clients and tools, without a broker.
+
+    with ScriptedServer({ApiKey.METADATA: lambda request, version: MetadataResponse(...)}) as server:
+        run(["topics", "--list", "--bootstrap-server", server.address])
+
+It runs on threads, so that code that starts an event loop can be tested too. An answer of None closes the connection;
+ApiVersions is answered from the keys of the script.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.codec import decode_request, decode_request_header, encode_response
+
+Answer = Callable[[Any, int], Any]
+
+_SIZE = struct.Struct(">i")
+
+
+@dataclass(slots=True)
+class ScriptedServer:
+    """Answers by script; `requests` has every (key, version, message) in order of arrival."""
+
+    script: Mapping[ApiKey, Answer]
+    versions: Mapping[ApiKey, tuple[int, int]] = field(default_factory=dict)
+    """Narrower version ranges than ours, to play an older broker."""
+    requests: list[tuple[ApiKey, int, Any]] = field(default_factory=list)
+    port: int = 0
+    _listener: socket.socket | None = None
+    _peers: list[socket.socket] = field(default_factory=list)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as host:port."""
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._start(self._accept, self._listener)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._listener is not None
+        for each in (self._listener, *self._peers):
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # the peer was first
+        for thread in self._threads:
+            thread.join()
+        for each in (self._listener, *self._peers):
+            each.close()
+
+    def sent(self, key: ApiKey) -> list[Any]:
+        """The requests for one API."""
+        return [message for each, _, message in self.requests if each is key]
+
+    def _start(self, work: Callable[[socket.socket], None], on: socket.socket) -> None:
+        thread = threading.Thread(target=work, args=(on,), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            self._peers.append(peer)
+            self._start(self._serve, peer)
+
+    def _serve(self, peer: socket.socket) -> None:
+        with peer.makefile("rb") as incoming:
+            try:
+                while len(head := incoming.read(_SIZE.size)) == _SIZE.size:
+                    response = self._answer(incoming.read(*_SIZE.unpack(head)))
+                    if response is None:
+                        break
+                    peer.sendall(response)
+                peer.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return
+
+    def _answer(self, frame: bytes) -> bytes | None:
+        header = decode_request_header(frame)
+        key, version = ApiKey(header.api_key), header.api_version
+        message = decode_request(key, version, frame, header.body_offset)
+        self.requests.append((key, version, message))
+        response = self._api_versions() if key is ApiKey.API_VERSIONS else self.script[key](message, version)
+        if response is None:
+            return None
+        if isinstance(response, bytes):
+            return response
+        return encode_response(response, key, version, header.correlation_id)
+
+    def _api_versions(self) -> ApiVersionsResponse:
+        ranges = {
+            key: self.versions.get(key, (API[key].min_version, API[key].max_version))
+            for key in (ApiKey.API_VERSIONS, *self.script)
+        }
+        return ApiVersionsResponse(
+            api_keys=tuple(
+                ApiVersion(api_key=int(key), min_version=least, max_version=most)
+                for key, (least, most) in ranges.items()
+            )
+        )

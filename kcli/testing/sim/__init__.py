@@ -1,0 +1,1 @@
+"""The simulation: loop, clock, network, disk and nodes on one virtual time."""

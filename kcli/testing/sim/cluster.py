@@ -1,0 +1,175 @@
+"""Whole nodes on a simulated machine: started, stopped, killed and left without power, as often as one likes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+
+from kcli.config.broker import BrokerConfig
+from kcli.runtime.rng import SystemRng
+from kcli.server.broker import Broker
+from kcli.testing.sim.clock import SimClock
+from kcli.testing.sim.disk import SimDisk
+from kcli.testing.sim.loop import SimExecutor, SimLoop, SimProcess
+from kcli.testing.sim.network import SimNetwork, Weather
+
+BROKER_PORT = 9092
+CONTROLLER_PORT = 9093
+DATA = "/data"
+
+
+class SimNode:
+    """One machine with one broker and controller on it. `life` counts its starts."""
+
+    def __init__(
+        self, network: SimNetwork, rng: random.Random, node_id: int, overrides: Mapping[str, str]
+    ) -> None:
+        self.name = f"node-{node_id}"
+        self.node_id = node_id
+        self.life = 0
+        self.broker: Broker | None = None
+        self.overrides = dict(overrides)
+        self.clock = SimClock(network.loop)
+        self.disk = SimDisk(self.clock.now_ms, network.loop.stall)
+        self._loop = network.loop
+        self._network = network
+        self._rng = rng
+        self._process: SimProcess | None = None
+        self._start: asyncio.Task[None] | None = None
+        self._guard: asyncio.Task[None] | None = None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        broker, controller = f"{self.name}:{BROKER_PORT}", f"{self.name}:{CONTROLLER_PORT}"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(self.node_id),
+            "controller.quorum.voters": f"{self.node_id}@{controller}",
+            "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": DATA,
+            # Threads of its own would run beside the simulation.
+            "num.recovery.threads.per.data.dir": "1",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            **self.overrides,
+        }
+
+    @property
+    def is_up(self) -> bool:
+        return self.broker is not None
+
+    async def start(self, patience_s: float | None = None) -> bool:
+        """Starts the broker; False when it is not ready after `patience_s` (then it goes on starting).
+
+        Raises what Broker raises when it cannot start.
+        """
+        if self._start is None:
+            self.life += 1
+            self._loop.note(f"{self.name} starts its life {self.life}")
+            self._process = SimProcess(f"{self.name} life {self.life}")
+            self._start = self._process.spawn(self._run(), name=f"start {self.name}")
+        await asyncio.wait((self._start,), timeout=patience_s)
+        if not self._start.done():
+            return False
+        self._start.result()
+        return True
+
+    async def _run(self) -> None:
+        config = BrokerConfig.from_properties(self.properties)
+        broker = Broker(
+            config,
+            clock=self.clock,
+            disk=self.disk,
+            network=self._network.host(self.name),
+            rng=SystemRng(self._rng.randrange(1 << 62)),
+            background=SimExecutor(self._loop),
+        )
+        await broker.start()
+        self._loop.note(f"{self.name} is ready")
+        self.broker = broker
+        self._guard = asyncio.get_running_loop().create_task(self._stop_when_halted(broker))
+
+    async def _stop_when_halted(self, broker: Broker) -> None:
+        """As a node's main program does: without its disk it ends."""
+        reason = await broker.halted
+        self._loop.note(f"{self.name} halts: {reason}")
+        self.broker = None
+        await broker.stop(clean=False)
+
+    async def stop(self) -> None:
+        """A clean stop, as SIGTERM asks for."""
+        assert self.broker is not None and self._process is not None, "only a running broker is stopped"
+        broker, self.broker = self.broker, None
+        await self._process.spawn(broker.stop(), name=f"stop {self.name}")
+        self._end(silent=False)
+        self.disk = self.disk.kill_clone()
+
+    def kill(self) -> None:
+        """As kill -9 does: what was written stays written."""
+        self._loop.note(f"{self.name} is killed")
+        self._end(silent=False)
+        self.disk = self.disk.kill_clone()
+
+    def lose_power(self) -> None:
+        """What was not flushed is lost, in part, in any order."""
+        self._loop.note(f"{self.name} loses its power")
+        self._end(silent=True)
+        crashed = self.disk.crash_clone(self._rng.randrange(1 << 62))
+        self.disk.kill_clone()
+        self.disk = crashed
+
+    def _end(self, *, silent: bool) -> None:
+        self.broker = None
+        self._start = None
+        if self._process is not None:
+            self._loop.kill(self._process)
+            self._network.process_died(self._process, silent=silent)
+            self._process = None
+
+
+class SimCluster:
+    """A network with nodes on it, and one ear on their logs: what they log as an error is a failure."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        overrides: Mapping[str, str] | None = None,
+        weather: Weather | None = None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimLoop), "a SimCluster lives on a SimLoop"
+        self.loop = loop
+        self.rng = random.Random(seed)
+        self.network = SimNetwork(loop, self.rng, weather)
+        self.node = SimNode(self.network, self.rng, 1, overrides or {})
+        self.ear = Ear(loop)
+
+    async def __aenter__(self) -> SimCluster:
+        logging.getLogger("kcli").addHandler(self.ear)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.node.kill()
+        logging.getLogger("kcli").removeHandler(self.ear)
+
+
+class Ear(logging.Handler):
+    """Makes an error that a broker logs an error of the simulation, unless its disk was told to fail (`tolerates`)."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        super().__init__(logging.ERROR)
+        self.tolerates = False
+        self._loop = loop
+        self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        process = SimProcess.current()
+        if not self.tolerates and (process is None or process.alive):
+            self._loop.problems.append(f"{self._loop.time():.6f} {self.format(record)}")

@@ -1,0 +1,417 @@
+"""A network in memory: the very protocol objects of the real one, on wires that are slow, cut up and torn.
+
+Each direction of a connection is a TCP stream: bytes arrive in order, in pieces of any size, each some time after the
+one before, and at most `WINDOW_BYTES` of them are under way or unread, so that a reader that pauses makes the writer
+pause too. A connection ends as TCP's do: a close is heard after the last byte, an abort at once or after what is
+under way, a machine without power is heard of only when it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+import ssl
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from kcli.runtime.network import BACKLOG, ProtocolFactory
+from kcli.testing.sim.loop import SimLoop, SimProcess
+
+# What two kernels hold between them for one direction; small, so that flow control has something to do.
+WINDOW_BYTES = 64 * 1024
+# asyncio's own limits of the buffer behind it.
+HIGH_WATER_BYTES = 64 * 1024
+# Where ports that nobody chose begin (RFC 6335: dynamic ports).
+FIRST_FREE_PORT = 49152
+# How long until others notice that a machine has lost its power: it is back then and resets what it does not know.
+SILENCE_S = 3.0
+MOMENT_S = 1e-6
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """How bad the network is."""
+
+    latency_s: float = 0.0005
+    spike_chance: float = 0.01
+    spike_s: float = 0.2
+    cut_chance: float = 0.2
+    """That a piece is cut somewhere before its end."""
+
+
+class SimNetwork:
+    """All machines and the wires between them."""
+
+    def __init__(self, loop: SimLoop, rng: random.Random, weather: Weather | None = None) -> None:
+        self.loop = loop
+        self.rng = rng
+        self.weather = weather or Weather()
+        self.servers: dict[Address, SimServer] = {}
+        self.transports: dict[SimTransport, None] = {}
+        self._connections = 0
+        self._next_port = FIRST_FREE_PORT
+
+    def host(self, name: str) -> SimHost:
+        return SimHost(self, name)
+
+    def latency(self) -> float:
+        weather = self.weather
+        if self.rng.random() < weather.spike_chance:
+            return self.rng.random() * weather.spike_s
+        return weather.latency_s * (0.5 + self.rng.random())
+
+    def piece_size(self, available: int) -> int:
+        """How much of `available` bytes goes into the next segment."""
+        chance = self.rng.random()
+        if chance >= self.weather.cut_chance or available == 1:
+            return available
+        if chance < self.weather.cut_chance / 4:
+            return self.rng.randint(1, min(available, 8))  # within the size prefix of a frame, or its header
+        return self.rng.randint(1, available)
+
+    def free_port(self) -> int:
+        self._next_port += 1
+        return self._next_port - 1
+
+    def connect(self, client: SimHost, factory: ProtocolFactory, server: SimServer) -> SimTransport:
+        """Both ends of a new connection; the client's has not been told yet."""
+        self._connections += 1
+        name = f"c{self._connections}"
+        ours, theirs = (client.name, self.free_port()), server.address
+        near = SimTransport(self, name, factory(), contextvars.copy_context(), ours, theirs, is_client=True)
+        context = server.context.copy()
+        far = SimTransport(self, name, context.run(server.factory), context, theirs, ours, is_client=False)
+        near.peer, far.peer = far, near
+        self.loop.note(f"{name} {client.name} connects to {theirs[0]}:{theirs[1]}")
+        far.begin()
+        near.begin()
+        return near
+
+    def cut(self, chance: float) -> int:
+        """Resets each connection with `chance`; returns how many."""
+        doomed = [each for each in self.transports if each.is_client and self.rng.random() < chance]
+        for transport in doomed:
+            self.loop.note(f"{transport.name} is cut")
+            transport.peer.be_reset()
+            transport.be_reset()
+        return len(doomed)
+
+    def process_died(self, process: SimProcess, *, silent: bool = False) -> None:
+        """The operating system closes its sockets, or with `silent` there is no operating system any more."""
+        for address, server in list(self.servers.items()):
+            if server.process is process:
+                del self.servers[address]
+        for transport in list(self.transports):
+            if transport.process is process:
+                delay = self.rng.random() * SILENCE_S if silent else self.latency()
+                transport.vanish(delay)
+
+
+class SimHost:
+    """The `Network` of one machine."""
+
+    def __init__(self, network: SimNetwork, name: str) -> None:
+        self._network = network
+        self.name = name
+
+    async def create_server(
+        self,
+        protocol_factory: ProtocolFactory,
+        host: str | None,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        backlog: int = BACKLOG,
+    ) -> asyncio.AbstractServer:
+        """A simulated queue never overflows: `backlog` has nothing to do."""
+        assert tls is None, "the simulated network has no TLS"
+        if host not in (None, self.name, "localhost"):
+            raise OSError(99, f"{host} is not an address of {self.name}")
+        address = (self.name, port or self._network.free_port())
+        if address in self._network.servers:
+            raise OSError(98, f"{address} is in use")
+        server = self._network.servers[address] = SimServer(self._network, protocol_factory, address)
+        return server
+
+    async def create_connection(
+        self, protocol_factory: ProtocolFactory, host: str, port: int, *, tls: ssl.SSLContext | None = None
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        assert tls is None, "the simulated network has no TLS"
+        address = (self.name if host == "localhost" else host, port)
+        await asyncio.sleep(self._network.latency())
+        server = self._network.servers.get(address)
+        if server is None:
+            await asyncio.sleep(self._network.latency())
+            raise ConnectionRefusedError(111, f"nobody listens on {host}:{port}")
+        transport = self._network.connect(self, protocol_factory, server)
+        await asyncio.sleep(self._network.latency())
+        return transport, transport.get_protocol()
+
+
+class SimServer(asyncio.AbstractServer):
+    """A listening port. It is its own `sockets[0]`, which is asked for its name."""
+
+    def __init__(self, network: SimNetwork, factory: ProtocolFactory, address: Address) -> None:
+        self._network = network
+        self.factory = factory
+        self.address = address
+        self.context = contextvars.copy_context()
+        self.process = SimProcess.current()
+
+    @property
+    def sockets(self) -> tuple[SimServer, ...]:
+        return (self,)
+
+    def getsockname(self) -> Address:
+        return self.address
+
+    def close(self) -> None:
+        if self._network.servers.get(self.address) is self:
+            del self._network.servers[self.address]
+
+    def is_serving(self) -> bool:
+        return self._network.servers.get(self.address) is self
+
+    async def wait_closed(self) -> None:
+        assert not self.is_serving(), "closed first"
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._network.loop
+
+    async def start_serving(self) -> None:
+        """It serves from the beginning."""
+
+    async def serve_forever(self) -> None:
+        await self._network.loop.create_future()
+
+
+class SimTransport(asyncio.Transport):
+    """One end of a connection; `peer` is the other."""
+
+    peer: SimTransport
+
+    def __init__(
+        self,
+        network: SimNetwork,
+        name: str,
+        protocol: asyncio.BaseProtocol,
+        context: contextvars.Context,
+        ours: Address,
+        theirs: Address,
+        *,
+        is_client: bool,
+    ) -> None:
+        super().__init__({"sockname": ours, "peername": theirs})
+        self.name = name
+        self.is_client = is_client
+        self.process = context.run(SimProcess.current)
+        self._network = network
+        self._loop = network.loop
+        self._protocol = protocol
+        self._context = context
+        # Outwards: what the kernel has not taken yet, and when the last piece on the wire arrives.
+        self._unsent: deque[bytes] = deque()
+        self._unsent_bytes = 0
+        self._last_arrival = 0.0
+        self._high, self._low = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
+        self._writing_paused = False
+        # Inwards: what is on the wire, and what the kernel has that was not read.
+        self._under_way_bytes = 0
+        self._unread = bytearray()
+        self._ended = False  # the peer sends no more
+        self._reading = True
+        self._read_is_due = False
+        self._closing = False
+        self._gone = False
+
+    def begin(self) -> None:
+        self._network.transports[self] = None
+        self._soon(self._protocol.connection_made, self)
+        self._soon(self._read_if_due)
+
+    # --- asyncio.Transport
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._closing or self._gone or not data:
+            return
+        self._unsent.append(bytes(data))
+        self._unsent_bytes += len(data)
+        self._push()
+        if self._unsent_bytes > self._high and not self._writing_paused:
+            self._writing_paused = True
+            cast(asyncio.Protocol, self._protocol).pause_writing()
+
+    def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self._unread.clear()
+        if not self._unsent_bytes:
+            self._soon(self._finish, None)
+
+    def abort(self) -> None:
+        if self._gone:
+            return
+        self._closing = True
+        self._forget()
+        self._soon(self._finish, None)
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        if not self._closing:
+            self._reading = True
+            self._read_soon()
+
+    def is_reading(self) -> bool:
+        return self._reading and not self._closing
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = HIGH_WATER_BYTES if high is None else high
+        self._low = self._high // 4 if low is None else low
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._low, self._high
+
+    def get_write_buffer_size(self) -> int:
+        return self._unsent_bytes
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    # --- outwards
+
+    def _push(self) -> None:
+        """Puts on the wire what the window has room for."""
+        while self._unsent_bytes and not self._gone:
+            room = WINDOW_BYTES - self.peer._under_way_bytes - len(self.peer._unread)
+            if room <= 0:
+                break
+            piece = self._take(self._network.piece_size(min(room, self._unsent_bytes)))
+            self.peer._under_way_bytes += len(piece)
+            self._send(self.peer._arrive, piece)
+        if self._writing_paused and self._unsent_bytes <= self._low and not self._gone:
+            self._writing_paused = False
+            self._soon(cast(asyncio.Protocol, self._protocol).resume_writing)
+        if self._closing and not self._unsent_bytes and not self._gone:
+            self._soon(self._finish, None)
+
+    def _take(self, size: int) -> bytes:
+        first = self._unsent.popleft()
+        while len(first) < size:
+            first += self._unsent.popleft()
+        if len(first) > size:
+            self._unsent.appendleft(first[size:])
+        self._unsent_bytes -= size
+        return first[:size]
+
+    def _send(self, arrive: Callable[..., None], *content: bytes) -> None:
+        """Delivers to the peer, after everything sent before."""
+        # Later by a moment: a loop does not keep the order of timers that are due at the same time.
+        arrival = max(self._last_arrival + MOMENT_S, self._loop.time() + self._network.latency())
+        self._last_arrival = arrival
+        self._loop.call_at(arrival, arrive, *content, context=self.peer._context)
+
+    # --- inwards
+
+    def _arrive(self, piece: bytes) -> None:
+        self._under_way_bytes -= len(piece)
+        if self._gone:
+            self._send(self.peer.be_reset)  # nobody here any more, says the kernel
+            return
+        if self._closing:
+            return
+        self._unread += piece
+        self._read_soon()
+
+    def _arrive_end(self) -> None:
+        self._ended = True
+        self._read_soon()
+
+    def _read_soon(self) -> None:
+        if self.is_reading() and not self._read_is_due and (self._unread or self._ended):
+            self._read_is_due = True
+            self._soon(self._read_if_due)
+
+    def _read_if_due(self) -> None:
+        """One read, as much as the protocol has room for; the next one comes in another turn of the loop."""
+        self._read_is_due = False
+        if not self.is_reading():
+            return
+        if self._unread:
+            self._feed()
+            if self.peer._unsent_bytes:
+                self._send(self.peer._push)
+            self._read_soon()
+        elif self._ended and not cast(asyncio.Protocol, self._protocol).eof_received():
+            self.close()
+
+    def _feed(self) -> None:
+        protocol, unread = self._protocol, self._unread
+        if isinstance(protocol, asyncio.BufferedProtocol):
+            buffer = memoryview(cast(memoryview, protocol.get_buffer(len(unread))))
+            assert len(buffer), "a protocol gave an empty buffer to read into"
+            size = min(len(buffer), len(unread))
+            buffer[:size] = unread[:size]
+            del unread[:size]
+            self._note_read(size)
+            protocol.buffer_updated(size)
+        else:
+            piece = bytes(unread)
+            unread.clear()
+            self._note_read(len(piece))
+            cast(asyncio.Protocol, protocol).data_received(piece)
+
+    def _note_read(self, size: int) -> None:
+        self._loop.note(f"{self.name} {'client' if self.is_client else 'server'} reads {size}", keep=False)
+
+    # --- the end
+
+    def _finish(self, error: Exception | None) -> None:
+        if self._gone:
+            return
+        self._leave()
+        self._send(self.peer._arrive_end)
+        self._protocol.connection_lost(error)
+
+    def be_reset(self) -> None:
+        """The peer, or somebody on the way, says that there is no such connection."""
+        if not self._gone:
+            self._leave()
+            self._forget()
+            self._soon(self._protocol.connection_lost, ConnectionResetError(104, "reset by peer"))
+
+    def vanish(self, delay: float) -> None:
+        """The process of this end is dead. The peer hears of it `delay` seconds from now."""
+        self._leave()
+        self._forget()
+        peer = self.peer
+        if not peer._gone:
+            self._loop.call_later(delay, peer.be_reset, context=peer._context)
+
+    def _leave(self) -> None:
+        self._gone = self._closing = True
+        self._network.transports.pop(self, None)
+
+    def _forget(self) -> None:
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self._unread.clear()
+
+    def _soon(self, callback: Callable[..., object], *arguments: object) -> None:
+        self._loop.call_soon(callback, *arguments, context=self._context)

@@ -1,0 +1,382 @@
+"""One simulated story: a seed decides how the cluster is set up, who uses it and what goes wrong; it must end whole.
+
+Trouble first: producers, consumers, group members and an administrator work while connections are cut and the broker is
+stopped, killed and left without power, at times while it starts. Then calm: everything that was begun must come to its
+end, everybody catches up, groups are stable, and after one more clean restart all is still there. The ledger compares
+after every turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kcli.client.admin.topics import NewTopic
+from kcli.errors import (
+    KafkaError,
+)
+from kcli.testing.actors.admin import Administrator, admin_of
+from kcli.testing.actors.clients import COMPACTED, RETAINED, Consumer, Producer, World, eventually
+from kcli.testing.actors.consumers import QUICK_SESSIONS, ConsumerMember
+from kcli.testing.actors.groups import Member
+from kcli.testing.actors.transactions import TransactionalProducer, check_atomic
+from kcli.testing.checks.invariants import Ledger
+from kcli.testing.sim.cluster import SimCluster
+from kcli.testing.sim.disk import FaultKind
+from kcli.testing.sim.loop import SimLoop, simulate
+from kcli.testing.sim.network import Weather
+
+TROUBLE_S = 10.0
+CALM_S = 120.0
+# Every story has an end; this is far behind it.
+STORY_S = 900.0
+GROUP = "group"
+# Operation and a part of the path. Not those that the ledger itself uses to look.
+SLOW_CALLS = 12
+"""How many calls in a row a slow disk holds up at most."""
+DISK_FAULTS = (
+    ("write", ""),
+    ("write", ".log"),
+    ("write", ".log"),
+    ("sync", ".log"),
+    ("write", "index"),
+    ("sync", ""),
+    ("sync", "__cluster_metadata"),
+    ("rename", ""),
+    ("sync_dir", ""),
+    ("make_dir", ""),
+    ("remove", ""),
+)
+BIG_BATCH_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a seed has chosen."""
+
+    durable: bool
+    power_fails: bool
+    disk_fails: bool
+    weather: Weather
+    overrides: dict[str, str]
+    topics: dict[str, int]
+    """Topic -> number of partitions."""
+    topic_configs: dict[str, dict[str, str]]
+    producers: int
+    consumers: int
+    members: int
+    transactional_producers: int
+    big_batches: bool
+
+    @classmethod
+    def of(cls, rng: random.Random) -> Settings:
+        def either(*values: str) -> str:
+            return rng.choice(values)
+
+        durable = rng.random() < 0.5
+        fails = either("power", "power", "disk", "nothing")
+        kinds = [rng.choice(("plain", "plain", COMPACTED, RETAINED)) for _ in range(rng.randint(1, 3))]
+        topics = [f"{kind}-{nth}" for nth, kind in enumerate(kinds)]
+        segment_bytes = rng.choice((20_000, 100_000, 2_000_000))
+        overrides = {
+            "log.dirs": either("/data", "/data", "/data,/more"),
+            **QUICK_SESSIONS,
+            "offsets.topic.num.partitions": either("1", "3"),
+            "offsets.topic.compression.codec": either("0", "1", "3"),
+            "transaction.state.log.num.partitions": either("1", "3"),
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+            "group.initial.rebalance.delay.ms": either("0", "500"),
+            "group.coordinator.append.linger.ms": either("-1", "0", "5"),
+            "log.index.interval.bytes": either("100", "4096"),
+            "log.message.timestamp.type": either("CreateTime", "CreateTime", "LogAppendTime"),
+            "log.flush.offset.checkpoint.interval.ms": either("500", "60000"),
+            "replica.high.watermark.checkpoint.interval.ms": either("500", "5000"),
+            "log.flush.scheduler.interval.ms": either("300", "9223372036854775807"),
+            "log.roll.ms": either("1500", "604800000"),
+            "metadata.log.max.record.bytes.between.snapshots": either("1", "2000", "20971520"),
+            "metadata.max.idle.interval.ms": either("0", "500"),
+            "connections.max.idle.ms": either("3000", "600000"),
+            "log.cleaner.backoff.ms": either("100", "15000"),
+            "log.cleaner.threads": either("1", "2"),
+            "log.retention.check.interval.ms": either("300", "300000"),
+            "log.segment.delete.delay.ms": either("0", "1000", "60000"),
+            "max.incremental.fetch.session.cache.slots": either("1", "1000"),
+        }
+        if durable:
+            overrides["log.flush.interval.messages"] = "1"
+        return cls(
+            durable=durable,
+            # Not both: what a failed flush left in memory may be read, and then be gone with the power (as in Kafka).
+            power_fails=fails == "power",
+            disk_fails=fails == "disk",
+            weather=Weather(
+                latency_s=rng.choice((0.0005, 0.01, 0.05)),
+                spike_chance=rng.choice((0.0, 0.01, 0.1)),
+                spike_s=rng.choice((0.05, 0.5)),
+                cut_chance=rng.choice((0.0, 0.2, 0.8)),
+            ),
+            overrides=overrides,
+            topics={name: rng.randint(1, 3) for name in topics},
+            topic_configs={name: _topic_config(name, segment_bytes, rng) for name in topics},
+            producers=rng.randint(1, 3),
+            consumers=rng.randint(0, 2),
+            members=rng.randint(0, 4),
+            transactional_producers=rng.choice((0, 0, 1, 2)),
+            big_batches=segment_bytes > BIG_BATCH_BYTES and rng.random() < 0.3,
+        )
+
+
+def _topic_config(name: str, segment_bytes: int, rng: random.Random) -> dict[str, str]:
+    config = {
+        "internal.segment.bytes": str(segment_bytes),
+        "compression.type": rng.choice(("producer", "producer", "lz4", "uncompressed")),
+    }
+    if name.startswith(COMPACTED):
+        config["cleanup.policy"] = "compact"
+        config["min.cleanable.dirty.ratio"] = rng.choice(("0.0", "0.3"))
+    elif name.startswith(RETAINED):
+        config["retention.bytes"] = "40000"
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a story came to, to see that it was one."""
+
+    trace: str
+    turns: int
+    lives: int
+    acknowledged: int
+    generations: int
+
+
+def run_seed(seed: int) -> Outcome:
+    """Raises AssertionError (Deadlock among them) when something does not hold."""
+
+    async def story(loop: SimLoop) -> Outcome:
+        last_notes.append(loop.notes)
+        return await Story(loop, seed).run()
+
+    last_notes: list[Iterable[str]] = []
+    try:
+        return simulate(seed, story)
+    except BaseException as error:
+        for notes in last_notes:
+            error.add_note("The last that happened:\n  " + "\n  ".join(notes))
+        error.add_note(f"To see it again: pytest tests/sim --sim-seed {seed}  (or KCLI_SIM_SEED={seed})")
+        raise
+
+
+class Story:
+    def __init__(self, loop: SimLoop, seed: int) -> None:
+        self.loop = loop
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.settings = Settings.of(self.rng)
+        self.cluster = SimCluster(seed, overrides=self.settings.overrides, weather=self.settings.weather)
+        self.ledger = Ledger(durable=self.settings.durable)
+        self.world = World(self.cluster, self.ledger, self.rng)
+        self.producers: list[Producer] = []
+        self.transactional_producers: list[TransactionalProducer] = []
+        self.consumers: list[Consumer] = []
+        self.members: list[Member] = []
+
+    async def run(self) -> Outcome:
+        loop, cluster = self.loop, self.cluster
+        async with cluster:
+            loop.on_turn.append(self._watch)
+            await cluster.node.start()
+            await self._make_topics()
+            self._make_actors()
+            async with asyncio.timeout(STORY_S), asyncio.TaskGroup() as group:
+                for actor in (*self.producers, *self.transactional_producers, *self.consumers):
+                    group.create_task(actor.run(), name=actor.name)
+                group.create_task(self._trouble())
+            await self._check_end()
+            loop.on_turn.remove(self._watch)
+        acknowledged = sum(producer.acknowledged for producer in self.producers)
+        generation = self.ledger.generation(GROUP)
+        return Outcome(loop.trace, loop.turns, cluster.node.life, acknowledged, generation)
+
+    def _watch(self) -> None:
+        self.ledger.watch(self.cluster.node.broker)
+
+    # --- who takes part
+
+    async def _make_topics(self) -> None:
+        async with admin_of(self.world) as admin:
+            new = [
+                NewTopic(name=name, partitions=partitions, configs=self.settings.topic_configs[name])
+                for name, partitions in self.settings.topics.items()
+            ]
+            await admin.create_topics(new)
+            for name, found in (await admin.describe_topics(list(self.settings.topics))).items():
+                assert not isinstance(found, KafkaError) and found.topic_id is not None, f"{name}: {found}"
+                self.world.topic_ids[name] = found.topic_id
+                self.ledger.topic_created(name, found.topic_id, len(found.partitions))
+
+    def _make_actors(self) -> None:
+        rng, settings, world = self.rng, self.settings, self.world
+        partitions = [(topic, index) for topic, count in settings.topics.items() for index in range(count)]
+        for nth in range(settings.producers):
+            own = rng.sample(partitions, rng.randint(1, len(partitions)))
+            self.producers.append(Producer(world, f"producer-{nth}", own, big=settings.big_batches))
+        # Compaction by key would take what the reader of whole transactions looks for.
+        kept = [each for each in partitions if not each[0].startswith((COMPACTED, RETAINED))]
+        for nth in range(settings.transactional_producers if kept else 0):
+            producer = TransactionalProducer(world, f"transactional-{nth}", kept, new=rng.random() < 0.5)
+            self.transactional_producers.append(producer)
+        for nth in range(settings.consumers):
+            own = rng.sample(partitions, rng.randint(1, len(partitions)))
+            self.consumers.append(Consumer(world, f"consumer-{nth}", own, sessions=rng.random() < 0.6))
+        protocols = random.Random(f"protocols of {self.seed}")
+        share = protocols.choice((0.0, 0.5, 0.5, 1.0))
+        for nth in range(settings.members):
+            instance = f"instance-{nth}" if rng.random() < 0.3 else None
+            # Half of the stories have both kinds, so that their group changes its protocol.
+            kind = ConsumerMember if protocols.random() < share else Member
+            self.members.append(kind(world, f"member-{nth}", GROUP, settings.topics, instance=instance))
+
+    # --- what goes wrong
+
+    async def _trouble(self) -> None:
+        end = self.loop.time() + TROUBLE_S
+        for member in self.members:
+            member.start()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._trouble_for_node(end))
+            group.create_task(self._trouble_for_members(end))
+            group.create_task(Administrator(self.world, TROUBLE_S).run())
+        if not self.cluster.node.is_up:
+            await self.cluster.node.start()
+        await self._calm()
+
+    async def _trouble_for_node(self, end: float) -> None:
+        node, rng = self.cluster.node, self.rng
+        possible = ["cut", "cut", "skew", "slow", "stop", "kill", *["power"] * 4, *["disk"] * 4]
+        for trouble, happens in (("power", self.settings.power_fails), ("disk", self.settings.disk_fails)):
+            possible = [each for each in possible if happens or each != trouble]
+        while self.loop.time() < end:
+            await asyncio.sleep(rng.random() * 3)
+            if rng.random() < 0.7:
+                await self._something_is_written()
+            match rng.choice(possible):
+                case "cut":
+                    self.cluster.network.cut(rng.choice((0.3, 1.0)))
+                case "stop" if node.is_up:
+                    self.loop.note("clean stop")
+                    await node.stop()
+                case "power":
+                    node.lose_power()
+                    self.ledger.power_lost()
+                    # Coordinators that have lost what partitions still know complain of it, rightly.
+                    self.cluster.ear.tolerates = self.ledger.losses > 0
+                case "skew":
+                    node.clock.skew_ms += rng.choice((rng.randint(-500, 2000), rng.randint(-30_000, 30_000)))
+                case "slow":
+                    for nth in range(1, rng.randint(2, SLOW_CALLS)):
+                        node.disk.fail(nth=nth, kind=FaultKind.SLOW)
+                case "disk" if node.is_up:
+                    await self._trouble_for_disk()
+                case _:
+                    node.kill()
+            if not node.is_up:
+                await asyncio.sleep(rng.choice((0.0, 0.5, 3.0)))
+                # It may be struck again before it is ready.
+                await node.start(rng.choice((None, 0.005, 0.02)))
+
+    async def _something_is_written(self) -> None:
+        """Returns just after, before anybody was told: the moment at which trouble is worst."""
+        before = self.ledger.batches_seen
+        for _ in range(1000):
+            if self.ledger.batches_seen != before:
+                return
+            await asyncio.sleep(0.0005)
+
+    async def _trouble_for_disk(self) -> None:
+        """One call fails, soon; then the disk is exchanged and the node started again."""
+        node, rng = self.cluster.node, self.rng
+        operation, part = rng.choice(DISK_FAULTS)
+        self.loop.note(f"{operation} of {part or 'anything'} will fail")
+        self.cluster.ear.tolerates = True
+        kind = rng.choice((FaultKind.ERROR, FaultKind.ERROR, FaultKind.FULL))
+        node.disk.fail(operation, part, nth=rng.randint(1, 8), kind=kind)
+        await asyncio.sleep(rng.random() * 2)
+        node.disk.heal()
+        node.kill()
+        self.cluster.ear.tolerates = self.ledger.losses > 0
+
+    async def _trouble_for_members(self, end: float) -> None:
+        rng = self.rng
+        while self.members and self.loop.time() < end:
+            await asyncio.sleep(rng.random() * 2)
+            member = rng.choice(self.members)
+            member.raise_failure()
+            match rng.randrange(4):
+                case 0 if member.is_running:
+                    member.die()
+                case 1 if member.is_running:
+                    member.leaving = True
+                case 2 if member.is_running:
+                    member.asleep = not member.asleep
+                case _:
+                    member.asleep = False
+                    member.start()
+
+    # --- calm
+
+    async def _calm(self) -> None:
+        """Everybody finishes; then the groups settle and read to the end."""
+        self.loop.note("calm")
+        self.world.ending = True
+        for member in self.members[:2]:
+            member.asleep = False
+            member.start()
+        for member in self.members[2:]:
+            member.asleep = False
+            await member.stopped()
+        await eventually(lambda: all(each.is_done for each in self.producers), CALM_S, "producers finish")
+        if self.transactional_producers:
+            await self._transactions_end()
+        self.world.written = True
+        await eventually(lambda: all(each.is_done for each in self.consumers), CALM_S, "consumers catch up")
+        if self.members:
+            await eventually(self._group_has_settled, CALM_S, "the group settles")
+        for member in self.members:
+            await member.stopped()
+
+    async def _transactions_end(self) -> None:
+        """Those that nobody ends any more time out. Where records were lost, their coordinator may not know of them."""
+        if self.ledger.losses:
+            return
+        names = [each for each in self.settings.topics if not each.startswith((COMPACTED, RETAINED))]
+        partitions = [(name, index) for name in names for index in range(self.settings.topics[name])]
+        histories = self.ledger.histories
+        await eventually(
+            lambda: not any(histories[each].open_transactions for each in partitions if each in histories),
+            CALM_S,
+            "transactions end",
+        )
+        await check_atomic(self.world, self.transactional_producers, partitions)
+
+    def _group_has_settled(self) -> bool:
+        for member in self.members:
+            member.raise_failure()
+        owned = [each for member in self.members for each in member.owned]
+        everything = [
+            (topic, index) for topic, count in self.settings.topics.items() for index in range(count)
+        ]
+        return sorted(owned) == sorted(everything) and all(
+            self.ledger.committed_offset(GROUP, each) >= self.ledger.end(each) for each in everything
+        )
+
+    async def _check_end(self) -> None:
+        """One more clean stop and start: nothing may be missing."""
+        node = self.cluster.node
+        assert node.broker is not None, "trouble ends with a running broker"
+        self.ledger.check_topics(node.broker)
+        await node.stop()
+        await node.start()
+        await asyncio.sleep(1.0)
