@@ -24,6 +24,7 @@ from kcli.errors import (
     UnsupportedVersionException,
     error_for,
 )
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import Network, SystemNetwork
@@ -173,12 +174,12 @@ class Client:
         self._known = _Known(nodes, response.controller_id)
         return response
 
-    async def leaders(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The leader of each partition. One without a leader raises a retriable error."""
         wanted = list(partitions)
         response = await self.metadata(sorted({topic for topic, _ in wanted}))
         topics = {topic.name: topic for topic in response.topics}
-        found: dict[tuple[str, int], int] = {}
+        found: dict[TopicPartition, int] = {}
         for topic, partition in wanted:
             raise_for(topics[topic].error_code)
             entry = next(
@@ -188,7 +189,7 @@ class Client:
                 raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if entry.leader_id < 0:
                 raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
-            found[topic, partition] = entry.leader_id
+            found[TopicPartition(topic, partition)] = entry.leader_id
         return found
 
     async def coordinator(self, key: str, key_type: int = GROUP_COORDINATOR) -> int:

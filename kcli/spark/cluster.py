@@ -19,6 +19,7 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
     error_for,
 )
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -55,14 +56,6 @@ LAST_BACKOFF_SECONDS = 1.0
 
 UNKNOWN_TOPIC_SECONDS = 3.0
 """A topic made a moment ago may not be known everywhere; one that is misspelt never will be."""
-
-
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class FoundOffset(NamedTuple):

@@ -19,11 +19,12 @@ from itertools import pairwise
 import numpy as np
 
 from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches import batch_headers
 from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
 from kcli.protocol.batches.columns import Depth, decode
 from kcli.runtime.disk import SystemDisk
-from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, FoundOffset, TopicPartition
+from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, FoundOffset
 from kcli.spark.fetcher import Fetched
 from kcli.spark.offsets import OffsetRange, data_loss
 from kcli.spark.options import SourceOptions
@@ -276,7 +277,7 @@ class PartitionFiles:
 
     def _checkpoint(self, name: str) -> int | None:
         path = os.path.join(os.path.dirname(os.path.abspath(self._directory)), name)
-        return read_offsets(SystemDisk(), path).get((self.part.topic, self.part.partition))
+        return read_offsets(SystemDisk(), path).get(TopicPartition(self.part.topic, self.part.partition))
 
 
 def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:

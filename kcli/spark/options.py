@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.compression import Codec, codec_named
 from kcli.spark.cluster import (
     EARLIEST,
@@ -19,7 +20,6 @@ from kcli.spark.cluster import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     ClientSettings,
-    TopicPartition,
     parse_servers,
 )
 from kcli.spark.security import OPTIONS as SECURITY_OPTIONS

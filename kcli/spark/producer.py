@@ -6,6 +6,7 @@ import time
 from collections import deque
 
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -13,7 +14,7 @@ from kcli.protocol.messages.produce import (
     TopicProduceData,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.spark.cluster import Cluster, Retry, TopicPartition
+from kcli.spark.cluster import Cluster, Retry
 from kcli.spark.connection import Pending
 from kcli.spark.encoder import RecordsArea, seal
 from kcli.spark.options import SinkOptions

@@ -40,8 +40,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kcli.model.topic_partition import TopicPartition
 from kcli.spark.admission import Admission
-from kcli.spark.cluster import EARLIEST, LATEST, Cluster, TopicPartition
+from kcli.spark.cluster import EARLIEST, LATEST, Cluster
 from kcli.spark.offsets import (
     OffsetRange,
     Offsets,

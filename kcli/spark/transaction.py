@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.errors import ErrorCode, KafkaError, KcliError, error_for
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kcli.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kcli.protocol.messages.end_txn import EndTxnRequest
@@ -27,7 +28,7 @@ from kcli.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.spark.cluster import GROUP, TRANSACTION, Cluster, TopicPartition
+from kcli.spark.cluster import GROUP, TRANSACTION, Cluster
 
 OFFSETS_TOPIC = "__consumer_offsets"
 """Under which topic a note is kept where the sink has no topic of its own: it is there once a group is."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
+from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import Disk, read_file, replace_file
 
@@ -28,18 +29,18 @@ VERSION = 0
 UNKNOWN_BROKER_EPOCH = -1
 
 
-def read_offsets(disk: Disk, path: str) -> dict[tuple[str, int], int]:
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
     """An offset checkpoint; an absent or empty file is one without entries."""
     offsets = {}
     for line, fields in _read_table(disk, path, columns=3):
         try:
-            offsets[(fields[0], int(fields[1]))] = int(fields[2])
+            offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
         except ValueError:
             raise _malformed(path, line, "'<topic> <partition> <offset>'", " ".join(fields)) from None
     return offsets
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[tuple[str, int], int]) -> None:
+def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
     rows = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
     _write_table(disk, path, rows, len(offsets))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kcli.client.admin.topics import group_partitions
 from kcli.client.client import error_of, looking_up, raise_for
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ TRIES_WITHOUT_LEADER = 3
 NO_LEADER = -1
 
 R = TypeVar("R")
-TopicPartition = tuple[str, int]
 
 
 class OffsetSpec(IntEnum):
@@ -99,7 +99,9 @@ async def list_offsets(
                 messages.ListOffsetsTopic(
                     name=topic,
                     partitions=tuple(
-                        messages.ListOffsetsPartition(partition_index=number, timestamp=wanted[topic, number])
+                        messages.ListOffsetsPartition(
+                            partition_index=number, timestamp=wanted[TopicPartition(topic, number)]
+                        )
                         for number in numbers
                     ),
                 )
@@ -110,7 +112,7 @@ async def list_offsets(
         at_least = max(_FIRST_VERSION.get(wanted[partition], 0) for partition in part)
         response = await client.send(request, ApiKey.LIST_OFFSETS, to=leader, at_least=at_least)
         return {
-            (topic.name, each.partition_index): error_of(each.error_code)
+            TopicPartition(topic.name, each.partition_index): error_of(each.error_code)
             or OffsetAt(offset=each.offset, timestamp=each.timestamp, leader_epoch=each.leader_epoch)
             for topic in response.topics
             for each in topic.partitions
@@ -133,7 +135,9 @@ async def delete_records(
                 messages.DeleteRecordsTopic(
                     name=topic,
                     partitions=tuple(
-                        messages.DeleteRecordsPartition(partition_index=number, offset=before[topic, number])
+                        messages.DeleteRecordsPartition(
+                            partition_index=number, offset=before[TopicPartition(topic, number)]
+                        )
                         for number in numbers
                     ),
                 )
@@ -143,7 +147,7 @@ async def delete_records(
         )
         response = await client.send(request, ApiKey.DELETE_RECORDS, to=leader)
         return {
-            (topic.name, each.partition_index): error_of(each.error_code) or each.low_watermark
+            TopicPartition(topic.name, each.partition_index): error_of(each.error_code) or each.low_watermark
             for topic in response.topics
             for each in topic.partitions
         }
@@ -285,7 +289,7 @@ def _of_topics(
             continue
         hopeless[topic.name or ""] = error
     return {
-        (topic, number): _unknown(topic, number)
+        TopicPartition(topic, number): _unknown(topic, number)
         if hopeless[topic].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else hopeless[topic]
         for topic, number in partitions
@@ -304,7 +308,7 @@ def _unknown(topic: str, number: int) -> KafkaError:
 def _leaders(metadata: MetadataResponse) -> dict[TopicPartition, int]:
     """The leader of each partition there is, NO_LEADER where it has none."""
     return {
-        (topic.name or "", each.partition_index): each.leader_id
+        TopicPartition(topic.name or "", each.partition_index): each.leader_id
         for topic in metadata.topics
         for each in topic.partitions
     }

@@ -26,7 +26,6 @@ from kcli.coordinator.transaction.state import (
     PREPARED,
     TV2,
     State,
-    TopicPartition,
     Transaction,
     completed,
     fenced,
@@ -34,6 +33,7 @@ from kcli.coordinator.transaction.state import (
     with_partitions,
 )
 from kcli.errors import ErrorCode
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.describe_transactions import TransactionState
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -30,6 +30,7 @@ from kcli.errors import (
 )
 from kcli.metadata.image import MetadataImage
 from kcli.model.topic_names import is_internal
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import HEADER_SIZE
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -191,7 +192,7 @@ def _append(
         verification = None
         if attributes & _TRANSACTIONAL:
             # A partition that came to this broker while the coordinator was asked about the others is not in there.
-            verdict = verdicts.get((topic, part.index), _NOT_LED_THEN)
+            verdict = verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
             if isinstance(verdict, KafkaError):
                 raise verdict
             verification = verdict

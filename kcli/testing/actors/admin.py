@@ -16,6 +16,7 @@ from kcli.errors import (
     TopicExistsException,
     UnknownTopicOrPartitionException,
 )
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
@@ -121,4 +122,6 @@ class Administrator:
                 assert answer.error_code in PASSING, f"produce to {name}: {answer.error_code!r}"
                 continue
             content = contents[answer.index]
-            self.ledger.acknowledged((name, answer.index), answer.base_offset, content, losses=losses)
+            self.ledger.acknowledged(
+                TopicPartition(name, answer.index), answer.base_offset, content, losses=losses
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from kcli.errors import ErrorCode
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import EndTransactionMarker, decode_control
 from kcli.protocol.messages import add_partitions_to_txn as ap
@@ -26,7 +27,7 @@ from kcli.testing.actors.clients import (
     partitions_of,
 )
 from kcli.testing.checks.history import Outcome, Transaction, anomalies
-from kcli.testing.checks.invariants import Content, TopicPartition
+from kcli.testing.checks.invariants import Content
 
 TIMEOUT_MS = 6_000
 READ_COMMITTED = 1

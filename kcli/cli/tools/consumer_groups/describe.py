@@ -14,6 +14,7 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset, GroupDescription, GroupMember
 from kcli.client.admin.offsets import OffsetAt, OffsetSpec
 from kcli.errors import KafkaError
+from kcli.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.admin.lag import Lag
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 MISSING = "-"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
-TopicPartition = tuple[str, int]
 Row = TypeVar("Row")
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from kcli.cli.tools.reassign_partitions.plan import Assignment
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.configs import AlterConfig, AlterOp, ConfigResource, ResourceType
-from kcli.client.admin.reassignments import TopicPartition
 from kcli.client.admin.topics import Reassignment
+from kcli.model.topic_partition import TopicPartition
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"

@@ -16,11 +16,12 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.configs import ConfigResource, ResourceType
 from kcli.client.admin.groups import CommittedOffset, GroupListing
 from kcli.client.admin.lag import Lag, lag_seconds
-from kcli.client.admin.offsets import OffsetAt, OffsetSpec, TopicPartition
+from kcli.client.admin.offsets import OffsetAt, OffsetSpec
 from kcli.client.client import Node
 from kcli.client.config import Address
 from kcli.client.metrics import BeanValues, MetricsUnavailable, Value, fetch_beans, fetch_slow_requests
 from kcli.errors import KafkaError, ProtocolError
+from kcli.model.topic_partition import TopicPartition
 
 T = TypeVar("T")
 
@@ -122,7 +123,7 @@ class Sampler:
         metadata = await self._client.call("metadata", lambda: self._client.metadata(None))
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in metadata.brokers]
         partitions = {
-            (topic.name or "", each.partition_index): Partition(
+            TopicPartition(topic.name or "", each.partition_index): Partition(
                 each.leader_id, each.replica_nodes, each.isr_nodes
             )
             for topic in metadata.topics

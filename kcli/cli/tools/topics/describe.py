@@ -18,6 +18,7 @@ from kcli.client.admin.topics import (
     TopicDescription,
 )
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_to_text
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
 
 MIN_ISR = "min.insync.replicas"
-Reassignments = dict[tuple[str, int], Reassignment]
+Reassignments = dict[TopicPartition, Reassignment]
 Described = tuple[list["TopicRow"], list[KafkaError]]
 """What is known, and why the rest is not."""
 
@@ -116,7 +117,7 @@ async def _rows(options: TopicsOptions, client: AdminClient, topics: list[TopicD
 
 async def _reassignments(client: AdminClient, topics: Iterable[TopicDescription]) -> Reassignments:
     """Partitions on the move; none where the cluster cannot tell, or may not."""
-    partitions = [(topic.name, each.partition) for topic in topics for each in topic.partitions]
+    partitions = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
     try:
         return await client.list_reassignments(partitions)
     except KafkaError as error:
@@ -177,12 +178,12 @@ def _is_wanted(
 
 
 def _replication_factor(topic: str, each: PartitionDescription, moving: Reassignments) -> int:
-    move = moving.get((topic, each.partition))
+    move = moving.get(TopicPartition(topic, each.partition))
     return len(each.replicas) - (len(move.adding) if move is not None else 0)
 
 
 def _partition_row(topic: str, each: PartitionDescription, moving: Reassignments) -> PartitionRow:
-    move = moving.get((topic, each.partition))
+    move = moving.get(TopicPartition(topic, each.partition))
     return PartitionRow(
         topic=topic,
         partition=each.partition,
