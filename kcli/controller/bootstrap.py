@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kcli.config.features import KRAFT_VERSION
 from kcli.controller.configs import MIN_INSYNC_REPLICAS, elr_enabled
-from kcli.metadata.image import CLUSTER_DEFAULT, METADATA_VERSION, MetadataImage
+from kcli.metadata.image import METADATA_VERSION, MetadataImage
+from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.protocol.records.metadata import (
     BeginTransactionRecord,
     ConfigRecord,

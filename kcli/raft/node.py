@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from kcli.errors import StorageError
+from kcli.model.ids import NO_LEADER, NO_OFFSET
 from kcli.protocol.batches.control import KRaftVersionRecord, LeaderChangeMessage, RaftControl
 from kcli.protocol.batches.control import Voter as VoterId
-from kcli.raft.states import MOVES, UNKNOWN_OFFSET, Candidate, Leader, Resigned, State, Unattached
+from kcli.raft.states import MOVES, Candidate, Leader, Resigned, State, Unattached
 from kcli.raft.voters import ReplicaKey, VoterSet
-from kcli.storage.checkpoint import NO_LEADER, NO_VOTE, QuorumState
+from kcli.storage.checkpoint import NO_VOTE, QuorumState
 
 
 class QuorumError(StorageError):
@@ -78,7 +79,7 @@ class RaftNode:
 
     @property
     def high_watermark(self) -> int:
-        return self.state.high_watermark if isinstance(self.state, Leader) else UNKNOWN_OFFSET
+        return self.state.high_watermark if isinstance(self.state, Leader) else NO_OFFSET
 
     def step(self, message: Message) -> Ready:
         match message:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcli.model.ids import NO_OFFSET
 from kcli.raft.voters import ReplicaKey
-
-UNKNOWN_OFFSET = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Leader:
 
     epoch: int
     epoch_start_offset: int
-    high_watermark: int = UNKNOWN_OFFSET
+    high_watermark: int = NO_OFFSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcli.model.addresses import Address
+from kcli.model.ids import ZERO_ID
 from kcli.protocol.batches.control import KRaftVersionFeature, VoterEndpoint, VoterRecord, VotersRecord
-
-ZERO_ID = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Voter:
     """`endpoints`: listener name to (host, port), in the order of the log."""
 
     key: ReplicaKey
-    endpoints: Mapping[str, tuple[str, int]]
+    endpoints: Mapping[str, Address]
     min_kraft_version: int = 0
     max_kraft_version: int = 1
 
@@ -76,7 +76,9 @@ def voter_set(record: VotersRecord) -> VoterSet:
         tuple(
             Voter(
                 key=ReplicaKey(voter.voter_id, voter.voter_directory_id),
-                endpoints={endpoint.name: (endpoint.host, endpoint.port) for endpoint in voter.endpoints},
+                endpoints={
+                    endpoint.name: Address(endpoint.host, endpoint.port) for endpoint in voter.endpoints
+                },
                 min_kraft_version=voter.k_raft_version_feature.min_supported_version,
                 max_kraft_version=voter.k_raft_version_feature.max_supported_version,
             )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import NO_LEADER, ZERO_ID
 from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import Disk, read_file, replace_file
@@ -133,9 +134,7 @@ def write_clean_shutdown(disk: Disk, path: str, broker_epoch: int) -> None:
     replace_file(disk, path, f'{{"version":{VERSION},"brokerEpoch":{broker_epoch}}}'.encode())
 
 
-NO_LEADER = -1
 NO_VOTE = -1
-NO_DIRECTORY = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ class QuorumState:
     leader_id: int = NO_LEADER
     leader_epoch: int = 0
     voted_id: int = NO_VOTE
-    voted_directory_id: uuid.UUID = NO_DIRECTORY
+    voted_directory_id: uuid.UUID = ZERO_ID
     version: int = 1
     voters: tuple[int, ...] | None = None
 

@@ -19,9 +19,10 @@ from kcli.controller.bootstrap import (
     encode_bootstrap,
     encode_voters_snapshot,
 )
-from kcli.metadata.image import ConfigResource, ConfigResourceType, MetadataImage, ScramKey
+from kcli.metadata.image import MetadataImage, ScramKey
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import image_records
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.batches.control import VotersRecord, decode_control
 from kcli.protocol.records.metadata import decode_metadata_record, encode_metadata_record, write_version_for

@@ -23,9 +23,9 @@ from kcli.cli.syntax.options import (
     require,
 )
 from kcli.cli.topic_filter import topic_filter
-from kcli.client.admin.offsets import OffsetSpec
 from kcli.client.config import ClientConfigError, parse_addresses
 from kcli.errors import KafkaError
+from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from kcli.cli.tools.consumer_groups.command import ExecutionError
 from kcli.cli.tools.consumer_groups.plan import Plan, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
-from kcli.client.admin.offsets import OffsetSpec
 from kcli.errors import GroupIdNotFoundException, KafkaError
+from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
 SCENARIOS = (

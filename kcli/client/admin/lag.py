@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kcli.client.admin.offsets import OffsetAt, OffsetSpec, list_offsets
+from kcli.client.admin.offsets import OffsetAt, list_offsets
 from kcli.client.client import error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError, ProtocolError, StorageError, error_for
+from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.batches.batch import NO_TIMESTAMP, Record, iter_batches, read_records
+from kcli.protocol.batches.batch import Record, iter_batches, read_records
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:

@@ -6,12 +6,13 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from kcli.client.admin.topics import group_partitions
 from kcli.client.client import error_of, looking_up, raise_for
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.ids import NO_LEADER
+from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
 
@@ -22,20 +23,8 @@ if TYPE_CHECKING:
 # How often a partition without a live leader is asked for where nobody wants to wait: an election that is under way is
 # over by then.
 TRIES_WITHOUT_LEADER = 3
-NO_LEADER = -1
 
 R = TypeVar("R")
-
-
-class OffsetSpec(IntEnum):
-    """The named points in time of ListOffsets; any value >= 0 is a timestamp in milliseconds."""
-
-    LATEST = -1
-    EARLIEST = -2
-    MAX_TIMESTAMP = -3  # KIP-734
-    EARLIEST_LOCAL = -4  # KIP-405
-    LATEST_TIERED = -5  # KIP-1005
-    EARLIEST_PENDING_UPLOAD = -6  # KIP-1023
 
 
 # The first ListOffsets version that knows each of the later points; an older broker would take it for a timestamp.

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from kcli.client.admin.topics import group_partitions
-from kcli.client.client import TRANSACTION_COORDINATOR, error_of, looking_up, raise_for
+from kcli.client.client import error_of, looking_up, raise_for
 from kcli.errors import (
     ErrorCode,
     KafkaError,
     TransactionalIdNotFoundException,
     UnknownServerException,
 )
+from kcli.model.request_values import CoordinatorType
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
 
@@ -274,7 +275,7 @@ async def _at_coordinator(
 
     async def attempt() -> T:
         with looking_up():
-            node = await client.coordinator(transactional_id, TRANSACTION_COORDINATOR)
+            node = await client.coordinator(transactional_id, CoordinatorType.TRANSACTION)
         return await ask(node)
 
     return await client.call(f"{name}(api=FIND_COORDINATOR)", attempt)

@@ -26,6 +26,8 @@ from kcli.controller.bootstrap import (
     encode_voters_snapshot,
 )
 from kcli.errors import StorageError
+from kcli.model.addresses import Address
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.records.metadata import UserScramCredentialRecord
 from kcli.raft.snapshot import SnapshotId
@@ -33,7 +35,6 @@ from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk, make_durable_dir, replace_file
 from kcli.runtime.rng import Rng
-from kcli.storage.directory import CLUSTER_METADATA_TOPIC
 from kcli.storage.meta_properties import (
     META_PROPERTIES_FILE,
     MetaProperties,
@@ -111,7 +112,7 @@ def standalone_voters(config: BrokerConfig, rng: Rng) -> VoterSet:
     advertised = next(
         (item for item in config.all_advertised_listeners if item.name == listener.name), listener
     )
-    endpoint = {listener.name: (advertised.host or "localhost", advertised.port)}
+    endpoint = {listener.name: Address(advertised.host or "localhost", advertised.port)}
     return VoterSet((Voter(ReplicaKey(config.node_id, rng.uuid()), endpoint),))
 
 

@@ -29,6 +29,7 @@ from kcli.errors import (
     UnsupportedCompressionTypeException,
 )
 from kcli.metadata.image import MetadataImage
+from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_names import is_internal
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import HEADER_SIZE
@@ -46,7 +47,7 @@ from kcli.protocol.messages.produce import (
 from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM
 from kcli.replica.parked import ParkedProduce
 from kcli.server.coordinators.transaction_verification import Asker, Verdicts, verify
-from kcli.server.partitions.replicas import ACKS_ALL, LeaderPartition
+from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.answers import then
 from kcli.server.requests.context import RequestContext
 from kcli.storage.log.log import AppendOrigin

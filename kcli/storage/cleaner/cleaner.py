@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kcli.errors import CorruptRecordError, KafkaError, StorageError
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
 from kcli.storage.cleaner.plan import (
@@ -28,7 +29,7 @@ from kcli.storage.cleaner.plan import (
     LastRecord,
     SourceSegment,
 )
-from kcli.storage.directory import CLUSTER_METADATA_TOPIC, LogDirectory
+from kcli.storage.directory import LogDirectory
 from kcli.storage.files import CLEANED_SUFFIX, SWAP_SUFFIX
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.segment import Segment

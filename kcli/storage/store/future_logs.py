@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotFoundException, StorageError
+from kcli.model.topic_partition import TopicPartition
 from kcli.storage.directory import FUTURE_SUFFIX, LogDirectory, partition_dir_name, suffixed_dir_name
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
 
 if TYPE_CHECKING:
-    from kcli.model.topic_partition import TopicPartition
     from kcli.storage.store.store import LogStore
 
 logger = logging.getLogger(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import (
@@ -12,7 +13,7 @@ from kcli.storage.checkpoint import (
     RECOVERY_POINT_FILE,
     write_offsets,
 )
-from kcli.storage.directory import CLUSTER_METADATA_TOPIC, LogDirectory
+from kcli.storage.directory import LogDirectory
 from kcli.storage.log.log import PartitionLog
 
 

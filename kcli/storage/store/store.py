@@ -21,6 +21,7 @@ from kcli.errors import (
     KafkaStorageException,
     StorageError,
 )
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk
@@ -36,7 +37,6 @@ from kcli.storage.checkpoint import (
     write_clean_shutdown,
 )
 from kcli.storage.directory import (
-    CLUSTER_METADATA_TOPIC,
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     STRAY_SUFFIX,

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kcli.client.config import Address
 from kcli.client.connection import Connection
 from kcli.errors import ErrorCode, NetworkException
+from kcli.model.addresses import Address
+from kcli.model.ids import NO_OFFSET
+from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.compression import Codec
@@ -30,8 +32,6 @@ REQUEST_TIMEOUT_S = 15.0
 BACKOFF_S = 0.1
 # As Java's producer: more in flight than the broker remembers sequences of could not be retried.
 IN_FLIGHT_MAX = 5
-ACKS_ALL = -1
-NO_OFFSET = -1
 LATEST, EARLIEST = -1, -2
 # Few keys, so that compaction has something to do.
 KEYS = 5

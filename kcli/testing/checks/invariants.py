@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kcli.model.topic_names import GROUP_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, Record, crc_is_valid, iter_batches, read_records
 from kcli.testing.checks.group_ledger import GroupLedger
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from kcli.server.partitions.replicas import LeaderPartition
     from kcli.storage.log.log import PartitionLog
 
-GROUP_TOPIC = "__consumer_offsets"
 READ_BYTES = 1 << 20
 
 Sequence = tuple[int, int, int]
@@ -155,7 +155,7 @@ class Ledger:
                 assert first == record.offset, (
                     f"{leader}: {sequence} is at {first} and again at {record.offset}"
                 )
-            if leader.topic == GROUP_TOPIC and not header.is_control:
+            if leader.topic == GROUP_METADATA_TOPIC and not header.is_control:
                 self._groups.take(record, again=False, losses=self.losses)
 
     def _compare(self, leader: LeaderPartition, history: History, record: Record) -> None:
@@ -208,7 +208,7 @@ class Ledger:
                     f"{leader}: offset {record.offset} was {known!r} before the crash and is {content!r}"
                 )
                 found[record.offset] = content
-                if leader.topic == GROUP_TOPIC:
+                if leader.topic == GROUP_METADATA_TOPIC:
                     self._groups.take(record, again=True, losses=self.losses)
                 if header.producer_id >= 0 and not header.is_control:
                     nth = record.offset - header.base_offset

@@ -15,7 +15,7 @@ from kcli.controller.bootstrap import (
     first_log_records,
 )
 from kcli.errors import CorruptRecordError, ErrorCode
-from kcli.metadata.image import CLUSTER_DEFAULT
+from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import (
     BeginTransactionRecord,

@@ -12,7 +12,8 @@ from until import PATIENCE_S, until
 
 from kcli.controller.bootstrap import encode_records
 from kcli.errors import ErrorCode, NotControllerException, StorageError
-from kcli.metadata.image import CLUSTER_DEFAULT, LeaderRecoveryState
+from kcli.metadata.image import LeaderRecoveryState
+from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import (
     KRaftVersionRecord,

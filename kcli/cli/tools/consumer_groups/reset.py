@@ -22,8 +22,9 @@ from kcli.cli.tools.consumer_groups.command import (
 from kcli.cli.tools.consumer_groups.plan import NewOffset, Plan, csv_line, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
-from kcli.client.admin.offsets import OffsetAt, OffsetSpec
+from kcli.client.admin.offsets import OffsetAt
 from kcli.errors import ErrorCode, GroupIdNotFoundException, KafkaError
+from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
 log = logging.getLogger("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kcli.cli.java.order import map_order, string_hash
 from kcli.cli.java.uuid import java_uuid
 from kcli.cli.output import warn
-from kcli.client.admin.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
+from kcli.client.admin.configs import ConfigEntry
 from kcli.client.admin.topics import (
     PARTITIONS_PER_RESPONSE,
     PartitionDescription,
@@ -18,6 +18,7 @@ from kcli.client.admin.topics import (
     TopicDescription,
 )
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_to_text
 
@@ -98,7 +99,7 @@ def text(row: TopicRow, *, topic: bool, partitions: bool) -> str:
 async def _rows(options: TopicsOptions, client: AdminClient, topics: list[TopicDescription]) -> Described:
     if not topics:
         return [], []
-    resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
+    resources = [ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics]
     configs = await client.describe_configs(resources)
     live = {node.id for node in (await client.describe_cluster()).nodes}
     moving = await _reassignments(client, topics)
