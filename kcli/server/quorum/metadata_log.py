@@ -17,17 +17,7 @@ from kcli.config.topic import LogConfig
 from kcli.controller.bootstrap import BOOTSTRAP_FILE, decode_bootstrap
 from kcli.errors import CorruptRecordError, StorageError
 from kcli.metadata.replay import ImageReplayer
-from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
-from kcli.protocol.batches.batch import Record, crc_is_valid, encode_batch, iter_batches, read_records
-from kcli.protocol.batches.control import (
-    KRaftVersionRecord,
-    RaftControl,
-    VotersRecord,
-    decode_control,
-    encode_raft_batch,
-)
-from kcli.protocol.records.metadata import MetadataRecord, decode_metadata_record
-from kcli.raft.snapshot import (
+from kcli.metadata.snapshot_file import (
     BOOTSTRAP_SNAPSHOT_ID,
     DELETED_SUFFIX,
     MAX_BATCH_BYTES,
@@ -38,6 +28,16 @@ from kcli.raft.snapshot import (
     encode_snapshot,
     snapshot_id_of,
 )
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.protocol.batches.batch import Record, crc_is_valid, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.control import (
+    KRaftVersionRecord,
+    RaftControl,
+    VotersRecord,
+    decode_control,
+    encode_raft_batch,
+)
+from kcli.protocol.records.metadata import MetadataRecord, decode_metadata_record
 from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet, voter_set
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import read_file
@@ -228,7 +228,7 @@ class MetadataLog:
             last_contained_log_timestamp_ms=timestamp_ms,
             now_ms=self._clock.now_ms(),
             kraft_version=quorate.kraft_version,
-            voters=quorate.voters,
+            voters=quorate.voters.record(),
         )
         stem = snapshot_id.file_name.removesuffix(".checkpoint")
         part = f"{self._path}/{stem}-{self._rng.randrange(1 << 62)}{PART_SUFFIX}"

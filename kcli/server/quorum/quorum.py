@@ -36,6 +36,7 @@ from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import ControllerRegistration, Endpoint, MetadataImage, VersionRange
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import image_records
+from kcli.metadata.snapshot_file import SnapshotId
 from kcli.protocol.batches.control import RaftControl
 from kcli.protocol.messages import allocate_producer_ids as ap
 from kcli.protocol.messages import alter_configs as ac
@@ -55,7 +56,6 @@ from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import MetadataRecord
 from kcli.protocol.wire.api import ApiKey
 from kcli.raft.node import Flushed, RaftNode, Resign, Start
-from kcli.raft.snapshot import SnapshotId
 from kcli.raft.voters import ReplicaKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng

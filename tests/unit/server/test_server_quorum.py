@@ -13,6 +13,7 @@ from until import PATIENCE_S, until
 from kcli.controller.bootstrap import encode_records
 from kcli.errors import ErrorCode, NotControllerException, StorageError
 from kcli.metadata.image import CLUSTER_DEFAULT, LeaderRecoveryState
+from kcli.metadata.snapshot_file import SnapshotId, decode_snapshot
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import (
     KRaftVersionRecord,
@@ -33,7 +34,6 @@ from kcli.protocol.records.metadata import (
     decode_metadata_record,
 )
 from kcli.raft.node import QuorumError
-from kcli.raft.snapshot import SnapshotId, decode_snapshot
 from kcli.runtime.disk import read_file, replace_file
 
 LOG = f"{LOG_DIR}/{0:020d}.log"
