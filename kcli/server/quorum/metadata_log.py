@@ -38,11 +38,12 @@ from kcli.protocol.batches.control import (
     encode_raft_batch,
 )
 from kcli.protocol.records.metadata import MetadataRecord, decode_metadata_record
+from kcli.raft.election_state import ElectionState
 from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet, voter_set
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import read_file
 from kcli.runtime.rng import Rng
-from kcli.storage.checkpoint import QuorumState, read_quorum_state, write_quorum_state
+from kcli.server.quorum.election_file import read_election_state, write_election_state
 from kcli.storage.directory import on_disk
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.store.store import LogStore
@@ -180,13 +181,13 @@ class MetadataLog:
     # The quorum-state file.
 
     @on_disk
-    def read_quorum_state(self) -> QuorumState | None:
-        return read_quorum_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}")
+    def read_election_state(self) -> ElectionState | None:
+        return read_election_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}")
 
     @on_disk
-    def write_quorum_state(self, state: QuorumState) -> None:
+    def write_election_state(self, state: ElectionState) -> None:
         """Durable when it returns."""
-        write_quorum_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}", state)
+        write_election_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}", state)
 
     # Appending.
 
