@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kcli.model.addresses import Address
-from kcli.model.ids import ZERO_ID
+from kcli.model.ids import NO_OFFSET, ZERO_ID
 from kcli.protocol.batches.control import KRaftVersionFeature, VoterEndpoint, VoterRecord, VotersRecord
 
 
@@ -47,6 +47,17 @@ class VoterSet:
     @property
     def ids(self) -> tuple[int, ...]:
         return tuple(voter.key.id for voter in self.voters)
+
+    def is_majority(self, count: int) -> bool:
+        return count > len(self.voters) // 2
+
+    def majority_offset(self, end_offsets: Mapping[int, int]) -> int:
+        """The highest offset that a majority of the voters has reached; those not in `end_offsets` have none.
+
+        Of n end offsets, highest first, the one at index n // 2 is reached by n // 2 + 1 voters: a majority.
+        """
+        reached = sorted((end_offsets.get(voter_id, NO_OFFSET) for voter_id in self.ids), reverse=True)
+        return reached[len(reached) // 2]
 
     def record(self) -> VotersRecord:
         return VotersRecord(

@@ -26,11 +26,11 @@ from kcli.controller.bootstrap import (
     encode_voters_snapshot,
 )
 from kcli.errors import StorageError
+from kcli.metadata.snapshot_file import SnapshotId
 from kcli.model.addresses import Address
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.records.metadata import UserScramCredentialRecord
-from kcli.raft.snapshot import SnapshotId
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk, make_durable_dir, replace_file
@@ -246,7 +246,7 @@ def _format_directory(
     if path == config.metadata_log_dir and request.voters is not None:
         metadata_dir = f"{path}/{CLUSTER_METADATA_TOPIC}-0"
         disk.make_dir(metadata_dir)
-        snapshot = encode_voters_snapshot(request.voters, levels[KRAFT_VERSION], now_ms)
+        snapshot = encode_voters_snapshot(request.voters.record(), levels[KRAFT_VERSION], now_ms)
         replace_file(disk, f"{metadata_dir}/{FIRST_SNAPSHOT.file_name}", snapshot)
         own = next((voter for voter in request.voters.voters if voter.key.id == config.node_id), None)
         directory_id = own.key.directory_id if own is not None else directory_id
