@@ -31,7 +31,8 @@ from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
-from kcli.server.quorum.quorum import Quorum
+from kcli.server.quorum.controller_role import ControllerRole
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.storage.store.store import LogStore
 
 LOG = "00000000000000000000.log"
@@ -256,31 +257,33 @@ def test_a_node_takes_over_kafkas_directory_and_leaves_as_kafka_does(golden, tmp
 async def _live_and_leave(config, data):
     clock, rng = SystemClock(), SystemRng()
     logs = LogStore.open(SystemDisk(), clock, list(config.log_dirs), node_id=1, rng=rng)
-    quorum = Quorum(logs, config, clock, rng)
+    loader = MetadataLoader(MetadataImage(cluster_id=logs.cluster_id))
+    controller = ControllerRole(logs, config, clock, rng, loader, on_fatal=print)
     lifecycle = BrokerLifecycle(
-        quorum,
+        controller,
+        loader,
         config,
         rng,
         cluster_id=logs.cluster_id,
         directories=[each.id for each in logs.directories],
         previous_epoch=logs.previous_broker_epoch,
     )
-    await quorum.start()
+    await controller.start()
     try:
         await lifecycle.start()
-        served = quorum.image
-        assert (served.epoch, quorum.raft.epoch) == (3, 3)
+        served = loader.image
+        assert (served.epoch, controller.view.epoch) == (3, 3)
         assert all(
             partition.leader == 1 and partition.recovery_state == 0
             for topic in served.topics
             for partition in topic.partitions.values()
         )
-        await quorum.take_snapshot()
+        await controller.housekeeping.take_snapshot()
         await lifecycle.stop()
-        assert quorum.image.brokers[1].fenced
-        assert quorum.image.partition("shapes", 0).elr == (1,)
+        assert loader.image.brokers[1].fenced
+        assert loader.image.partition("shapes", 0).elr == (1,)
     finally:
-        await quorum.stop()
+        await controller.stop()
         logs.close(broker_epoch=lifecycle.epoch)
     log = (data / "__cluster_metadata-0" / LOG).read_bytes()
     (new,) = list((data / "__cluster_metadata-0").glob("*-0000000003.checkpoint"))

@@ -271,8 +271,8 @@ def test_time_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a simulated clock no work takes time, so here every look at the clock does: 10 ms."""
 
     async def story(rig: Rig) -> None:
-        broker = rig.cluster.node.broker
-        assert broker is not None
+        node = rig.cluster.node.running
+        assert node is not None
         connection = await rig.connect()
 
         async def ask() -> Any:
@@ -288,7 +288,7 @@ def test_time_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
             spent += 0.01
             return rig.now + spent
 
-        monkeypatch.setattr(broker.quotas.clock, "monotonic", monotonic)
+        monkeypatch.setattr(node.quotas.clock, "monotonic", monotonic)
         throttled = [(await ask()).throttle_time_ms for _ in range(30)]
         assert throttled[0] == 0
         # However much was used, a client is not held back for more than a window.

@@ -24,15 +24,15 @@ from kcli.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.answers import then
-from kcli.server.requests.context import RequestContext
 from kcli.server.requests.fenced import fenced_code
 
 _BATCHED_FROM = 4
 _PRODUCER_FENCED_FROM = 2
 
 
-def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
+def handle(context: BrokerContext, request: AddPartitionsToTxnRequest) -> Any:
     if context.api_version >= _BATCHED_FROM:
         return _of_brokers(context, request)
     topics = request.v3_and_below_topics
@@ -48,7 +48,7 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
 
 
 def error_response(
-    context: RequestContext, request: AddPartitionsToTxnRequest, error: KafkaError
+    context: BrokerContext, request: AddPartitionsToTxnRequest, error: KafkaError
 ) -> AddPartitionsToTxnResponse:
     if context.api_version >= _BATCHED_FROM:
         return AddPartitionsToTxnResponse(error_code=error.code)
@@ -59,9 +59,9 @@ def error_response(
 
 
 def _add(
-    context: RequestContext, request: AddPartitionsToTxnRequest, partitions: Iterable[TopicPartition]
+    context: BrokerContext, request: AddPartitionsToTxnRequest, partitions: Iterable[TopicPartition]
 ) -> ErrorCode | Awaitable[ErrorCode]:
-    return context.broker.transactions.add_partitions(
+    return context.ports.transactions.add_partitions(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
@@ -71,7 +71,7 @@ def _add(
 
 
 async def _of_brokers(
-    context: RequestContext, request: AddPartitionsToTxnRequest
+    context: BrokerContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
     return AddPartitionsToTxnResponse(
         results_by_transaction=tuple([await _of_broker(context, each) for each in request.transactions])
@@ -79,11 +79,11 @@ async def _of_brokers(
 
 
 async def _of_broker(
-    context: RequestContext, transaction: AddPartitionsToTxnTransaction
+    context: BrokerContext, transaction: AddPartitionsToTxnTransaction
 ) -> AddPartitionsToTxnResult:
     codes: Mapping[TopicPartition, ErrorCode] = _refused(context, transaction.topics, is_client=False)
     if all(code is ErrorCode.NONE for code in codes.values()):
-        answer = context.broker.transactions.verify_or_add(
+        answer = context.ports.transactions.verify_or_add(
             transaction.transactional_id,
             transaction.producer_id,
             transaction.producer_epoch,
@@ -97,7 +97,7 @@ async def _of_broker(
 
 
 def _refused(
-    context: RequestContext, topics: tuple[AddPartitionsToTxnTopic, ...], *, is_client: bool
+    context: BrokerContext, topics: tuple[AddPartitionsToTxnTopic, ...], *, is_client: bool
 ) -> dict[TopicPartition, ErrorCode]:
     """Every partition with NONE; if one cannot be added, with its error, and the rest with OPERATION_NOT_ATTEMPTED."""
     codes = {key: _error_of(context, *key, is_client=is_client) for key in _partitions(topics)}
@@ -109,10 +109,10 @@ def _refused(
     }
 
 
-def _error_of(context: RequestContext, topic: str, partition: int, *, is_client: bool) -> ErrorCode:
+def _error_of(context: BrokerContext, topic: str, partition: int, *, is_client: bool) -> ErrorCode:
     if is_client and is_internal(topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if context.broker.metadata.partition(topic, partition) is None:
+    if context.ports.metadata.partition(topic, partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 

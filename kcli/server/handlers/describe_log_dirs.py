@@ -11,15 +11,15 @@ from kcli.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 from kcli.storage.store.store import LogDirDescription
 
 
-def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def handle(context: BrokerContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     wanted = None
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, part) for topic in request.topics for part in topic.partitions}
-    described = context.broker.logs.describe()
+    described = context.ports.logs.describe()
     return DescribeLogDirsResponse(results=tuple(_result(directory, wanted) for directory in described))
 
 

@@ -29,8 +29,8 @@ from kcli.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.partitions.replicas import LeaderPartition
-from kcli.server.requests.context import RequestContext
 
 _FIRST_VERSION: dict[int, int] = {
     OffsetSpec.LATEST: 0,
@@ -52,7 +52,7 @@ class Found:
     leader_epoch: int = _NOTHING
 
 
-def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(context: BrokerContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     asked = Counter(
         (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
@@ -71,7 +71,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
 
 
 def error_response(
-    _context: RequestContext, request: ListOffsetsRequest, error: KafkaError
+    _context: BrokerContext, request: ListOffsetsRequest, error: KafkaError
 ) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=tuple(
@@ -88,14 +88,14 @@ def error_response(
 
 
 def _answer(
-    context: RequestContext, request: ListOffsetsRequest, topic: str, part: ListOffsetsPartition, twice: bool
+    context: BrokerContext, request: ListOffsetsRequest, topic: str, part: ListOffsetsPartition, twice: bool
 ) -> ListOffsetsPartitionResponse:
     index = part.partition_index
     try:
         if twice:
             raise InvalidRequestException(f"{topic}-{index} is asked for more than once")
         _check_version(part.timestamp, context.api_version)
-        leader = context.broker.replicas.get(topic, index)
+        leader = context.ports.replicas.get(topic, index)
         leader.check_epoch(part.current_leader_epoch)
         found = _find(context, leader, part.timestamp, request)
     except KafkaError as error:
@@ -117,7 +117,7 @@ def _check_version(timestamp: int, version: int) -> None:
 
 
 def _find(
-    context: RequestContext, leader: LeaderPartition, timestamp: int, request: ListOffsetsRequest
+    context: BrokerContext, leader: LeaderPartition, timestamp: int, request: ListOffsetsRequest
 ) -> Found:
     log = leader.log
     is_consumer = request.replica_id < 0
@@ -158,7 +158,7 @@ def _epoch_start(leader: LeaderPartition) -> int:
     return _NOTHING
 
 
-def _not_available(context: RequestContext) -> KafkaError:
+def _not_available(context: BrokerContext) -> KafkaError:
     if context.api_version >= _OFFSET_NOT_AVAILABLE_FROM:
         return OffsetNotAvailableException()
     return LeaderNotAvailableException()

@@ -17,17 +17,17 @@ from kcli.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kcli.server.coordinators.transaction_markers import TransactionEnd
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 
-async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+async def handle(context: BrokerContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     # All are appended before any is waited for.
     begun = [(marker, _write(context, marker)) for marker in request.markers]
     return WriteTxnMarkersResponse(markers=tuple([await _result(*each) for each in begun]))
 
 
 def error_response(
-    _context: RequestContext, request: WriteTxnMarkersRequest, error: KafkaError
+    _context: BrokerContext, request: WriteTxnMarkersRequest, error: KafkaError
 ) -> WriteTxnMarkersResponse:
     return WriteTxnMarkersResponse(
         markers=tuple(
@@ -37,7 +37,7 @@ def error_response(
 
 
 def _write(
-    context: RequestContext, marker: WritableTxnMarker
+    context: BrokerContext, marker: WritableTxnMarker
 ) -> dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]]:
     # Version 1 does not say by which protocol the transaction was run, so the older, laxer rules hold.
     end = TransactionEnd(
@@ -47,7 +47,7 @@ def _write(
         coordinator_epoch=marker.coordinator_epoch,
         transaction_version=TV0,
     )
-    return {key: context.broker.markers.write(end, *key) for key in _partitions(marker)}
+    return {key: context.ports.markers.write(end, *key) for key in _partitions(marker)}
 
 
 async def _result(

@@ -202,7 +202,7 @@ class Story:
         return Outcome(loop.trace, loop.turns, cluster.node.life, acknowledged, generation)
 
     def _watch(self) -> None:
-        self.ledger.watch(self.cluster.node.broker)
+        self.ledger.watch(self.cluster.node.running)
 
     # --- who takes part
 
@@ -382,8 +382,8 @@ class Story:
     async def _check_end(self) -> None:
         """One more clean stop and start: nothing may be missing."""
         node = self.cluster.node
-        assert node.broker is not None, "trouble ends with a running broker"
-        self.ledger.check_topics(node.broker)
+        assert node.running is not None, "trouble ends with a running broker"
+        self.ledger.check_topics(node.running)
         await node.stop()
         await node.start()
         await asyncio.sleep(1.0)

@@ -7,6 +7,7 @@ import uuid
 import pytest
 from controller_rig import FEATURES, ControllerRig
 
+from kcli.controller.api import UPDATE_FEATURES
 from kcli.controller.bootstrap import (
     bootstrap_records,
     decode_bootstrap,
@@ -46,7 +47,7 @@ def update(rig, *levels, kind=UPGRADE, validate=False):
         ),
         validate_only=validate,
     )
-    return rig.obey(rig.controller.update_features(request))
+    return rig.obey(rig.decide(UPDATE_FEATURES, request))
 
 
 def test_features_move_together(rig):
