@@ -37,9 +37,10 @@ from kcli.protocol.messages.fetch import (
     PartitionData,
 )
 from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
-from kcli.replica.parked import ParkedFetch
+from kcli.replica.waiting import FetchWait
 from kcli.server.handlers.produce import leader_endpoints
 from kcli.server.partitions.fetch_sessions import FetchScope, Target
+from kcli.server.partitions.parked import ParkedFetch
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.context import RequestContext
 from kcli.storage.log.log import LogSlice
@@ -125,7 +126,7 @@ def _read(
         log = leader.log
         if log.config.compression_type == "zstd" and context.api_version < _ZSTD_FROM:
             raise UnsupportedCompressionTypeException
-        if replica_id >= 0 and replica_id not in leader.state.followers:
+        if replica_id >= 0 and replica_id not in leader.followers:
             raise _not_a_replica(leader, wants.current_leader_epoch)
         if wants.last_fetched_epoch >= 0 and (diverged := _divergence(leader, target)) is not None:
             return Read(target, leader, answer=diverged)
@@ -261,7 +262,7 @@ def _park(
         # Not in the middle of somebody's append: other partitions of that request may follow.
         loop.call_soon(respond)
 
-    parked = ParkedFetch(min_bytes=request.min_bytes, size_bytes=size, measure=measure, done=done)
+    parked = ParkedFetch(FetchWait(request.min_bytes, size), measure=measure, done=done)
     timer = loop.call_later(request.max_wait_ms / 1000, parked.finish)
     parked.park([read.leader.parked_fetches for read in reads if read.leader is not None])
 
