@@ -131,14 +131,15 @@ class ReplicaWorld(Commands):
         after = self.state.high_watermark(self._high_watermark, self._log_end, self._followers)
         assert after >= self._high_watermark, "the high watermark never goes back"
         assert after <= self._log_end, "only what is in the log is committed"
-        if after != self._high_watermark:
+        moves = after != self._high_watermark
+        if moves:
             self._high_watermark = after
             self.out.append(f"high watermark {after}")
             for token in self._commits.due(after):
                 if token in self._produces:
                     self._answer(token, self._produces.pop(token))
         for token, (wait, start) in list(self._fetches.items()):
-            if not wait.appended(size_bytes):
+            if not wait.appended(size_bytes) and (size_bytes or not moves):
                 continue
             readable = self._readable(start)
             if wait.measured(readable):

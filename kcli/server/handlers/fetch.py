@@ -69,13 +69,16 @@ class Read:
 
 def handle(context: RequestContext, request: FetchRequest) -> Any:
     broker = context.broker
+    replica_id = max(request.replica_id, request.replica_state.replica_id)
     if context.throttle is not None:
-        if max(request.replica_id, request.replica_state.replica_id) >= 0:
+        if replica_id >= 0:
             context.throttle.exempt()
         else:
             request = context.throttle.limit_fetch(request)
     scope = broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
     reads = _read_all(context, scope)
+    if replica_id >= 0:
+        _report_follower(replica_id, reads)
     size = _size(reads)
     if request.max_wait_ms <= 0 or size >= request.min_bytes or _is_decided(reads) or not scope.targets:
         return _respond(context, scope, reads)
@@ -139,10 +142,6 @@ def _read(
             limit = log.high_watermark
         size_max = max(min(left, wants.partition_max_bytes), 0)
         part = log.read(wants.fetch_offset, size_max, end_offset=limit, at_least_one=at_least_one)
-        if replica_id >= 0:
-            leader.follower_fetched(
-                replica_id, log_start_offset=wants.log_start_offset, log_end_offset=wants.fetch_offset
-            )
         aborted = None
         if request.isolation_level == READ_COMMITTED and replica_id < 0:
             aborted = _aborted(leader, wants.fetch_offset, part)
@@ -159,6 +158,18 @@ def _read(
         return Read(
             target, None, answer=_failed(context, topic, wants.partition, KafkaStorageException(str(error)))
         )
+
+
+def _report_follower(replica_id: int, reads: list[Read]) -> None:
+    """Counts what a follower has. Only its fetch's arrival counts: a parked fetch that looks again reports nothing new,
+    and would wake itself.
+    """
+    for read in reads:
+        if read.leader is not None and read.slice is not None:
+            wants = read.target.wants
+            read.leader.follower_fetched(
+                replica_id, log_start_offset=wants.log_start_offset, log_end_offset=wants.fetch_offset
+            )
 
 
 def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:

@@ -158,18 +158,26 @@ class LeaderPartition:
         self.followers[replica] = FollowerState(log_start_offset, log_end_offset)
         self._advance(0)
 
+    def change(self, state: LeaderState) -> None:
+        """Goes on with another ISR or another min.insync.replicas; more may be committed under them."""
+        self.state = state
+        self._advance(0)
+
     def _advance(self, size_bytes: int) -> None:
         """Moves the high watermark and wakes the requests that are due; `size_bytes` were appended just now."""
         log = self.log
         high_watermark = self.state.high_watermark(log.high_watermark, log.log_end_offset, self.followers)
-        if high_watermark > log.high_watermark:
+        moves = high_watermark > log.high_watermark
+        if moves:
             log.set_high_watermark(high_watermark)
             if len(self.commits):
                 for committed in self.commits.due(high_watermark):
                     committed()
         if self.parked_fetches:
+            # Without an append, older records became readable: their bytes were counted when they were appended.
+            older_committed = moves and not size_bytes
             for parked in list(self.parked_fetches):
-                if parked.wait.appended(size_bytes):
+                if parked.wait.appended(size_bytes) or older_committed:
                     parked.look()
 
     async def wait_committed(self, offset: int, timeout: float) -> None:
@@ -336,7 +344,7 @@ class Replicas:
             if topics is None or leader.topic in topics:
                 config = self._log_config(leader.topic)
                 leader.log.update_config(config)
-                leader.state = leader.state.with_min_insync_replicas(config.min_insync_replicas)
+                leader.change(leader.state.with_min_insync_replicas(config.min_insync_replicas))
 
     def _apply(self, diff: PartitionDiff) -> None:
         after = diff.after
@@ -351,7 +359,7 @@ class Replicas:
         key = (diff.topic, diff.partition)
         current = self._leaders.get(key)
         if current is not None and current.leader_epoch == after.leader_epoch:
-            current.state = current.state.with_isr(after.isr)
+            current.change(current.state.with_isr(after.isr))
             return
         config = self._log_config(diff.topic)
         try:
