@@ -202,9 +202,9 @@ def _replicas(broker: BrokerPorts) -> Iterator[Bean]:
     for name, value in (
         ("PartitionCount", len(own)),
         ("LeaderCount", len(led)),
-        ("UnderReplicatedPartitions", sum(len(state.isr) < len(state.replicas) for state in states)),
-        ("UnderMinIsrPartitionCount", sum(not state.has_enough_replicas for state in states)),
-        ("AtMinIsrPartitionCount", sum(len(state.isr) == state.effective_min_isr for state in states)),
+        ("UnderReplicatedPartitions", sum(len(state.isr.members) < len(state.replicas) for state in states)),
+        ("UnderMinIsrPartitionCount", sum(not state.isr.is_sufficient for state in states)),
+        ("AtMinIsrPartitionCount", sum(len(state.isr.members) == state.isr.required for state in states)),
         ("OfflineReplicaCount", offline),
         (
             "ReassigningPartitions",
@@ -349,12 +349,12 @@ def _partitions(broker: BrokerPorts) -> Iterator[Bean]:
     for leader in list(broker.replicas):
         state, log = leader.state, leader.log
         for name, value in (
-            ("AtMinIsr", int(len(state.isr) == state.effective_min_isr)),
-            ("InSyncReplicasCount", len(state.isr)),
+            ("AtMinIsr", int(len(state.isr.members) == state.isr.required)),
+            ("InSyncReplicasCount", len(state.isr.members)),
             ("LastStableOffsetLag", max(log.high_watermark - log.last_stable_offset, 0)),
             ("ReplicasCount", len(state.replicas)),
-            ("UnderMinIsr", int(not state.has_enough_replicas)),
-            ("UnderReplicated", int(len(state.isr) < len(state.replicas))),
+            ("UnderMinIsr", int(not state.isr.is_sufficient)),
+            ("UnderReplicated", int(len(state.isr.members) < len(state.replicas))),
         ):
             yield gauge(
                 CLUSTER, "Partition", name, value, topic=leader.topic, partition=str(leader.partition)

@@ -37,10 +37,11 @@ from kcli.protocol.messages.fetch import (
     PartitionData,
 )
 from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
-from kcli.replica.parked import ParkedFetch
+from kcli.replica.waiting import FetchWait
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.produce import leader_endpoints
 from kcli.server.partitions.fetch_sessions import FetchScope, Target
+from kcli.server.partitions.parked import ParkedFetch
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.log import LogSlice
 
@@ -68,13 +69,16 @@ class Read:
 
 def handle(context: BrokerContext, request: FetchRequest) -> Any:
     broker = context.ports
+    replica_id = max(request.replica_id, request.replica_state.replica_id)
     if context.throttle is not None:
-        if max(request.replica_id, request.replica_state.replica_id) >= 0:
+        if replica_id >= 0:
             context.throttle.exempt()
         else:
             request = context.throttle.limit_fetch(request)
     scope = broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
     reads = _read_all(context, scope)
+    if replica_id >= 0:
+        _report_follower(replica_id, reads)
     size = _size(reads)
     if request.max_wait_ms <= 0 or size >= request.min_bytes or _is_decided(reads) or not scope.targets:
         return _respond(context, scope, reads)
@@ -125,7 +129,7 @@ def _read(
         log = leader.log
         if log.config.compression_type == "zstd" and context.api_version < _ZSTD_FROM:
             raise UnsupportedCompressionTypeException
-        if replica_id >= 0 and replica_id not in leader.state.followers:
+        if replica_id >= 0 and replica_id not in leader.followers:
             raise _not_a_replica(leader, wants.current_leader_epoch)
         if wants.last_fetched_epoch >= 0 and (diverged := _divergence(leader, target)) is not None:
             return Read(target, leader, answer=diverged)
@@ -138,10 +142,6 @@ def _read(
             limit = log.high_watermark
         size_max = max(min(left, wants.partition_max_bytes), 0)
         part = log.read(wants.fetch_offset, size_max, end_offset=limit, at_least_one=at_least_one)
-        if replica_id >= 0:
-            leader.follower_fetched(
-                replica_id, log_start_offset=wants.log_start_offset, log_end_offset=wants.fetch_offset
-            )
         aborted = None
         if request.isolation_level == READ_COMMITTED and replica_id < 0:
             aborted = _aborted(leader, wants.fetch_offset, part)
@@ -158,6 +158,18 @@ def _read(
         return Read(
             target, None, answer=_failed(context, topic, wants.partition, KafkaStorageException(str(error)))
         )
+
+
+def _report_follower(replica_id: int, reads: list[Read]) -> None:
+    """Counts what a follower has. Only its fetch's arrival counts: a parked fetch that looks again reports nothing new,
+    and would wake itself.
+    """
+    for read in reads:
+        if read.leader is not None and read.slice is not None:
+            wants = read.target.wants
+            read.leader.follower_fetched(
+                replica_id, log_start_offset=wants.log_start_offset, log_end_offset=wants.fetch_offset
+            )
 
 
 def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:
@@ -261,7 +273,7 @@ def _park(
         # Not in the middle of somebody's append: other partitions of that request may follow.
         loop.call_soon(respond)
 
-    parked = ParkedFetch(min_bytes=request.min_bytes, size_bytes=size, measure=measure, done=done)
+    parked = ParkedFetch(FetchWait(request.min_bytes, size), measure=measure, done=done)
     timer = loop.call_later(request.max_wait_ms / 1000, parked.finish)
     parked.park([read.leader.parked_fetches for read in reads if read.leader is not None])
 

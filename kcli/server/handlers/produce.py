@@ -45,9 +45,10 @@ from kcli.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM
-from kcli.replica.parked import ParkedProduce
+from kcli.replica.waiting import ProduceWait
 from kcli.server.coordinators.transaction_verification import Asker, Verdicts
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.answers import then
 from kcli.storage.log.log import AppendOrigin
@@ -343,7 +344,7 @@ def _wait(
         if not answer.done():
             answer.set_result(_with_endpoints(context, _after_wait(context, response, pending)))
 
-    parked = ParkedProduce(len(pending), done)
+    parked = ParkedProduce(ProduceWait(len(pending)), done)
     timer = loop.call_later(max(request.timeout_ms, 0) / 1000, parked.finish)
     for leader, offset in pending:
         leader.commits.wait_for(offset, parked.committed)
@@ -385,8 +386,4 @@ def _name(context: BrokerContext, topic: TopicProduceResponse) -> str:
 def _outcome(leader: LeaderPartition, offset: int) -> ErrorCode:
     if not leader.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if leader.log.high_watermark < offset:
-        return ErrorCode.REQUEST_TIMED_OUT
-    if not leader.state.has_enough_replicas:
-        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    return ErrorCode.NONE
+    return leader.state.produce_outcome(offset, leader.log.high_watermark)
