@@ -17,6 +17,7 @@ from types import FrameType
 from kcli.cli import java_config
 from kcli.cli.syntax.options import CommandError, Terminated, UsageError
 from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
+from kcli.protocol.wire.peer import speaks_tls
 
 TRANSACTION_TIMEOUT_MS = 60_000
 """Kafka's default, and librdkafka's."""
@@ -239,7 +240,7 @@ def _name_peer(record: logging.LogRecord) -> bool:
                 f"{record.getMessage()}: the port speaks HTTP, it is not a Kafka listener",
                 (),
             )
-        elif first[:2] == b"\x15\x03":
+        elif speaks_tls(first):
             record.msg, record.args = (
                 f"{record.getMessage()}: the port speaks TLS, set security.protocol=SSL",
                 (),

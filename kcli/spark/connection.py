@@ -17,6 +17,7 @@ from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import decode_response, encode_request
+from kcli.protocol.wire.peer import speaks_tls
 from kcli.spark.security import Credentials, Security, authenticate
 
 MAX_FRAME_BYTES = 1 << 30
@@ -41,9 +42,6 @@ _VERSIONS = {
     ApiKey.END_TXN: (0, 3),
     ApiKey.CREATE_TOPICS: (4, API[ApiKey.CREATE_TOPICS].max_version),  # 4: -1 is the broker's default
 }
-
-_TLS_ALERT = 0x15
-"""First byte of what a TLS listener answers to a plain request (RFC 8446, section 5.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,7 @@ class Connection:
 
     def receive(self, pending: Pending) -> Any:
         (size,) = _SIZE.unpack(prefix := self._read(_SIZE.size))
-        if prefix[0] == _TLS_ALERT:
+        if speaks_tls(prefix):
             raise ProtocolError(f"{self.address} speaks TLS: set kafka.security.protocol to SSL or SASL_SSL")
         if not 4 <= size <= MAX_FRAME_BYTES:
             raise ProtocolError(

@@ -22,6 +22,7 @@ from typing import Protocol, cast
 
 from kcli.errors import ProtocolError
 from kcli.protocol.wire.packing import Buffer
+from kcli.protocol.wire.peer import speaks_tls
 
 Answer = Buffer | list[Buffer] | None
 """A whole response frame, as one buffer or several; None where the protocol has no answer (acks=0)."""
@@ -396,8 +397,8 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _speaks(prefix: bytes) -> str:
-    """A guess at what the client takes this port for, from the first bytes it sent."""
-    if prefix[0] == 0x16 and prefix[1] == 0x03:
+    """The protocol that the client seems to speak, from the first bytes that it sent."""
+    if speaks_tls(prefix):
         return "; the client speaks TLS, this listener is PLAINTEXT"
     if prefix in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "):
         return "; the client speaks HTTP, this is a Kafka port"
