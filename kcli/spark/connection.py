@@ -18,7 +18,8 @@ from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import decode_response, encode_request
 from kcli.protocol.wire.peer import speaks_tls
-from kcli.spark.security import Credentials, Security, authenticate
+from kcli.security.client import ClientSecurity
+from kcli.security.mechanisms.client import Credentials, client_exchange
 
 MAX_FRAME_BYTES = 1 << 30
 """Far above any answer we ask for (fetches are tens of megabytes); below what stray protocols spell as a size."""
@@ -57,7 +58,12 @@ class Connection:
     """One blocking connection. Requests may be sent ahead; answers come in their order."""
 
     def __init__(
-        self, host: str, port: int, client_id: str, timeout_seconds: float, security: Security | None = None
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        timeout_seconds: float,
+        security: ClientSecurity | None = None,
     ) -> None:
         self.address = f"{host}:{port}"
         self._client_id = client_id
@@ -109,7 +115,10 @@ class Connection:
             theirs: bytes = answer.auth_bytes
             return theirs
 
-        authenticate(credentials, ask)
+        exchange = client_exchange(credentials)
+        ours = exchange.respond(b"")
+        while ours is not None:
+            ours = exchange.respond(ask(ours))
 
     def close(self) -> None:
         self._stream.close()  # as long as it is open, so is the socket
