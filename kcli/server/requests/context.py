@@ -1,24 +1,23 @@
-"""What a handler is told about a request besides its message."""
+"""What a handler knows about a request besides its message."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kcli.security.principal import ANONYMOUS_SESSION, Session
+
 if TYPE_CHECKING:
     from kcli.protocol.wire.api import ApiKey
     from kcli.server.broker import Broker
     from kcli.server.requests.quotas import RequestThrottle
-
-ANONYMOUS = "User:ANONYMOUS"
-"""The principal of every connection on a listener without authentication."""
 
 
 @dataclass(slots=True)
 class RequestContext:
     """One request as it came in. `listener` is the listener's name; `peer_host` the client's address as text.
 
-    `throttle` is there where any client has a quota.
+    `session` is that of the connection when the request came. `throttle` is set if any client has a quota.
     """
 
     broker: Broker
@@ -28,5 +27,5 @@ class RequestContext:
     client_id: str | None
     listener: str
     peer_host: str
-    principal: str = ANONYMOUS
+    session: Session = ANONYMOUS_SESSION
     throttle: RequestThrottle | None = None

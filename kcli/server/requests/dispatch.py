@@ -175,10 +175,11 @@ class Dispatch:
             client_id,
             connection.listener,
             connection.peer_host,
+            connection.session,
         )
         if self._quotas.is_active:
             context.throttle = self._quotas.throttle(
-                context.principal, client_id, len(frame) - at, connection.mute
+                context.session.principal, client_id, len(frame) - at, connection.mute
             )
         try:
             response = route.handle(context, request)
