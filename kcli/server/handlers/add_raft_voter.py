@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from kcli.errors import DuplicateVoterException, ErrorCode, InvalidRequestException, KafkaError
 from kcli.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from kcli.server.requests.access import ALTER_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(ALTER_CLUSTER)
 
 
 def handle(context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:

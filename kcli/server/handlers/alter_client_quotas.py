@@ -17,7 +17,10 @@ from kcli.protocol.messages.alter_client_quotas import (
     ResponseEntityData,
     ResponseEntryData,
 )
+from kcli.server.requests.access import ALTER_CONFIGS_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(ALTER_CONFIGS_CLUSTER)
 
 
 async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:

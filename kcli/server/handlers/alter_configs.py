@@ -16,7 +16,15 @@ from kcli.protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from kcli.server.handlers.shared.config_changes import check_keys, check_resource, check_resources
+from kcli.server.requests.access import (
+    ALTER_CONFIGS_CLUSTER,
+    ALTER_CONFIGS_GROUP,
+    ALTER_CONFIGS_TOPIC,
+    per_resource,
+)
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER)
 
 
 async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:

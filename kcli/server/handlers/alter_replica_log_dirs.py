@@ -14,7 +14,10 @@ from kcli.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from kcli.server.requests.access import ALTER_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(ALTER_CLUSTER)
 
 
 async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:

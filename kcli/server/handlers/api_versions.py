@@ -17,7 +17,10 @@ from kcli.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from kcli.protocol.wire.api import API, ApiKey
+from kcli.server.requests.access import OPEN
 from kcli.server.requests.context import RequestContext
+
+ACCESS = OPEN
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3

@@ -14,8 +14,11 @@ from kcli.protocol.messages.consumer_group_describe import (
     DescribedGroup,
 )
 from kcli.server.coordinators.group_ids import require_group_id
+from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.operations import GROUP_OPERATIONS
+
+ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
 
 
 def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:

@@ -11,7 +11,10 @@ from kcli.coordinator.group.classic.join import Caller
 from kcli.errors import UnsupportedVersionException
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.server.coordinators.group_ids import client_host
+from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(READ_GROUP, DESCRIBE_TOPIC)
 
 
 def handle(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> object:

@@ -7,7 +7,10 @@ from kcli.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
+from kcli.server.requests.access import CREATE_TOKENS, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(CREATE_TOKENS)
 
 
 def handle(_context: RequestContext, _request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from kcli.errors import KafkaError, SecurityDisabledException
 from kcli.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
+from kcli.server.requests.access import ALTER_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(ALTER_CLUSTER)
 
 
 def handle(_context: RequestContext, _request: DeleteAclsRequest) -> DeleteAclsResponse:

@@ -14,7 +14,10 @@ from kcli.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from kcli.server.requests.access import DELETE_GROUP, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(DELETE_GROUP)
 
 
 async def handle(context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

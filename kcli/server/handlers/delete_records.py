@@ -18,7 +18,10 @@ from kcli.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from kcli.server.requests.access import DELETE_TOPIC, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(DELETE_TOPIC)
 
 _NO_LOW_WATERMARK = -1
 

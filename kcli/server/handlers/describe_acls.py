@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from kcli.errors import SecurityDisabledException
 from kcli.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 def handle(_context: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:

@@ -10,7 +10,10 @@ from kcli.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
+from kcli.server.requests.access import DESCRIBE_CONFIGS_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(DESCRIBE_CONFIGS_CLUSTER)
 
 
 def handle(context: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:

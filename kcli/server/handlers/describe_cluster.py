@@ -20,8 +20,11 @@ from kcli.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from kcli.server.handlers.shared.cluster_view import random_alive_broker
+from kcli.server.requests.access import ALTER_CLUSTER, DESCRIBE_CLUSTER, per_resource
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+
+ACCESS = per_resource(DESCRIBE_CLUSTER, ALTER_CLUSTER)
 
 
 class EndpointType(IntEnum):

@@ -7,7 +7,10 @@ from kcli.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
+from kcli.server.requests.access import DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS)
 
 
 def handle(

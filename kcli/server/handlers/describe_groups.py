@@ -13,8 +13,11 @@ from kcli.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from kcli.server.requests.access import DESCRIBE_GROUP, per_resource
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.operations import GROUP_OPERATIONS
+
+ACCESS = per_resource(DESCRIBE_GROUP)
 
 
 def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:

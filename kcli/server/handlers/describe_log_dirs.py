@@ -10,8 +10,11 @@ from kcli.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
 from kcli.storage.store.store import LogDirDescription
+
+ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

@@ -11,8 +11,11 @@ from kcli.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from kcli.server.requests.access import READ_TOPIC, per_resource
 from kcli.server.requests.context import RequestContext
 from kcli.storage.log.producer_state import ProducerEntry
+
+ACCESS = per_resource(READ_TOPIC)
 
 _NONE = -1
 

@@ -17,7 +17,10 @@ from kcli.protocol.messages.describe_quorum import (
     ResponseTopicData,
 )
 from kcli.server.quorum.metadata_log import PARTITION
+from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:

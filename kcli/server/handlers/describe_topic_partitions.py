@@ -15,8 +15,11 @@ from kcli.protocol.messages.describe_topic_partitions import (
     ResponseCursor,
 )
 from kcli.server.handlers.shared.cluster_view import view_partition
+from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.operations import TOPIC_OPERATIONS
+
+ACCESS = per_resource(DESCRIBE_TOPIC)
 
 
 def handle(

@@ -8,7 +8,10 @@ from kcli.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
+from kcli.server.requests.access import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(DESCRIBE_TRANSACTIONAL_ID, DESCRIBE_TOPIC)
 
 
 def handle(context: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:

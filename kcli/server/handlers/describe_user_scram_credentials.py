@@ -9,7 +9,10 @@ from kcli.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
+from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 def handle(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kcli.server.requests.access import ALTER_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(ALTER_CLUSTER)
 
 
 async def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:

@@ -7,7 +7,10 @@ from kcli.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
+from kcli.server.requests.access import OPEN
 from kcli.server.requests.context import RequestContext
+
+ACCESS = OPEN
 
 
 def handle(_context: RequestContext, _request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:

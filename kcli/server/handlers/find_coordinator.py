@@ -19,7 +19,15 @@ from kcli.protocol.messages.find_coordinator import (
 )
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic, create
 from kcli.server.coordinators.shards import CoordinatorShards
+from kcli.server.requests.access import (
+    CLUSTER_ACTION,
+    DESCRIBE_GROUP,
+    DESCRIBE_TRANSACTIONAL_ID,
+    per_resource,
+)
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0

@@ -8,7 +8,10 @@ from __future__ import annotations
 from kcli.errors import CoordinatorLoadInProgressException, ErrorCode
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kcli.server.coordinators.group_ids import require_group_id
+from kcli.server.requests.access import READ_GROUP, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(READ_GROUP)
 
 _FINE = HeartbeatResponse()
 

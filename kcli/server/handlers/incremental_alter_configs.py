@@ -20,7 +20,16 @@ from kcli.protocol.messages.incremental_alter_configs import (
 )
 from kcli.server.handlers.shared import broker_loggers
 from kcli.server.handlers.shared.config_changes import check_keys, check_resource, check_resources
+from kcli.server.requests.access import (
+    ALTER_CONFIGS_CLUSTER,
+    ALTER_CONFIGS_GROUP,
+    ALTER_CONFIGS_TOPIC,
+    CLUSTER_ACTION,
+    per_resource,
+)
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER, CLUSTER_ACTION)
 
 
 async def handle(

@@ -11,9 +11,18 @@ from typing import Any
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kcli.server.requests.access import (
+    IDEMPOTENT_WRITE,
+    TWO_PHASE_COMMIT,
+    WRITE_TOPIC,
+    WRITE_TRANSACTIONAL_ID,
+    per_resource,
+)
 from kcli.server.requests.answers import then
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.fenced import fenced_code
+
+ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, TWO_PHASE_COMMIT, IDEMPOTENT_WRITE, WRITE_TOPIC)
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1

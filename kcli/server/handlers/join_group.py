@@ -7,7 +7,10 @@ from kcli.coordinator.group.failure import fail_join
 from kcli.errors import KafkaError
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kcli.server.coordinators.group_ids import client_host, require_group_id
+from kcli.server.requests.access import READ_GROUP, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(READ_GROUP)
 
 
 def handle(context: RequestContext, request: JoinGroupRequest) -> object:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from kcli.protocol.messages.leave_group import LeaveGroupRequest
 from kcli.server.coordinators.group_ids import require_group_id
+from kcli.server.requests.access import READ_GROUP, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(READ_GROUP)
 
 
 def handle(context: RequestContext, request: LeaveGroupRequest) -> object:

@@ -14,7 +14,10 @@ from kcli.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from kcli.server.requests.access import DESCRIBE_CONFIGS_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(DESCRIBE_CONFIGS_CLUSTER)
 
 # In the order of Kafka's answer.
 LISTED_TYPES = (

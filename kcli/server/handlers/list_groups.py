@@ -4,7 +4,10 @@ KIP-848), both without regard to case."""
 from __future__ import annotations
 
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kcli.server.requests.access import DESCRIBE_CLUSTER, DESCRIBE_GROUP, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(DESCRIBE_CLUSTER, DESCRIBE_GROUP)
 
 
 def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:

@@ -29,7 +29,10 @@ from kcli.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(DESCRIBE_TOPIC)
 
 LATEST = -1
 EARLIEST = -2

@@ -6,7 +6,10 @@ from kcli.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 async def handle(

@@ -18,7 +18,10 @@ from kcli.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kcli.server.coordinators.group_ids import existing, merged_codes
+from kcli.server.requests.access import READ_GROUP, READ_TOPIC, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(READ_GROUP, READ_TOPIC)
 
 Commit = Callable[[OffsetCommitRequest], object]
 """Has the group do it: the response, or an awaitable of it."""

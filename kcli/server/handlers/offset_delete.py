@@ -15,8 +15,11 @@ from kcli.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from kcli.server.coordinators.group_ids import existing, merged_codes, require_group_id
+from kcli.server.requests.access import DELETE_GROUP, READ_TOPIC, per_resource
 from kcli.server.requests.answers import then
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(DELETE_GROUP, READ_TOPIC)
 
 
 def handle(context: RequestContext, request: OffsetDeleteRequest) -> object:

@@ -19,7 +19,10 @@ from kcli.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
 
 _BATCHED_FROM = 8
 _TOP_LEVEL_ERROR_FROM = 2

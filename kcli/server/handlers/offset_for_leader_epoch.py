@@ -10,7 +10,10 @@ from kcli.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from kcli.server.requests.access import CLUSTER_ACTION, DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(CLUSTER_ACTION, DESCRIBE_TOPIC)
 
 
 def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:

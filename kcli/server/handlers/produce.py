@@ -46,9 +46,12 @@ from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM
 from kcli.replica.parked import ParkedProduce
 from kcli.server.coordinators.transaction_verification import Asker, Verdicts, verify
 from kcli.server.partitions.replicas import ACKS_ALL, LeaderPartition
+from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
 from kcli.server.requests.context import RequestContext
 from kcli.storage.log.log import AppendOrigin
+
+ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
 ZSTD_FROM = 7
 _LEADER_HINT_FROM = 10

@@ -9,7 +9,10 @@ from kcli.errors import ErrorCode, InvalidRequestException, KafkaError, VoterNot
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kcli.raft.voters import ZERO_ID, ReplicaKey
+from kcli.server.requests.access import ALTER_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(ALTER_CLUSTER)
 
 
 def handle(context: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:

@@ -7,7 +7,10 @@ from kcli.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
+from kcli.server.requests.access import OPEN
 from kcli.server.requests.context import RequestContext
+
+ACCESS = OPEN
 
 
 def handle(_context: RequestContext, _request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:

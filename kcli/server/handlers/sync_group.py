@@ -9,7 +9,10 @@ from __future__ import annotations
 from kcli.errors import InconsistentGroupProtocolException
 from kcli.protocol.messages.sync_group import SyncGroupRequest
 from kcli.server.coordinators.group_ids import require_group_id
+from kcli.server.requests.access import READ_GROUP, per_resource
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(READ_GROUP)
 
 _PROTOCOL_REQUIRED_FROM = 5
 

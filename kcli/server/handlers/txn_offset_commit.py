@@ -25,8 +25,11 @@ from kcli.protocol.messages.txn_offset_commit import (
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.coordinators.transaction_verification import Asker, Verdicts, verify
 from kcli.server.handlers.offset_commit import commit_existing
+from kcli.server.requests.access import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
 from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, READ_GROUP, READ_TOPIC)
 
 _LOADING_FROM = 2
 _ABORTABLE_FROM = 4

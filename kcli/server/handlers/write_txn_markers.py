@@ -16,7 +16,10 @@ from kcli.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kcli.server.coordinators.transaction_markers import TransactionEnd
+from kcli.server.requests.access import ALTER_CLUSTER, CLUSTER_ACTION, whole_request
 from kcli.server.requests.context import RequestContext
+
+ACCESS = whole_request(ALTER_CLUSTER, CLUSTER_ACTION)
 
 
 async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:

@@ -4,6 +4,7 @@
 imported when its API is first called, so that starting costs nothing for what nobody uses. It has
 
     handle(context, request) -> response | Awaitable[response] | None
+    ACCESS = what the API asks for (access.py)
 
 and may have `error_response(context, request, error) -> response` where an error belongs somewhere else than in a
 top-level error_code. Expected failures are KafkaErrors; anything else is logged and becomes UNKNOWN_SERVER_ERROR.
@@ -31,7 +32,9 @@ from kcli.protocol.wire.api import API, ApiKey, ApiSpec
 from kcli.protocol.wire.fetch_codec import decode_fetch_request, encode_fetch_response
 from kcli.protocol.wire.packing import Buffer, read_header_tags, read_request_header
 from kcli.protocol.wire.produce_codec import decode_produce_request, encode_produce_response
+from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.network.connection import Answer, Connection, Waiting
+from kcli.server.requests.access import guarded
 from kcli.server.requests.context import RequestContext
 
 if TYPE_CHECKING:
@@ -144,10 +147,11 @@ class Route:
 class Dispatch:
     """Serves the frames of one listener's connections."""
 
-    __slots__ = ("_broker", "_quotas", "_routes", "_served")
+    __slots__ = ("_authorizer", "_broker", "_quotas", "_routes", "_served")
 
-    def __init__(self, broker: Broker, served: Iterable[ApiKey]) -> None:
+    def __init__(self, broker: Broker, served: Iterable[ApiKey], authorizer: Authorizer = ALLOW_ALL) -> None:
         self._broker = broker
+        self._authorizer = authorizer
         self._quotas = broker.quotas
         self._served = frozenset(served)
         self._routes: dict[int, Route] = {}
@@ -200,7 +204,7 @@ class Dispatch:
     def _route(self, key: int) -> Route:
         if key not in self._served:
             raise ProtocolError(f"API key {key} is not served here")
-        route = self._routes[key] = _load(ApiKey(key))
+        route = self._routes[key] = _load(ApiKey(key), self._authorizer)
         return route
 
     def _wait(self, route: Route, context: RequestContext, request: Any, response: Awaitable[Any]) -> Waiting:
@@ -276,7 +280,7 @@ def warm_up() -> None:
     importlib.import_module(CODEC)
 
 
-def _load(key: ApiKey) -> Route:
+def _load(key: ApiKey, authorizer: Authorizer = ALLOW_ALL) -> Route:
     module = importlib.import_module(SERVED[key])
     decode: Decode
     encode: Encode
@@ -292,7 +296,8 @@ def _load(key: ApiKey) -> Route:
     has_error_code = key is ApiKey.FETCH or (
         key is not ApiKey.PRODUCE and "error_code" in _response_fields(key)
     )
-    return Route(API[key], module.handle, decode, encode, error_response, has_error_code)
+    handle = guarded(module.handle, module.ACCESS, authorizer)
+    return Route(API[key], handle, decode, encode, error_response, has_error_code)
 
 
 def _general(key: ApiKey) -> tuple[Decode, Encode]:
