@@ -21,7 +21,7 @@ from kcli.controller import (
     topics,
 )
 from kcli.controller.brokers import BrokerContext
-from kcli.controller.configs import ConfigChange, ConfigOperation, ResourceChange
+from kcli.controller.configs import ConfigChange, ResourceChange
 from kcli.controller.decision import Decision, decide
 from kcli.controller.sessions import BrokerSessions
 from kcli.controller.settings import ControllerSettings
@@ -30,6 +30,7 @@ from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import ControllerRegistration, MetadataImage
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import controller_record
+from kcli.model.configs import ConfigOperation
 from kcli.protocol.messages import (
     allocate_producer_ids as ap,
 )

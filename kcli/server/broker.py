@@ -21,7 +21,8 @@ from kcli.config.listeners import Listener as ConfiguredListener
 from kcli.config.topic import LogConfig
 from kcli.errors import StorageError
 from kcli.metadata.delta import MetadataDelta
-from kcli.metadata.image import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType, MetadataImage
+from kcli.metadata.image import MetadataImage
+from kcli.model.configs import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk

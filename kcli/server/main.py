@@ -17,6 +17,7 @@ from kcli.config.definition import ConfigError
 from kcli.config.not_built import check_can_serve, start_up_warnings
 from kcli.config.properties import load
 from kcli.errors import KafkaError, StorageError
+from kcli.raft.node import QuorumError
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
@@ -52,7 +53,7 @@ async def _serve(config: BrokerConfig) -> int:
         await broker.start()
         assert broker.settling is not None, "begun by start"
         broker.settling.add_done_callback(_keep_what_is_there)
-    except (StorageError, KafkaError, OSError) as error:
+    except (StorageError, QuorumError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)
         return 1
     waiting = loop.create_task(stopping.wait())

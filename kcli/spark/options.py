@@ -12,18 +12,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.compression import Codec, codec_named
 from kcli.security.client import PROPERTIES as SECURITY_PROPERTIES
 from kcli.security.client import client_security
-from kcli.spark.cluster import (
-    EARLIEST,
-    LATEST,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    ClientSettings,
-    TopicPartition,
-    parse_servers,
-)
+from kcli.spark.cluster import ClientSettings, parse_servers
 
 log = logging.getLogger("kcli.spark")
 

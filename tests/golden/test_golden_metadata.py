@@ -19,14 +19,14 @@ from kcli.controller.bootstrap import (
     encode_bootstrap,
     encode_voters_snapshot,
 )
-from kcli.metadata.image import ConfigResource, ConfigResourceType, MetadataImage, ScramKey
+from kcli.metadata.image import MetadataImage, ScramKey
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import image_records
+from kcli.metadata.snapshot_file import decode_snapshot, encode_snapshot, snapshot_id_of
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.batches.control import VotersRecord, decode_control
 from kcli.protocol.records.metadata import decode_metadata_record, encode_metadata_record, write_version_for
-from kcli.raft.snapshot import decode_snapshot, encode_snapshot, snapshot_id_of
-from kcli.raft.voters import voter_set
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
@@ -188,7 +188,7 @@ def test_snapshots_are_the_same_bytes_given_the_same_order_and_times(directory):
                 last_contained_log_timestamp_ms=snapshot.last_contained_log_timestamp_ms,
                 now_ms=now_ms,
                 kraft_version=1,
-                voters=voter_set(snapshot.voters),
+                voters=snapshot.voters,
             )
             written.append(list(batches))
         assert b"".join(written[index][index] for index in range(3)) == content
@@ -212,7 +212,7 @@ def test_the_files_of_format_are_the_same_bytes_given_the_same_times(golden, dir
     path = directory / "00000000000000000000-0000000000.checkpoint"
     content = path.read_bytes()
     snapshot = decode_snapshot(content, path.name)
-    voters = voter_set(snapshot.voters)
+    voters = snapshot.voters
     header_ms = snapshot.last_contained_log_timestamp_ms
     batches = [
         b"".join(

@@ -10,9 +10,10 @@ import pytest
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewTopic
-from kcli.client.config import Address, ClientConfig
+from kcli.client.config import ClientConfig
 from kcli.client.connection import Connection
 from kcli.errors import ErrorCode
+from kcli.model.addresses import Address
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches
 from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages import create_partitions as cp

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kcli.config.broker import BrokerConfig
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kcli.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -41,7 +42,7 @@ class InternalTopic:
 
 
 GROUP_TOPIC = InternalTopic(
-    "__consumer_offsets",
+    GROUP_METADATA_TOPIC,
     "offsets.topic",
     lambda config: {
         "compression.type": "producer",
@@ -50,7 +51,7 @@ GROUP_TOPIC = InternalTopic(
     },
 )
 TRANSACTION_TOPIC = InternalTopic(
-    "__transaction_state",
+    TRANSACTION_STATE_TOPIC,
     "transaction.state.log",
     lambda config: {
         "compression.type": "uncompressed",

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
-from kcli.coordinator.transaction.state import TopicPartition
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.topic_partition import TopicPartition
 from kcli.storage.log.producer_state import ALREADY_OPEN, Verification
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def verify(
     if not asker.adds and not broker.dynamic_config.current.boolean(
         "transaction.partition.verification.enable"
     ):
-        return {(leader.topic, leader.partition): None for leader, _ in batches}
+        return {TopicPartition(leader.topic, leader.partition): None for leader, _ in batches}
     answer: Answer | None
     turns = broker.transactions.turns
     before = turns.get(asker.producer)
@@ -119,7 +119,7 @@ def _guarded(
             from_zero=asker.adds,
             now_ms=now_ms,
         )
-        key = (leader.topic, leader.partition)
+        key = TopicPartition(leader.topic, leader.partition)
         verdicts[key] = verification
         if verification is not ALREADY_OPEN:
             asked[key] = verification

@@ -7,6 +7,7 @@ from typing import Any
 
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
 from kcli.server.requests.access import READ_GROUP, WRITE_TRANSACTIONAL_ID, per_resource
@@ -20,7 +21,7 @@ _PRODUCER_FENCED_FROM = 2
 
 
 def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
-    partition = (GROUP_TOPIC.name, context.broker.groups.partition_of(request.group_id))
+    partition = TopicPartition(GROUP_TOPIC.name, context.broker.groups.partition_of(request.group_id))
     answer = context.broker.transactions.add_partitions(
         request.transactional_id, request.producer_id, request.producer_epoch, (partition,), TV0
     )

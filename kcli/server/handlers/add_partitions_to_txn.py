@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Iterable, Mapping
 from inspect import isawaitable
 from typing import Any
 
-from kcli.coordinator.transaction.state import TV0, TopicPartition
+from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.topic_names import is_internal
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -120,7 +121,7 @@ def _error_of(context: RequestContext, topic: str, partition: int, *, is_client:
 
 
 def _partitions(topics: tuple[AddPartitionsToTxnTopic, ...]) -> tuple[TopicPartition, ...]:
-    return tuple((topic.name, partition) for topic in topics for partition in topic.partitions)
+    return tuple(TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions)
 
 
 def _results(
@@ -131,7 +132,8 @@ def _results(
             name=topic.name,
             results_by_partition=tuple(
                 AddPartitionsToTxnPartitionResult(
-                    partition_index=partition, partition_error_code=codes[topic.name, partition]
+                    partition_index=partition,
+                    partition_error_code=codes[TopicPartition(topic.name, partition)],
                 )
                 for partition in topic.partitions
             ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kcli.controller.configs import ConfigChange, ConfigOperation
+from kcli.controller.configs import ConfigChange
 from kcli.controller.decision import NO_ERROR
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
-from kcli.metadata.image import ConfigResourceType
+from kcli.model.configs import ConfigOperation, ConfigResourceType
 from kcli.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,

@@ -15,8 +15,8 @@ from kcli.errors import (
     KafkaError,
     UnknownTopicOrPartitionException,
 )
-from kcli.metadata.image import ConfigResource, ConfigResourceType
 from kcli.model import topic_names
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -26,6 +26,7 @@ from kcli.errors import (
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
 )
+from kcli.model.request_values import READ_COMMITTED
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -48,7 +49,6 @@ ACCESS = per_resource(READ_TOPIC, CLUSTER_ACTION)
 
 logger = logging.getLogger(__name__)
 
-READ_COMMITTED = 1
 _LEADER_HINT_FROM = 16
 _STORAGE_ERROR_FROM = 6
 _ZSTD_FROM = 10

@@ -7,11 +7,11 @@ INVALID_REQUEST: this broker does not keep share state.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 from kcli.coordinator.hashing import partition_for
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.request_values import CoordinatorType
 from kcli.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -34,12 +34,6 @@ READY_SECONDS = 1.0
 """More than the partitions of a new topic take; whose log is longer has clients that wait for it by themselves."""
 _NO_NODE = -1
 _NO_PORT = -1
-
-
-class CoordinatorType(IntEnum):
-    GROUP = 0
-    TRANSACTION = 1
-    SHARE = 2
 
 
 _TOPICS: dict[int, InternalTopic] = {

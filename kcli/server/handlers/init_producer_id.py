@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kcli.server.requests.access import (
     IDEMPOTENT_WRITE,
@@ -24,13 +25,11 @@ from kcli.server.requests.fenced import fenced_code
 
 ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, TWO_PHASE_COMMIT, IDEMPOTENT_WRITE, WRITE_TOPIC)
 
-NO_PRODUCER_ID = -1
-NO_EPOCH = -1
 _PRODUCER_FENCED_FROM = 4
 
 
 def handle(context: RequestContext, request: InitProducerIdRequest) -> Any:
-    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _failed(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return then(
@@ -54,4 +53,6 @@ def error_response(
 
 
 def _failed(code: ErrorCode) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH)
+    return InitProducerIdResponse(
+        error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
+    )

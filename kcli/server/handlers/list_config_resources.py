@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kcli.errors import UnsupportedVersionException
-from kcli.metadata.image import ConfigResourceType, MetadataImage
+from kcli.metadata.image import MetadataImage
+from kcli.model.configs import ConfigResourceType
 from kcli.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,

@@ -21,6 +21,7 @@ from kcli.errors import (
     StorageError,
     UnsupportedVersionException,
 )
+from kcli.model.request_values import READ_COMMITTED, OffsetSpec
 from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -34,14 +35,14 @@ from kcli.server.requests.context import RequestContext
 
 ACCESS = per_resource(DESCRIBE_TOPIC)
 
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-_FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_FIRST_VERSION: dict[int, int] = {
+    OffsetSpec.LATEST: 0,
+    OffsetSpec.EARLIEST: 0,
+    OffsetSpec.MAX_TIMESTAMP: 7,
+    OffsetSpec.EARLIEST_LOCAL: 8,
+    OffsetSpec.LATEST_TIERED: 9,
+}
 _OFFSET_NOT_AVAILABLE_FROM = 5
-_READ_COMMITTED = 1
 _NOTHING = -1
 
 
@@ -125,21 +126,21 @@ def _find(
     is_consumer = request.replica_id < 0
     if not is_consumer:
         limit = log.log_end_offset
-    elif request.isolation_level == _READ_COMMITTED:
+    elif request.isolation_level == READ_COMMITTED:
         limit = log.last_stable_offset
     else:
         limit = log.high_watermark
     lagging = is_consumer and log.high_watermark < _epoch_start(leader)
     match timestamp:
-        case -1:  # LATEST
+        case OffsetSpec.LATEST:
             if lagging:
                 raise _not_available(context)
             return Found(limit, _NOTHING, leader.leader_epoch)
-        case -2 | -4:  # EARLIEST, EARLIEST_LOCAL
+        case OffsetSpec.EARLIEST | OffsetSpec.EARLIEST_LOCAL:
             return Found(log.log_start_offset, _NOTHING, log.epoch_for_offset(log.log_start_offset))
-        case -3:  # MAX_TIMESTAMP
+        case OffsetSpec.MAX_TIMESTAMP:
             record = log.offset_of_max_timestamp()
-        case -5:  # LATEST_TIERED
+        case OffsetSpec.LATEST_TIERED:
             return Found()
         case _:
             record = log.offset_for_timestamp(timestamp)

@@ -29,7 +29,9 @@ from kcli.errors import (
     UnsupportedCompressionTypeException,
 )
 from kcli.metadata.image import MetadataImage
+from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_names import is_internal
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import HEADER_SIZE
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -45,7 +47,7 @@ from kcli.protocol.messages.produce import (
 from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM
 from kcli.replica.parked import ParkedProduce
 from kcli.server.coordinators.transaction_verification import Asker, Verdicts, verify
-from kcli.server.partitions.replicas import ACKS_ALL, LeaderPartition
+from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
 from kcli.server.requests.context import RequestContext
@@ -194,7 +196,7 @@ def _append(
         verification = None
         if attributes & _TRANSACTIONAL:
             # A partition that came to this broker while the coordinator was asked about the others is not in there.
-            verdict = verdicts.get((topic, part.index), _NOT_LED_THEN)
+            verdict = verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
             if isinstance(verdict, KafkaError):
                 raise verdict
             verification = verdict

@@ -6,9 +6,10 @@ A quorum of one has nobody to take over: the only voter stays, every other id is
 from __future__ import annotations
 
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError, VoterNotFoundException
+from kcli.model.ids import ZERO_ID
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from kcli.raft.voters import ZERO_ID, ReplicaKey
+from kcli.raft.voters import ReplicaKey
 from kcli.server.requests.access import ALTER_CLUSTER, whole_request
 from kcli.server.requests.context import RequestContext
 

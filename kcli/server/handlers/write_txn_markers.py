@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kcli.coordinator.transaction.state import TV0, TopicPartition
+from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -65,7 +66,11 @@ async def _result(
 
 
 def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
-    return [(topic.name, partition) for topic in marker.topics for partition in topic.partition_indexes]
+    return [
+        TopicPartition(topic.name, partition)
+        for topic in marker.topics
+        for partition in topic.partition_indexes
+    ]
 
 
 def _shaped(marker: WritableTxnMarker, codes: dict[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
@@ -76,7 +81,7 @@ def _shaped(marker: WritableTxnMarker, codes: dict[TopicPartition, ErrorCode]) -
                 name=topic.name,
                 partitions=tuple(
                     WritableTxnMarkerPartitionResult(
-                        partition_index=partition, error_code=codes[topic.name, partition]
+                        partition_index=partition, error_code=codes[TopicPartition(topic.name, partition)]
                     )
                     for partition in topic.partition_indexes
                 ),

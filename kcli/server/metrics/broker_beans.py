@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from kcli import KAFKA_VERSION
 from kcli.errors import KafkaError
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.process import process_figures
 from kcli.server.metrics.bean import Bean, bean, gauge
 from kcli.server.metrics.meters import Attributes, Meter
-from kcli.storage.directory import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from kcli.metadata.image import MetadataImage, PartitionImage

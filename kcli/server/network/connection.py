@@ -24,7 +24,7 @@ from struct import Struct
 from typing import Protocol, cast
 
 from kcli.errors import ProtocolError
-from kcli.protocol.wire.packing import Buffer
+from kcli.model.buffers import Buffer
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.network.frame_buffers import FrameBuffers

@@ -26,20 +26,22 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
 )
 from kcli.metadata.delta import MetadataDelta, PartitionDiff
-from kcli.metadata.image import ConfigResourceType, MetadataImage, PartitionImage
-from kcli.protocol.wire.packing import Buffer
+from kcli.metadata.image import MetadataImage, PartitionImage
+from kcli.model.buffers import Buffer
+from kcli.model.configs import ConfigResourceType
+from kcli.model.ids import NO_LEADER_EPOCH
+from kcli.model.request_values import ACKS_ALL
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.replica.leader import CommitQueue, LeaderState
 from kcli.replica.parked import ParkedFetch
 from kcli.server.metrics.traffic import Traffic, TrafficTable
-from kcli.storage.directory import CLUSTER_METADATA_TOPIC, Background, LogDirectory
+from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.log.producer_state import Verification
 from kcli.storage.store.store import LogStore, NewLog, run_inline
 
 _log = logging.getLogger("kcli.server.ReplicaManager")
 
-NO_LEADER_EPOCH = -1
-ACKS_ALL = -1
 
 AT_ONCE_PARTITIONS = 20
 """A change of so few is taken up before anybody else is served: what most requests create or delete."""

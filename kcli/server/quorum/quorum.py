@@ -36,7 +36,7 @@ from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import ControllerRegistration, Endpoint, MetadataImage, VersionRange
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import image_records
-from kcli.protocol.batches.control import RaftControl
+from kcli.metadata.snapshot_file import SnapshotId
 from kcli.protocol.messages import allocate_producer_ids as ap
 from kcli.protocol.messages import alter_configs as ac
 from kcli.protocol.messages import alter_partition as al
@@ -54,11 +54,11 @@ from kcli.protocol.messages import unregister_broker as ub
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import MetadataRecord
 from kcli.protocol.wire.api import ApiKey
-from kcli.raft.node import Flushed, RaftNode, Resign, Start
-from kcli.raft.snapshot import SnapshotId
+from kcli.raft.node import RaftNode
 from kcli.raft.voters import ReplicaKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng
+from kcli.server.quorum.driver import RaftDriver
 from kcli.server.quorum.metadata_log import MetadataLog, Quorate
 from kcli.server.requests.context import RequestContext
 from kcli.storage.store.store import LogStore
@@ -107,6 +107,7 @@ class Quorum:
         self._on_fatal = on_fatal
         self.log = MetadataLog(logs, config, clock, rng)
         self.raft = RaftNode(ReplicaKey(config.node_id, self.log.directory_id))
+        self._driver = RaftDriver(self.raft, self.log, clock)
         self._quorate = Quorate()
         self._controller: Controller | None = None
         self._listeners: list[Listener] = []
@@ -133,7 +134,7 @@ class Quorum:
         """Loads the metadata, takes the lead, writes the first records of a new cluster, registers this controller.
 
         `listeners`: where this controller is reached, if not where the configuration says (a port chosen by the
-        system). Raises StorageError when the node is not formatted, or cannot be a quorum by itself.
+        system). Raises StorageError when the node is not formatted, QuorumError when it cannot be a quorum by itself.
         """
         replayer = ImageReplayer(self.image)
         self._quorate = await asyncio.to_thread(self.log.load, replayer)
@@ -170,22 +171,11 @@ class Quorum:
         await self._write(controller.register_controller(self._registration(settings, listeners)))
 
     async def _elect(self) -> None:
-        """A lone voter's election: nobody else is asked, but the vote is on disk before the epoch is used."""
-        ready = self.raft.step(
-            Start(
-                stored=self.log.read_quorum_state(),
-                log_end_offset=self.log.end_offset,
-                log_epoch=self.log.epoch,
-                voters=self._quorate.voters,
-                kraft_version=self._quorate.kraft_version,
-                voters_in_log=self._quorate.in_log,
-            )
-        )
-        for state in ready.persist:
-            await asyncio.to_thread(self.log.write_quorum_state, state)
-        self._append_controls(ready.append)
-        end_offset = await asyncio.to_thread(self.log.flush)
-        self._committed(end_offset)
+        """Takes the lead and commits the first batch of the new epoch."""
+        for appended in await self._driver.start(self._quorate):
+            self._active().skip(appended.last_offset, appended.epoch, appended.timestamp_ms)
+            self._queue(appended.last_offset, None)
+        self._committed(await self._driver.flush())
 
     def _registration(
         self, settings: ControllerSettings, listeners: Sequence[SocketListener]
@@ -213,7 +203,7 @@ class Quorum:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks.clear()
-        self.raft.step(Resign())
+        self._driver.resign()
         self._controller = None
         self._fail_waiting(NotControllerException())
 
@@ -231,13 +221,6 @@ class Quorum:
             raise NotControllerException
         return self._controller
 
-    def _append_controls(self, controls: tuple[RaftControl, ...]) -> None:
-        now_ms = self._clock.now_ms()
-        last_offset = self.log.append_controls(controls, self.raft.epoch, now_ms)
-        controller = self._active()
-        controller.skip(last_offset, self.raft.epoch, now_ms)
-        self._queue(last_offset, None)
-
     def _append(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
         """Appended and replayed now, committed soon: one batch, or several when there is more than one may hold."""
         for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
@@ -246,17 +229,19 @@ class Quorum:
 
     def _append_batch(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
         controller = self._active()
-        now_ms = self._clock.now_ms()
         values = encode_records(records, controller.image.metadata_version)
         try:
-            last_offset = self.log.append_records(values, self.raft.epoch, now_ms)
+            appended = self._driver.append(values)
         except StorageError as error:
             self._fail(error)
             raise
         delta = controller.replay(
-            records, last_offset=last_offset, epoch=self.raft.epoch, timestamp_ms=now_ms
+            records,
+            last_offset=appended.last_offset,
+            epoch=appended.epoch,
+            timestamp_ms=appended.timestamp_ms,
         )
-        return self._queue(last_offset, delta)
+        return self._queue(appended.last_offset, delta)
 
     def _queue(self, last_offset: int, delta: MetadataDelta | None) -> asyncio.Future[None]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -292,17 +277,14 @@ class Quorum:
                 await self._wake.wait()
                 self._wake.clear()
                 while self._appended:
-                    end_offset = await asyncio.to_thread(self.log.flush)
-                    self._committed(end_offset)
+                    self._committed(await self._driver.flush())
         except Exception as error:
             # A disk that failed, or a mistake of ours: either way nobody would be answered any more.
             self._fail(error)
 
-    def _committed(self, end_offset: int) -> None:
-        high_watermark = self.raft.step(Flushed(end_offset)).high_watermark
+    def _committed(self, high_watermark: int | None) -> None:
         if high_watermark is None:
             return
-        self.log.log.set_high_watermark(high_watermark)
         while self._appended and self._appended[0].last_offset < high_watermark:
             appended = self._appended.popleft()
             self.image = appended.image

@@ -28,9 +28,10 @@ from kcli.errors import (
     StorageError,
     UnknownServerException,
 )
+from kcli.model.buffers import Buffer
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
 from kcli.protocol.wire.fetch_codec import decode_fetch_request, encode_fetch_response
-from kcli.protocol.wire.packing import Buffer, read_header_tags, read_request_header
+from kcli.protocol.wire.packing import read_header_tags, read_request_header
 from kcli.protocol.wire.produce_codec import decode_produce_request, encode_produce_response
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.network.connection import Answer, Connection, Waiting

@@ -8,7 +8,7 @@ import uuid
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewPartitions, NewTopic
-from kcli.client.config import Address, ClientConfig
+from kcli.client.config import ClientConfig
 from kcli.errors import (
     ErrorCode,
     InvalidReplicationFactorException,
@@ -16,11 +16,14 @@ from kcli.errors import (
     TopicExistsException,
     UnknownTopicOrPartitionException,
 )
+from kcli.model.addresses import Address
+from kcli.model.request_values import ACKS_ALL
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.broker import Broker
-from kcli.testing.actors.clients import ACKS_ALL, PASSING, World
+from kcli.testing.actors.clients import PASSING, World
 from kcli.testing.sim.cluster import BROKER_PORT
 
 PARTITIONS = 2
@@ -121,4 +124,6 @@ class Administrator:
                 assert answer.error_code in PASSING, f"produce to {name}: {answer.error_code!r}"
                 continue
             content = contents[answer.index]
-            self.ledger.acknowledged((name, answer.index), answer.base_offset, content, losses=losses)
+            self.ledger.acknowledged(
+                TopicPartition(name, answer.index), answer.base_offset, content, losses=losses
+            )

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kcli.model.topic_names import GROUP_METADATA_TOPIC
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, Record, crc_is_valid, iter_batches, read_records
 from kcli.testing.checks.group_ledger import GroupLedger
 
@@ -25,10 +27,8 @@ if TYPE_CHECKING:
     from kcli.server.partitions.replicas import LeaderPartition
     from kcli.storage.log.log import PartitionLog
 
-GROUP_TOPIC = "__consumer_offsets"
 READ_BYTES = 1 << 20
 
-TopicPartition = tuple[str, int]
 Sequence = tuple[int, int, int]
 """Producer id, its epoch, sequence number."""
 Content = tuple[bytes | None, bytes | None]
@@ -102,7 +102,7 @@ class Ledger:
         for leader in broker.replicas:
             if leader.log.directory.error is not None:
                 continue  # nobody is served from it any more; its end is on the way
-            history = self.histories.get((leader.topic, leader.partition))
+            history = self.histories.get(TopicPartition(leader.topic, leader.partition))
             if history is None or leader.log.high_watermark != history.end:
                 self._read_news(leader)
 
@@ -133,7 +133,7 @@ class Ledger:
         assert history.end == high_watermark, f"{leader}: {history.end} to {high_watermark} is not readable"
 
     def _history(self, leader: LeaderPartition) -> History:
-        key = (leader.topic, leader.partition)
+        key = TopicPartition(leader.topic, leader.partition)
         history = self.histories.get(key)
         if history is None or history.topic_id != leader.log.topic_id:
             history = self.histories[key] = History(leader.log.topic_id)
@@ -155,7 +155,7 @@ class Ledger:
                 assert first == record.offset, (
                     f"{leader}: {sequence} is at {first} and again at {record.offset}"
                 )
-            if leader.topic == GROUP_TOPIC and not header.is_control:
+            if leader.topic == GROUP_METADATA_TOPIC and not header.is_control:
                 self._groups.take(record, again=False, losses=self.losses)
 
     def _compare(self, leader: LeaderPartition, history: History, record: Record) -> None:
@@ -184,7 +184,7 @@ class Ledger:
                 assert known is None or known.may_be_deleted or known.topic_id != history.topic_id, (
                     f"{topic}-{partition} is gone"
                 )
-                del self.histories[(topic, partition)]
+                del self.histories[TopicPartition(topic, partition)]
             else:
                 self._compare_partition(leader, history)
         for place, offset in self._promised.items():
@@ -208,7 +208,7 @@ class Ledger:
                     f"{leader}: offset {record.offset} was {known!r} before the crash and is {content!r}"
                 )
                 found[record.offset] = content
-                if leader.topic == GROUP_TOPIC:
+                if leader.topic == GROUP_METADATA_TOPIC:
                     self._groups.take(record, again=True, losses=self.losses)
                 if header.producer_id >= 0 and not header.is_control:
                     nth = record.offset - header.base_offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from controller_rig import FEATURES, ControllerRig
 
-from kcli.metadata.image import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
+from kcli.model.configs import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
 from kcli.protocol.messages import alter_configs as ac
 from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord

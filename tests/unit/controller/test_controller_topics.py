@@ -13,7 +13,8 @@ from kcli.errors import (
     PolicyViolationException,
     TopicDeletionDisabledException,
 )
-from kcli.metadata.image import UNASSIGNED_DIRECTORY, ConfigResource, ConfigResourceType
+from kcli.metadata.image import UNASSIGNED_DIRECTORY
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt

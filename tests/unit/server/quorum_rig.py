@@ -43,7 +43,7 @@ def broker_config(**overrides):
     return BrokerConfig.from_properties({**properties, **overrides})
 
 
-def _formatted_machine(clock):
+def formatted_machine(clock):
     """A machine whose administrator has made the directory some time ago."""
     disk = SimDisk(clock.now_ms)
     disk.make_dir(DATA)
@@ -54,7 +54,7 @@ def _formatted_machine(clock):
 class QuorumRig:
     def __init__(self, disk=None, clock=None, **overrides):
         self.clock = clock or ManualClock()
-        self.disk = disk or _formatted_machine(self.clock)
+        self.disk = disk or formatted_machine(self.clock)
         self.overrides = overrides
         # Another life draws other ids: an incarnation that came twice would be the same one.
         self.rng = SystemRng(next(_LIVES))

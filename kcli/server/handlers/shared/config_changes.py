@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from kcli.controller.configs import ConfigChange, incremental_values, replacing_values
 from kcli.controller.decision import NO_ERROR, ApiError
 from kcli.errors import InvalidRequestException, KafkaError
-from kcli.metadata.image import ConfigResource, ConfigResourceType
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.server.handlers.shared import broker_loggers
 from kcli.server.requests.context import RequestContext
 
