@@ -17,6 +17,8 @@ from types import FrameType
 from kcli.cli import java_config
 from kcli.cli.syntax.options import CommandError, Terminated, UsageError
 from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
+from kcli.protocol.wire.peer import speaks_tls
+from kcli.security.jaas import login_options
 
 TRANSACTION_TIMEOUT_MS = 60_000
 """Kafka's default, and librdkafka's."""
@@ -67,7 +69,6 @@ _ASSIGNORS = {
     "org.apache.kafka.clients.consumer.StickyAssignor": "cooperative-sticky",
 }
 
-_JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
 _UNKNOWN = re.compile(r'No such configuration property: "(.+)"')
 _OUTSIDE = re.compile(r'Configuration property "(.+)" value .*is outside allowed range (-?\d+)\.\.(-?\d+)')
 _WRONG_SIZE = re.compile(r"Invalid response size (-?\d+)")
@@ -156,9 +157,8 @@ def within_transaction(config: dict[str, object]) -> dict[str, object]:
 
 
 def _credentials(jaas: str) -> dict[str, object]:
-    options = {name: quoted or bare for name, quoted, bare in _JAAS_OPTION.findall(jaas)}
     names = {"username": "sasl.username", "password": "sasl.password"}
-    return {names[name]: value for name, value in options.items() if name in names}
+    return {names[name]: value for name, value in login_options(jaas).items() if name in names}
 
 
 def finish_on_sigterm() -> None:
@@ -239,7 +239,7 @@ def _name_peer(record: logging.LogRecord) -> bool:
                 f"{record.getMessage()}: the port speaks HTTP, it is not a Kafka listener",
                 (),
             )
-        elif first[:2] == b"\x15\x03":
+        elif speaks_tls(first):
             record.msg, record.args = (
                 f"{record.getMessage()}: the port speaks TLS, set security.protocol=SSL",
                 (),

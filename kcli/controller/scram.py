@@ -37,7 +37,7 @@ from kcli.protocol.records.metadata import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from kcli.security.scram import BY_NUMBER, MAX_ITERATIONS, MIN_ITERATIONS, server_keys
+from kcli.security.mechanisms.scram import BY_NUMBER, MAX_ITERATIONS, MIN_ITERATIONS, server_keys
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 

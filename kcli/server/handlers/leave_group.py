@@ -5,6 +5,9 @@ from __future__ import annotations
 from kcli.protocol.messages.leave_group import LeaveGroupRequest
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import READ_GROUP, per_resource
+
+ACCESS = per_resource(READ_GROUP)
 
 
 def handle(context: BrokerContext, request: LeaveGroupRequest) -> object:

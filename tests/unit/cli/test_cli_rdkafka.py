@@ -57,6 +57,11 @@ def test_credentials_of_a_jaas_line() -> None:
     assert config == {"sasl.username": "a b", "sasl.password": "secret"}
 
 
+def test_a_quoted_password_of_a_jaas_line_is_unescaped_as_in_java() -> None:
+    line = r'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="x\"y";'
+    assert rdkafka.translate({"sasl.jaas.config": line})["sasl.password"] == 'x"y'
+
+
 @pytest.mark.parametrize(
     ("key", "protocol"),
     [

@@ -19,7 +19,7 @@ from kcli.client.admin.quotas import ANY_NAME, CLIENT_ID, IP, USER, ClientQuota,
 from kcli.config.definition import java_double
 from kcli.config.quota import CLIENTS, IPS
 from kcli.errors import ErrorCode, KafkaError, ResourceNotFoundException
-from kcli.security.scram import DEFAULT_ITERATIONS, HIDDEN, MECHANISMS, MIN_ITERATIONS, Mechanism
+from kcli.security.mechanisms.scram import DEFAULT_ITERATIONS, HIDDEN, MECHANISMS, MIN_ITERATIONS, Mechanism
 
 if TYPE_CHECKING:
     from kcli.cli.tools.configs.command import ConfigsOptions, Entity

@@ -8,7 +8,7 @@ import hmac
 
 import pytest
 
-from kcli.security.scram import (
+from kcli.security.mechanisms.scram import (
     BY_NUMBER,
     MECHANISMS,
     SALT_BYTES,
