@@ -11,14 +11,9 @@ from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
 from kcli.cli.java.order import map_order, partition_hash, string_hash
 from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.options import Kind, UsageError, java_split
-from kcli.cli.tools.consumer_groups.command import (
-    INACTIVE,
-    SCENARIOS,
-    ConsumerGroupsOptions,
-    ExecutionError,
-    chosen_groups,
-    failed,
-)
+from kcli.cli.tools.consumer_groups.failures import ExecutionError, failed
+from kcli.cli.tools.consumer_groups.groups import INACTIVE, chosen_groups
+from kcli.cli.tools.consumer_groups.options import SCENARIOS, ConsumerGroupsOptions
 from kcli.cli.tools.consumer_groups.plan import NewOffset, Plan, csv_line, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset

@@ -14,6 +14,7 @@ from kcli.cli.confirm import can_ask, confirm, listed
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.topics.file import PARTITIONS, REPLICATION_FACTOR, WantedTopic, read_topics
+from kcli.cli.tools.topics.options import TopicsOptions
 from kcli.client.admin.configs import (
     AlterConfig,
     AlterOp,
@@ -26,7 +27,6 @@ from kcli.client.admin.topics import NewPartitions, NewTopic, TopicDescription
 from kcli.errors import KafkaError
 
 if TYPE_CHECKING:
-    from kcli.cli.tools.topics.command import TopicsOptions
     from kcli.client.admin.admin import AdminClient
 
 NOTHING_CHANGED = "Nothing was changed."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kcli.cli.java.order import map_order, string_hash
 from kcli.cli.java.uuid import java_uuid
 from kcli.cli.output import warn
+from kcli.cli.tools.topics.options import TopicsOptions
 from kcli.client.admin.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
 from kcli.client.admin.topics import (
     PARTITIONS_PER_RESPONSE,
@@ -21,7 +22,6 @@ from kcli.errors import ErrorCode, KafkaError
 from kcli.model.uuids import uuid_to_text
 
 if TYPE_CHECKING:
-    from kcli.cli.tools.topics.command import TopicsOptions
     from kcli.client.admin.admin import AdminClient
 
 MIN_ISR = "min.insync.replicas"
