@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcli.cli import main, moment, rdkafka
+from kcli.cli import main, moment, rdkafka, running
 from kcli.cli.syntax import jopt
 from kcli.cli.syntax.options import CommandError, UsageError
 from kcli.cli.syntax.registry import TOOLS
@@ -148,16 +148,16 @@ def test_consumer_options_that_do_not_go_together(
     capsys: pytest.CaptureFixture[str], words: list[str], complaint: str
 ) -> None:
     command = TOOLS["console-consumer"].load()
-    assert main.run_command(command, ["--bootstrap-server", "127.0.0.1:1", "--topic", "t", *words]) == 1
+    assert running.run_command(command, ["--bootstrap-server", "127.0.0.1:1", "--topic", "t", *words]) == 1
     assert capsys.readouterr().err.startswith(complaint)
 
 
 def test_producer_options_that_do_not_go_together(capsys: pytest.CaptureFixture[str]) -> None:
     command = TOOLS["console-producer"].load()
     base = ["--bootstrap-server", "127.0.0.1:1", "--topic", "t"]
-    assert main.run_command(command, [*base, "--input", "json", "--property", "parse.key=true"]) == 1
+    assert running.run_command(command, [*base, "--input", "json", "--property", "parse.key=true"]) == 1
     assert capsys.readouterr().err.startswith("--property is for lines of text")
-    assert main.run_command(command, [*base, "--keep-partition"]) == 1
+    assert running.run_command(command, [*base, "--keep-partition"]) == 1
     assert capsys.readouterr().err.startswith("--keep-partition needs --input json")
     assert jopt.parse(command, [*base, "--input", "json"]).has("input")
 
