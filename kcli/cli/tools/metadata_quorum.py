@@ -274,8 +274,8 @@ def _parsed_id(text: str) -> uuid.UUID:
 
 def _controller_config(path: str) -> BrokerConfig:
     """The configuration of the node to add. Raises CommandError where it is not that of a controller."""
-    from kcli.config.broker import BrokerConfig
     from kcli.config.definition import ConfigError
+    from kcli.config.start_up import node_config
 
     _refuse_missing(path)
     properties = load_properties(path)
@@ -289,7 +289,7 @@ def _controller_config(path: str) -> BrokerConfig:
             "Is this a valid controller configuration file?"
         )
     try:
-        return BrokerConfig.from_properties(properties)
+        return node_config(properties)
     except ConfigError as error:
         raise CommandError(str(error)) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.start_up import node_config
 from kcli.protocol.messages import create_topics as ct
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
@@ -40,7 +40,7 @@ def broker_config(**overrides):
         "log.index.size.max.bytes": "65536",
         "metadata.max.idle.interval.ms": "0",
     }
-    return BrokerConfig.from_properties({**properties, **overrides})
+    return node_config({**properties, **overrides})
 
 
 def _formatted_machine(clock):

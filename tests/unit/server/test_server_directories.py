@@ -6,7 +6,7 @@ import asyncio
 
 from until import PATIENCE_S, until
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.start_up import node_config
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.runtime.clock import SystemClock
@@ -20,7 +20,7 @@ from kcli.server.requests.context import RequestContext
 def with_broker(tmp_path, story):
     async def main():
         broker = Broker(
-            BrokerConfig.from_properties(
+            node_config(
                 {
                     "process.roles": "broker,controller",
                     "node.id": "1",
