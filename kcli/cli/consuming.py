@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kcli.cli import rdkafka
-from kcli.cli.java.order import map_order, partition_hash
+from kcli.model.java_order import map_order, partition_hash
 
 JAVA_DEFAULTS: dict[str, object] = {
     "allow.auto.create.topics": True,

@@ -23,11 +23,11 @@ from kcli.config.describe import (
     describe_group,
     describe_topic,
 )
-from kcli.config.java_order import hash_order
 from kcli.config.not_built import ONE_LOOP, feature_not_built
 from kcli.config.start_up import check
 from kcli.config.topic import TOPIC, LogConfig
 from kcli.errors import InvalidConfigurationException, InvalidRequestException
+from kcli.model.java_order import hash_order
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,6 @@ from kcli.config.definition import ConfigDef, ConfigType
 from kcli.config.dynamic import validate_topic_overrides
 from kcli.config.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kcli.config.group import GROUP
-from kcli.config.java_order import hash_order
 from kcli.config.topic import TOPIC
 from kcli.controller.config_validation import NewValues, check_exists, validate
 from kcli.controller.decision import NO_ERROR, ApiError
@@ -27,6 +26,7 @@ from kcli.errors import (
     KafkaError,
 )
 from kcli.metadata.image import ConfigResource, ConfigResourceType, MetadataImage
+from kcli.model.java_order import hash_order
 from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord, MetadataRecord
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"

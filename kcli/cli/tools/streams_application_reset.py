@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
-from kcli.cli.java.order import map_order, partition_hash, string_hash
 from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.options import Command, CommandError, Kind, flag, forbid, option
 from kcli.cli.tools.consumer_groups.failures import ExecutionError
@@ -23,6 +22,7 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
 from kcli.client.admin.offsets import OffsetSpec
 from kcli.errors import GroupIdNotFoundException, KafkaError
+from kcli.model.java_order import map_order, partition_hash, string_hash
 
 SCENARIOS = (
     "to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "from-file", "shift-by",

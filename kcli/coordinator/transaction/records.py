@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcli.config.java_order import hash_order
 from kcli.coordinator.transaction.state import NO_PRODUCER_EPOCH, State, TopicPartition, Transaction
 from kcli.errors import CorruptRecordError
+from kcli.model.java_order import hash_order
 from kcli.protocol.records.coordinator import UnknownRecordTypeError
 from kcli.protocol.records.transaction_state import (
     PartitionsSchema,

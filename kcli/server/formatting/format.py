@@ -18,7 +18,6 @@ from kcli.config.features import (
     effective_levels,
     metadata_version,
 )
-from kcli.config.java_order import copied_hash_order, hash_order
 from kcli.controller.bootstrap import (
     BOOTSTRAP_FILE,
     bootstrap_records,
@@ -26,6 +25,7 @@ from kcli.controller.bootstrap import (
     encode_voters_snapshot,
 )
 from kcli.errors import StorageError
+from kcli.model.java_order import copied_hash_order, hash_order
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.records.metadata import UserScramCredentialRecord
 from kcli.raft.snapshot import SnapshotId

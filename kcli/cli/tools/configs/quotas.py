@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kcli.cli.connect import admin
-from kcli.cli.java.order import map_order, string_hash
 from kcli.cli.output import Output
 from kcli.cli.tools.configs.options import ConfigsOptions, Entity
 from kcli.cli.tools.configs.resources import ConfigChange, configs_to_add, configs_to_delete
@@ -19,6 +18,7 @@ from kcli.client.admin.quotas import ANY_NAME, CLIENT_ID, IP, USER, ClientQuota,
 from kcli.config.definition import java_double
 from kcli.config.quota import CLIENTS, IPS
 from kcli.errors import ErrorCode, KafkaError, ResourceNotFoundException
+from kcli.model.java_order import map_order, string_hash
 from kcli.security.scram import DEFAULT_ITERATIONS, HIDDEN, MECHANISMS, MIN_ITERATIONS, Mechanism
 
 _TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}

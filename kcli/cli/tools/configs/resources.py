@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 
 from kcli.cli.connect import admin
-from kcli.cli.java.order import map_order, string_hash
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import java_split, separated
 from kcli.cli.tools.configs.options import ConfigsOptions, Entity
@@ -21,6 +20,7 @@ from kcli.client.admin.configs import (
 )
 from kcli.config.properties import load
 from kcli.errors import KafkaError
+from kcli.model.java_order import map_order, string_hash
 
 # An empty name: the default of all brokers.
 DEFAULT = ""

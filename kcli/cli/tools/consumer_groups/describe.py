@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kcli.cli.java.order import map_order, partition_hash
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.tools.consumer_groups.failures import execution_failed
 from kcli.cli.tools.consumer_groups.groups import chosen_groups
@@ -16,6 +15,7 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset, GroupDescription, GroupMember
 from kcli.client.admin.offsets import OffsetAt, OffsetSpec
 from kcli.errors import KafkaError
+from kcli.model.java_order import map_order, partition_hash
 
 if TYPE_CHECKING:
     from kcli.client.admin.lag import Lag

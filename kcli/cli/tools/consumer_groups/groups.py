@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcli.cli.java.order import map_order, string_hash
 from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.options import UsageError, java_split
 from kcli.cli.tools.consumer_groups.failures import ExecutionError
@@ -12,6 +11,7 @@ from kcli.cli.tools.consumer_groups.options import ConsumerGroupsOptions
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import GroupListing
 from kcli.errors import KafkaError
+from kcli.model.java_order import map_order, string_hash
 
 STATES = (
     "Stable",

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
-from kcli.cli.java.order import map_order, partition_hash, string_hash
 from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.options import Kind, UsageError, java_split
 from kcli.cli.tools.consumer_groups.failures import ExecutionError, failed
@@ -19,6 +18,7 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
 from kcli.client.admin.offsets import OffsetAt, OffsetSpec
 from kcli.errors import ErrorCode, GroupIdNotFoundException, KafkaError
+from kcli.model.java_order import map_order, partition_hash, string_hash
 
 log = logging.getLogger("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.cli.java.order import map_order, string_hash
 from kcli.cli.java.uuid import java_uuid
 from kcli.cli.output import warn
 from kcli.cli.tools.topics.options import TopicsOptions
@@ -19,6 +18,7 @@ from kcli.client.admin.topics import (
     TopicDescription,
 )
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.java_order import map_order, string_hash
 from kcli.model.uuids import uuid_to_text
 
 if TYPE_CHECKING:
