@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kcli.cli.output import WRITE_FAILED, Output, warn
+from kcli.cli.signals import Terminated
 from kcli.cli.syntax import argparse4j, jopt
 from kcli.cli.syntax.options import (
     Command,
@@ -21,11 +22,12 @@ from kcli.cli.syntax.options import (
     OnParseError,
     ParseError,
     Run,
-    Terminated,
     UsageError,
     VersionRequested,
 )
 from kcli.cli.syntax.registry import Tool
+from kcli.errors import KcliError
+from kcli.rdkafka.errors import DurationResetError, PatternError
 
 INTERRUPTED = 130  # 128 + SIGINT, as the shell and the JVM have it
 
@@ -74,8 +76,6 @@ def _forget_stdout() -> None:
 
 def run_command(command: Command, argv: list[str]) -> int:
     """Parses the arguments and runs the command; an expected failure becomes a message and an exit code."""
-    from kcli.errors import KcliError
-
     try:
         options, runner = _parsed(command, argv)
     except HelpRequested:
@@ -101,9 +101,20 @@ def run_command(command: Command, argv: list[str]) -> int:
             warn(str(error))
         return error.exit_code
     except KcliError as error:
-        warn(str(error))
+        warn(_message(error))
         return 1
     return code or 0
+
+
+def _message(error: KcliError) -> str:
+    """The error's text; for errors of librdkafka's clients with the options that they are about."""
+    match error:
+        case DurationResetError():
+            return f"{error}; console-consumer has --from-time, and consumer-groups --reset-offsets --by-duration"
+        case PatternError():
+            return f"--include {error}"
+        case _:
+            return str(error)
 
 
 def usage(command: Command) -> str:

@@ -332,10 +332,6 @@ class ParseError(UsageError):
         self.is_late = is_late
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, for a tool that has something to finish first: it clears up as after Ctrl-C."""
-
-
 class HelpRequested(Exception):
     """`--help`, or a bare call that shows it."""
 

@@ -9,7 +9,8 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.cli.connect import admin, load_properties
+from kcli.cli.client_properties import load_properties
+from kcli.cli.connect import admin
 from kcli.cli.java.uuid import java_uuid
 from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
