@@ -97,14 +97,14 @@ def _failed(message: str, output: Output) -> None:
 
 
 def _parse_failed(error: ParseError) -> int:
-    """Kafka converts arguments only when it uses them: after the action has begun, but for those of its client."""
-    message = str(error)
-    if error.is_late and not any(
-        f"option {name}," in message for name in ("bootstrap-server", "command-config")
-    ):
-        _failed(message, Output())
+    """Reports a late error as a failed action, because Kafka reads these arguments after the action has begun.
+
+    Kafka creates its client before that, so errors of the client's options are reported like other parse errors.
+    """
+    if error.is_late and error.option not in ("bootstrap-server", "command-config"):
+        _failed(str(error), Output())
     else:
-        warn(message)
+        warn(str(error))
     return 1
 
 
