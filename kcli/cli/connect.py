@@ -56,7 +56,7 @@ def admin(
 
 
 def _check_settings(properties: Properties) -> None:
-    """Refuse what an admin client cannot use, and warn about names that nobody has."""
+    """Refuses values that an admin client cannot use, and warns about unknown names."""
     if not properties:
         return
     from kcli.config.admin import ADMIN
@@ -71,7 +71,7 @@ def _check_settings(properties: Properties) -> None:
                 raise CommandError(f"{error} ({where})") from error
         elif not _is_another_programs(name):
             hint = did_you_mean(name, list(ADMIN))
-            warn(" ".join(filter(None, (f"WARN {where}: {name} is no setting of Kafka: ignored.", hint))))
+            warn(" ".join(filter(None, (f"WARN {where}: ignored the unknown setting {name}.", hint))))
 
 
 def _is_another_programs(name: str) -> bool:

@@ -93,7 +93,7 @@ class Standing:
             if self._commits and fresh:
                 consumer.store_offsets(offsets=fresh)
         except KafkaException as error:
-            logger().warning("Where the group stands is not known: %s", error.args[0].str())
+            logger().warning("The committed offsets of the group are not known: %s", error.args[0].str())
 
 
 def store_offsets(consumer: Any, messages: list[Any]) -> None:

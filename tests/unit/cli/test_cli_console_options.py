@@ -105,7 +105,7 @@ def test_filters(rules: list[str], expected: list[int]) -> None:
 def test_no_filter() -> None:
     assert record_filter(()) is None
     for text in ("", "key", "topic=a", "key>1", "header.=x"):
-        with pytest.raises(UsageError, match="write key=TEXT"):
+        with pytest.raises(UsageError, match="expected key=TEXT"):
             record_filter([text])
     with pytest.raises(UsageError, match=r"not a regular expression: missing \)"):
         record_filter(["key~("])
@@ -116,7 +116,7 @@ def test_no_filter() -> None:
     [
         (b"{", "not JSON: "),
         (b"\xff", "not UTF-8 (byte 1)"),
-        (b"[]", "an object is wanted"),
+        (b"[]", "expected an object"),
         (b'{"vlaue": "x"}', 'unknown field "vlaue", known are topic, partition, offset, timestamp, '),
         (b'{"key": "x"}', 'the field "value" is missing; null there makes a tombstone'),
         (b'{"value": 1}', '"value" must be text, null, or {"base64": "…"}'),
@@ -149,9 +149,9 @@ def test_envelopes_written_by_hand() -> None:
         (["--last", "1", "--from-time", "10m"], "Options from-time and last cannot be specified together."),
         (["--last", "1", "--partition", "0", "--offset", "3"], "Options last and offset cannot be specified together."),
         (["--last", "0"], "--last must be at least 1"),
-        (["--from-time", "soon"], "--from-time: 'soon' is no moment: write a date"),
+        (["--from-time", "soon"], "--from-time: 'soon' is not a time: expected a date"),
         (["--last", "1", "--group", "g"], "--from-time and --last read without a group"),
-        (["--filter", "topic=x"], "--filter 'topic=x': write key=TEXT"),
+        (["--filter", "topic=x"], "--filter 'topic=x': expected key=TEXT"),
         (["--filter", "key~("], "--filter 'key~(': not a regular expression"),
     ],
 )  # fmt: skip

@@ -33,7 +33,7 @@ class ConfigsOptions(ClusterOptions):
     client: str | None = option("A client's id.", metavar="client-id")
     user: str | None = option("A user's principal name.", metavar="user")
     broker: str | None = option("A broker's id.", metavar="broker")
-    broker_logger: str | None = option("The id of a broker whose loggers are meant.", metavar="broker")
+    broker_logger: str | None = option("The id of a broker, for the levels of its loggers.", metavar="broker")
     ip: str | None = option("An IP address.", metavar="ip")
     client_metrics: str | None = option("A client metrics subscription.", metavar="name")
     group: str | None = option("A group's id.", metavar="group")

@@ -269,7 +269,7 @@ def _confirm(topics: list[str], *, yes: bool) -> None:
         return
     if not can_ask():
         raise CommandError(
-            f"--prune would delete {listed(topics)}: say --yes where nobody can be asked. {NOTHING_CHANGED}"
+            f"--prune would delete {listed(topics)}: without a terminal this needs --yes. {NOTHING_CHANGED}"
         )
     confirm(f"This deletes {listed(topics)} with all records.", yes=False)
 
