@@ -20,7 +20,7 @@ from kcli.client.admin.offsets import OffsetAt, OffsetSpec
 from kcli.errors import ErrorCode, GroupIdNotFoundException, KafkaError
 from kcli.model.java_order import map_order, partition_hash, string_hash
 
-log = logging.getLogger("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
+_log = logging.getLogger("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
 
 TopicPartition = tuple[str, int]
 
@@ -216,14 +216,14 @@ class _Reset:
             name = f"{partition[0]}-{partition[1]}"
             start, end = starts[partition], ends[partition]
             if offset > end:
-                log.warning(
+                _log.warning(
                     "New offset (%d) is higher than latest offset for topic partition %s. Value will be set to %d",
                     offset,
                     name,
                     end,
                 )
             elif offset < start:
-                log.warning(
+                _log.warning(
                     "New offset (%d) is lower than earliest offset for topic partition %s. Value will be set to %d",
                     offset,
                     name,
