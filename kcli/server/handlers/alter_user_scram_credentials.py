@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kcli.config.java_order import hash_order
 from kcli.controller.api import ALTER_USER_SCRAM_CREDENTIALS
 from kcli.errors import KafkaError
+from kcli.model.java_order import hash_order
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kcli.config.describe import ConfigEntry
-from kcli.config.java_order import hash_order
 from kcli.errors import (
     InvalidRequestException,
     KafkaError,
@@ -17,6 +16,7 @@ from kcli.errors import (
 )
 from kcli.model import topic_names
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.java_order import hash_order
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

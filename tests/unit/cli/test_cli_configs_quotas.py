@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.cli.tools.configs.command import Entity
+from kcli.cli.tools.configs.options import Entity
 from kcli.cli.tools.configs.quotas import (
     QuotaRow,
     _check_keys,

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kcli.cli import producing
-from kcli.cli.syntax.options import CommandError
+from kcli.rdkafka.errors import ConfigurationError
+from kcli.rdkafka.producer import Destination, producer_config
 
 
 @pytest.mark.parametrize(
@@ -26,16 +26,16 @@ from kcli.cli.syntax.options import CommandError
     ],
 )
 def test_idempotent_unless_ruled_out(properties: dict[str, str], idempotent: object) -> None:
-    assert producing.configuration(properties)["enable.idempotence"] == idempotent
+    assert producer_config(properties)["enable.idempotence"] == idempotent
 
 
 def test_a_record_has_time_to_wait_and_to_be_answered() -> None:
-    assert producing.configuration({})["message.timeout.ms"] == 120_000
-    assert producing.configuration({"linger.ms": "100000"})["message.timeout.ms"] == 130_000
-    with pytest.raises(CommandError, match="should be equal to or larger than linger"):
-        producing.configuration({"delivery.timeout.ms": "30000"})
+    assert producer_config({})["message.timeout.ms"] == 120_000
+    assert producer_config({"linger.ms": "100000"})["message.timeout.ms"] == 130_000
+    with pytest.raises(ConfigurationError, match="should be equal to or larger than linger"):
+        producer_config({"delivery.timeout.ms": "30000"})
     most = dict.fromkeys(("delivery.timeout.ms", "request.timeout.ms"), str(2**31 - 1))
-    assert producing.configuration(most)["message.timeout.ms"] == str(2**31 - 1)
+    assert producer_config(most)["message.timeout.ms"] == str(2**31 - 1)
 
 
 class Topic:
@@ -62,7 +62,7 @@ class Topic:
 
 def test_a_run_of_records_stays_together() -> None:
     topic = Topic(1, 1, -1)
-    destination = producing.Destination(topic, "t", {})
+    destination = Destination(topic, "t", {})
     assert destination.awaited() is None
     runs = [{destination.sticky(1023) for _ in range(16)} for _ in range(200)]
     assert all(len(run) == 1 for run in runs), "16 records of 1024 bytes are a batch"
@@ -72,7 +72,7 @@ def test_a_run_of_records_stays_together() -> None:
 
 def test_a_topic_that_is_being_made_is_waited_for() -> None:
     topic = Topic(1, known_at=3, error=KafkaError.UNKNOWN_TOPIC_OR_PART)
-    destination = producing.Destination(topic, "t", {})
+    destination = Destination(topic, "t", {})
     assert destination.awaited() is None
     assert (destination.sticky(1), topic.asked) == (0, 3)
 
@@ -91,7 +91,7 @@ def test_a_topic_that_is_being_made_is_waited_for() -> None:
 )
 def test_a_topic_that_does_not_come(code: int, name: str, message: str) -> None:
     config = {"topic.metadata.propagation.max.ms": "1"}
-    error = producing.Destination(Topic(error=code), "t", config).awaited()
+    error = Destination(Topic(error=code), "t", config).awaited()
     assert error is not None
     assert (type(error).__name__, error.message) == (name, message)
 
@@ -102,7 +102,7 @@ def test_no_broker_is_told_when_time_is_up() -> None:
             self.asked += 1
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
-    error = producing.Destination(Away(), "t", {"topic.metadata.propagation.max.ms": "1"}).awaited()
+    error = Destination(Away(), "t", {"topic.metadata.propagation.max.ms": "1"}).awaited()
     assert error is not None and error.message.startswith("Topic t not present in metadata")
 
 
@@ -126,7 +126,7 @@ class Full:
 def test_a_record_that_is_too_large_is_told_with_its_size() -> None:
     """As Java's producer says it for five million bytes."""
     producer = Full(KafkaError.MSG_SIZE_TOO_LARGE)
-    destination = producing.Destination(producer, "t", {})
+    destination = Destination(producer, "t", {})
     refused = destination.send(bytes(5_000_000), None, 0)
     assert refused is not None and refused.message == (
         "The message is 5000088 bytes when serialized which is larger than 1048576, which is the value of the "
@@ -139,5 +139,5 @@ def test_a_record_that_is_too_large_is_told_with_its_size() -> None:
 
 
 def test_another_refusal_has_its_own_words() -> None:
-    refused = producing.Destination(Full(KafkaError.INVALID_REQUIRED_ACKS), "t", {}).send(b"", None, 0)
+    refused = Destination(Full(KafkaError.INVALID_REQUIRED_ACKS), "t", {}).send(b"", None, 0)
     assert type(refused).__name__ == "InvalidRequiredAcksException"

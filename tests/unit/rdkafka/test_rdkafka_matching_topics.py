@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kcli.cli import matching_topics, rdkafka
-from kcli.cli.matching_topics import RETRY_S, MatchingTopics, matcher, max_age_s
-from kcli.cli.syntax.options import CommandError
+from kcli.rdkafka import matching_topics
+from kcli.rdkafka.errors import PatternError
+from kcli.rdkafka.log import logger
+from kcli.rdkafka.matching_topics import RETRY_S, MatchingTopics, matcher, max_age_s
 
 EVERY_S = 5.0
 
@@ -85,7 +86,7 @@ def test_new_topics_are_found_when_it_is_time_to_look(now: Now) -> None:
 
 
 def test_a_cluster_that_is_away_is_asked_again_soon(now: Now, capsys: pytest.CaptureFixture[str]) -> None:
-    rdkafka.logger().handlers.clear()  # its stream is the stderr of now
+    logger().handlers.clear()  # its stream is the stderr of now
     cluster = Cluster("a")
     cluster.is_down = True
     topics = followed(cluster, "a")
@@ -100,7 +101,7 @@ def test_a_cluster_that_is_away_is_asked_again_soon(now: Now, capsys: pytest.Cap
 
 
 def test_what_is_no_expression_is_named() -> None:
-    with pytest.raises(CommandError, match=r"--include a\(: not a regular expression"):
+    with pytest.raises(PatternError, match=r"^a\(: not a regular expression"):
         matcher("a(")
 
 

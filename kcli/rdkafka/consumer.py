@@ -1,4 +1,4 @@
-"""A librdkafka consumer that does what Java's does: its defaults, what one poll returns, and what a group commits."""
+"""A librdkafka consumer with the defaults of Java's consumer, its order of records in a poll, and its commits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcli.cli import rdkafka
-from kcli.cli.java.order import map_order, partition_hash
+from kcli.model.java_order import map_order, partition_hash
+from kcli.rdkafka.log import logger
 
 JAVA_DEFAULTS: dict[str, object] = {
     "allow.auto.create.topics": True,
@@ -93,10 +93,10 @@ class Standing:
             if self._commits and fresh:
                 consumer.store_offsets(offsets=fresh)
         except KafkaException as error:
-            rdkafka.logger().warning("Where the group stands is not known: %s", error.args[0].str())
+            logger().warning("The committed offsets of the group are not known: %s", error.args[0].str())
 
 
-def store(consumer: Any, messages: list[Any]) -> None:
+def store_offsets(consumer: Any, messages: list[Any]) -> None:
     """Notes for the next commit that the group is done with these messages."""
     from confluent_kafka import KafkaException, TopicPartition
 

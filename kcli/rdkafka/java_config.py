@@ -1,15 +1,15 @@
-"""What Java's producer and consumer refuse in their properties, in their words (ProducerConfig, ConsumerConfig)."""
+"""The checks of Java's ProducerConfig and ConsumerConfig, with their error texts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from kcli.cli.syntax.options import CommandError
+from kcli.rdkafka.errors import ConfigurationError, DurationResetError
 
 _EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 HOST_PORT = re.compile(r"^(?:[a-zA-Z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:\s,]+):(\d{1,5})$")
-# What the broker decides in one of the group protocols (KIP-848), and the client in the other.
+# Keys that a client may not set under a group protocol, because the broker decides there (KIP-848).
 _NOT_IN_PROTOCOL = {
     "consumer": ("partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms"),
     "classic": ("group.remote.assignor",),
@@ -17,14 +17,14 @@ _NOT_IN_PROTOCOL = {
 
 
 def checked(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties, without the blanks that Java takes away. Raises CommandError with Java's ConfigException."""
+    """The properties, without the blanks that Java strips. Raises ConfigurationError with Java's ConfigException."""
     found = {key: _checked(key, value) for key, value in properties.items()}
     protocol = found.get("group.protocol", "classic").lower()
     for key in _NOT_IN_PROTOCOL[protocol]:
         if key in found:
-            raise CommandError(f"{key} cannot be set when group.protocol={protocol.upper()}")
+            raise ConfigurationError(f"{key} cannot be set when group.protocol={protocol.upper()}")
     if not found.get("group.id", "unused"):
-        raise CommandError(
+        raise ConfigurationError(
             "org.apache.kafka.common.errors.InvalidGroupIdException: "
             "The configured group.id should not be an empty string or whitespace."
         )
@@ -32,7 +32,7 @@ def checked(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _checked(key: str, value: str) -> str:
-    """The value of a key of either client's; those that both have are the same in both. Others are passed on."""
+    """Checks the value of a producer's or consumer's key; a key of both has one definition. Others pass unchanged."""
     from kcli.config.consumer import CONSUMER
     from kcli.config.definition import ConfigError, java_string
     from kcli.config.producer import PRODUCER
@@ -43,7 +43,7 @@ def _checked(key: str, value: str) -> str:
     try:
         parsed = definition.parse(value)
     except ConfigError as error:
-        raise CommandError(f"{_EXCEPTION}: {error}") from None
+        raise ConfigurationError(f"{_EXCEPTION}: {error}") from None
     text = java_string(parsed) if isinstance(parsed, (bool, int)) else value.strip()
     if key == "auto.offset.reset":
         return _reset(text.lower())
@@ -54,10 +54,7 @@ def _checked(key: str, value: str) -> str:
 
 def _reset(reset: str) -> str:
     if reset.startswith("by_duration:"):
-        raise CommandError(
-            f"auto.offset.reset={reset}: librdkafka knows no durations; console-consumer has --from-time, and "
-            "consumer-groups --reset-offsets --by-duration"
-        )
+        raise DurationResetError(f"auto.offset.reset={reset}: librdkafka knows no durations")
     return reset
 
 
@@ -65,6 +62,6 @@ def _check_servers(servers: str) -> None:
     addresses = [address.strip() for address in servers.split(",") if address.strip()]
     for address in addresses:
         if HOST_PORT.match(address) is None:
-            raise CommandError(f"{_EXCEPTION}: Invalid url in bootstrap.servers: {address}")
+            raise ConfigurationError(f"{_EXCEPTION}: Invalid url in bootstrap.servers: {address}")
     if not addresses:
-        raise CommandError(f"{_EXCEPTION}: No resolvable bootstrap urls given in bootstrap.servers")
+        raise ConfigurationError(f"{_EXCEPTION}: No resolvable bootstrap urls given in bootstrap.servers")

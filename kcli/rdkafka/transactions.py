@@ -1,30 +1,17 @@
-"""Transactions of a tool that sends records: one after another, each as long as was asked, by the clock."""
+"""Consecutive transactions of one producer, each committed after a given time."""
 
 from __future__ import annotations
 
 import io
 import select
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from kcli.cli.rdkafka import TRANSACTION_TIMEOUT_MS
-from kcli.cli.syntax.options import CommandError, UsageError
+from kcli.rdkafka.errors import TransactionError
 
 DEFAULT_DURATION_MS = 3000
-"""How long the records of one transaction are gathered: what kafka-producer-perf-test takes."""
-
-
-def check_duration(duration_ms: int, properties: Mapping[str, object]) -> None:
-    """Raises UsageError for a duration after which there is no transaction left to commit."""
-    if duration_ms <= 0:
-        raise UsageError("--transaction-duration-ms should be greater than zero")
-    timeout_ms = int(str(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
-    if duration_ms >= timeout_ms:
-        raise UsageError(
-            f"--transaction-duration-ms {duration_ms} is not less than transaction.timeout.ms ({timeout_ms}), after "
-            "which the broker aborts a transaction"
-        )
+"""The default of kafka-producer-perf-test."""
 
 
 def is_purged(error: Any) -> bool:
@@ -35,7 +22,7 @@ def is_purged(error: Any) -> bool:
 
 
 class Transactions:
-    """The transactions of one librdkafka producer, whose predecessors under the same id are fenced here."""
+    """The transactions of one librdkafka producer. Creating it fences earlier producers with the same id."""
 
     def __init__(self, producer: Any, duration_ms: int) -> None:
         self._producer = producer
@@ -47,7 +34,7 @@ class Transactions:
         self._call(producer.init_transactions)
 
     def begin(self) -> None:
-        """Before each record is sent: commits what is due, and opens the next where none is open."""
+        """Commits a transaction that is due and begins the next one. Call this before each record is sent."""
         self.commit_if_due()
         if self._began is None:
             self._call(self._producer.begin_transaction)
@@ -66,19 +53,19 @@ class Transactions:
             self.commit()
 
     def commit(self) -> None:
-        """Waits for every acknowledgement. Raises CommandError when the transaction could only be aborted."""
+        """Commits the open transaction. Raises TransactionError if it had to be aborted."""
         if self._began is None:
             return
         try:
             self._call(self._producer.commit_transaction)
-        except CommandError:
+        except TransactionError:
             self.abort()
             raise
         self.committed += self._pending
         self._began, self._pending = None, 0
 
     def abort(self) -> None:
-        """Leaves nothing of the open transaction; after a failure of any kind."""
+        """Aborts the open transaction, after a failure of any kind."""
         from confluent_kafka import KafkaException
 
         if self._began is None:
@@ -95,15 +82,15 @@ class Transactions:
         try:
             step()
         except KafkaException as error:
-            raise CommandError(f"org.apache.kafka.common.KafkaException: {error.args[0].str()}") from None
+            raise TransactionError(f"org.apache.kafka.common.KafkaException: {error.args[0].str()}") from None
 
     def while_waiting(self, source: Any) -> Callable[[int], bytes]:
-        """`source.read`, but while nothing comes an open transaction is committed in time all the same."""
+        """Returns `source.read`, which also commits an open transaction in time while it waits for input."""
         read: Callable[[int], bytes] = source.read
         try:
             descriptor = source.fileno()
         except (AttributeError, io.UnsupportedOperation):
-            return read  # in memory: it never keeps anybody waiting
+            return read  # a stream in memory never waits
 
         def read_in_time(size: int) -> bytes:
             while (left := self.seconds_left) is not None and not select.select([descriptor], [], [], left)[

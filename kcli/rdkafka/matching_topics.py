@@ -1,6 +1,8 @@
-"""Reading every topic whose name matches, as Java's consumer does it in both group protocols: it looks for the topics
-itself, now and again, and leaves the internal ones out. (librdkafka has expressions of another kind in the classic
-protocol; in the newer one brokers match, by RE2, and internal topics too.)"""
+"""Subscribing to every topic whose name matches a pattern, as Java's consumer does in both group protocols.
+
+The client lists the topics from time to time and leaves internal topics out. librdkafka's own patterns differ: in the
+classic protocol their syntax is another one, and in the newer protocol brokers match by RE2, internal topics included.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kcli.cli import rdkafka
-from kcli.cli.syntax.options import CommandError
-from kcli.model.topic_names import INTERNAL_TOPICS
+from kcli.model.topic_names import is_internal
+from kcli.rdkafka.client import kafka_error
+from kcli.rdkafka.errors import PatternError
+from kcli.rdkafka.log import logger
 
 METADATA_MAX_AGE_MS = 300_000
 """Java's default of metadata.max.age.ms: how often a consumer looks for new topics."""
@@ -22,21 +25,21 @@ Subscribe = Callable[[list[str]], None]
 
 
 def matcher(include: str) -> Callable[[str], bool]:
-    """Whether the topic of a name is wanted. Raises CommandError for an expression that is none."""
+    """Whether a topic of this name matches. Raises PatternError if `include` is not a regular expression."""
     try:
         compiled = re.compile(include)
     except re.error as error:
-        raise CommandError(f"--include {include}: not a regular expression: {error}") from None
-    return lambda name: name not in INTERNAL_TOPICS and compiled.fullmatch(name) is not None
+        raise PatternError(f"{include}: not a regular expression: {error}") from None
+    return lambda name: not is_internal(name) and compiled.fullmatch(name) is not None
 
 
 def max_age_s(config: dict[str, object]) -> float:
-    """How often to look, by a consumer's configuration."""
+    """How often topics are listed, by a consumer's configuration."""
     return int(str(config.get("metadata.max.age.ms", METADATA_MAX_AGE_MS))) / 1000
 
 
 class MatchingTopics:
-    """Keeps a consumer subscribed to what matches. `subscribe` is told all the names whenever they change."""
+    """Keeps a consumer subscribed to the matching topics: `subscribe` gets all their names whenever they change."""
 
     def __init__(
         self, consumer: Any, wanted: Callable[[str], bool], subscribe: Subscribe, *, every_s: float
@@ -49,7 +52,7 @@ class MatchingTopics:
         self._due = time.monotonic()
 
     def refresh(self) -> None:
-        """To be called again and again: it looks when it is time."""
+        """Lists the topics if it is time. Call this regularly."""
         if time.monotonic() < self._due:
             return
         from confluent_kafka import KafkaException
@@ -57,8 +60,8 @@ class MatchingTopics:
         try:
             there = self._consumer.list_topics(timeout=LOOKUP_TIMEOUT_S).topics
         except KafkaException as error:
-            why = rdkafka.kafka_error(error.args[0]).message
-            rdkafka.logger().warning("The topics cannot be listed: %s", why)
+            why = kafka_error(error.args[0]).message
+            logger().warning("The topics cannot be listed: %s", why)
             self._due = time.monotonic() + RETRY_S
             return
         self._due = time.monotonic() + self._every_s

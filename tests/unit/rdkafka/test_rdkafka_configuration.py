@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import pytest
 
-from kcli.cli import rdkafka
-from kcli.cli.connect import load_properties
-from kcli.cli.syntax.options import CommandError, UsageError
-
-
-@pytest.mark.parametrize("servers", ["h:9092", "h:1,i:2", "PLAINTEXT://h:9092", "[::1]:9092", " h:1 , i:2 "])
-def test_bootstrap_lists_that_are_taken(servers: str) -> None:
-    rdkafka.check_bootstrap(servers)
-
-
-@pytest.mark.parametrize("servers", [None, "", " ", "h", "h:port", "h:1,i", "h:123456", ","])
-def test_bootstrap_lists_that_are_refused(servers: str | None) -> None:
-    with pytest.raises(UsageError):
-        rdkafka.check_bootstrap(servers)
+from kcli.rdkafka.client import kafka_error, new_client
+from kcli.rdkafka.configuration import translate
+from kcli.rdkafka.errors import ConfigurationError, DurationResetError
+from kcli.rdkafka.log import Repeats, _name_peer, logger
 
 
 def test_renamed_and_dropped_keys() -> None:
-    config = rdkafka.translate(
+    config = translate(
         {
             "max.request.size": "5",
             "buffer.memory": "2048",
@@ -47,19 +36,19 @@ def test_assignors_by_their_java_names() -> None:
     names = (
         "org.apache.kafka.clients.consumer.RangeAssignor, org.apache.kafka.clients.consumer.StickyAssignor"
     )
-    config = rdkafka.translate({"partition.assignment.strategy": names})
+    config = translate({"partition.assignment.strategy": names})
     assert config == {"partition.assignment.strategy": "range,cooperative-sticky"}
 
 
 def test_credentials_of_a_jaas_line() -> None:
     line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a b" password=secret;'
-    config = rdkafka.translate({"sasl.jaas.config": line})
+    config = translate({"sasl.jaas.config": line})
     assert config == {"sasl.username": "a b", "sasl.password": "secret"}
 
 
 def test_a_quoted_password_of_a_jaas_line_is_unescaped_as_in_java() -> None:
     line = r'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="x\"y";'
-    assert rdkafka.translate({"sasl.jaas.config": line})["sasl.password"] == 'x"y'
+    assert translate({"sasl.jaas.config": line})["sasl.password"] == 'x"y'
 
 
 @pytest.mark.parametrize(
@@ -75,26 +64,8 @@ def test_a_quoted_password_of_a_jaas_line_is_unescaped_as_in_java() -> None:
 def test_what_the_other_side_decides_is_refused(key: str, protocol: str | None) -> None:
     properties = {key: "1"} | ({} if protocol is None else {"group.protocol": protocol})
     shown = (protocol or "classic").upper()
-    with pytest.raises(CommandError, match=f"^{key} cannot be set when group.protocol={shown}$"):
-        rdkafka.translate(properties)
-
-
-def test_a_file_then_words_over_it(tmp_path: Path) -> None:
-    path = tmp_path / "client.properties"
-    path.write_text("client.id=of the file\nacks=1\n")
-    assert rdkafka.client_properties(str(path), ["client.id=x=y"]) == {"client.id": "x=y", "acks": "1"}
-    with pytest.raises(CommandError, match=r"missing\.properties"):
-        rdkafka.client_properties(str(tmp_path / "missing.properties"), [])
-    assert rdkafka.client_properties(None, ["nothing", "empty="]) == {"nothing": "", "empty": ""}
-
-
-def test_a_file_that_cannot_be_understood_is_named_with_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "client.properties"
-    path.write_text("acks=1\nclient.id=\\uXYZ\n")
-    with pytest.raises(CommandError, match=r"client\.properties:2: Malformed"):
-        rdkafka.client_properties(str(path), [])
-    with pytest.raises(CommandError, match=r"client\.properties:2: Malformed"):
-        load_properties(str(path))
+    with pytest.raises(ConfigurationError, match=f"^{key} cannot be set when group.protocol={shown}$"):
+        translate(properties)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +95,8 @@ def test_a_file_that_cannot_be_understood_is_named_with_its_line(tmp_path: Path)
     ],
 )
 def test_what_java_refuses_is_refused_in_its_words(key: str, value: str, reason: str) -> None:
-    with pytest.raises(CommandError) as caught:
-        rdkafka.translate({key: value})
+    with pytest.raises(ConfigurationError) as caught:
+        translate({key: value})
     prefix = "org.apache.kafka.common.config.ConfigException: "
     assert str(caught.value) == f"{prefix}Invalid value {value} for configuration {key}: {reason}"
 
@@ -139,40 +110,42 @@ def test_what_java_refuses_is_refused_in_its_words(key: str, value: str, reason:
     ],
 )
 def test_servers_have_ports(servers: str, reason: str) -> None:
-    with pytest.raises(CommandError) as caught:
-        rdkafka.translate({"bootstrap.servers": servers})
+    with pytest.raises(ConfigurationError) as caught:
+        translate({"bootstrap.servers": servers})
     assert str(caught.value) == f"org.apache.kafka.common.config.ConfigException: {reason}"
-    assert rdkafka.translate({"bootstrap.servers": "h:1, [::1]:2"})
+    assert translate({"bootstrap.servers": "h:1, [::1]:2"})
 
 
 def test_what_would_have_changed_the_records_is_not_dropped_in_silence() -> None:
     keys = ("partitioner.class", "partitioner.ignore.keys", "interceptor.classes")
-    assert rdkafka.translate(dict.fromkeys(keys, "true")).keys() == set(keys), "for librdkafka to refuse"
+    assert translate(dict.fromkeys(keys, "true")).keys() == set(keys), "for librdkafka to refuse"
 
 
 def test_numbers_that_mean_the_systems_own() -> None:
-    config = rdkafka.translate({"send.buffer.bytes": "-1", "connections.max.idle.ms": " -1 "})
+    config = translate({"send.buffer.bytes": "-1", "connections.max.idle.ms": " -1 "})
     assert config == {"socket.send.buffer.bytes": 0, "connections.max.idle.ms": 0}
 
 
 def test_where_a_consumer_without_offsets_starts() -> None:
-    assert rdkafka.translate({"auto.offset.reset": "NONE"}) == {"auto.offset.reset": "error"}
-    with pytest.raises(CommandError, match=r"Invalid value `last` for configuration auto\.offset\.reset"):
-        rdkafka.translate({"auto.offset.reset": "last"})
-    with pytest.raises(CommandError, match="librdkafka knows no durations; console-consumer has --from-time"):
-        rdkafka.translate({"auto.offset.reset": "by_duration:PT1H"})
+    assert translate({"auto.offset.reset": "NONE"}) == {"auto.offset.reset": "error"}
+    with pytest.raises(
+        ConfigurationError, match=r"Invalid value `last` for configuration auto\.offset\.reset"
+    ):
+        translate({"auto.offset.reset": "last"})
+    with pytest.raises(DurationResetError, match=r"by_duration:pt1h: librdkafka knows no durations$"):
+        translate({"auto.offset.reset": "by_duration:PT1H"})
 
 
 def test_a_fetch_smaller_than_librdkafkas_least() -> None:
     from confluent_kafka import Consumer
 
-    config = rdkafka.translate({"fetch.max.bytes": "10", "group.id": "g"})
-    rdkafka.start(Consumer, config).close()  # type: ignore[attr-defined]
+    config = translate({"fetch.max.bytes": "10", "group.id": "g"})
+    new_client(Consumer, config).close()  # type: ignore[attr-defined]
 
 
 def test_a_group_without_a_name_is_refused() -> None:
-    with pytest.raises(CommandError, match="should not be an empty string"):
-        rdkafka.translate({"group.id": " "})
+    with pytest.raises(ConfigurationError, match="should not be an empty string"):
+        translate({"group.id": " "})
 
 
 def test_what_only_java_knows_and_what_librdkafka_limits_is_told_and_fitted() -> None:
@@ -181,12 +154,12 @@ def test_what_only_java_knows_and_what_librdkafka_limits_is_told_and_fitted() ->
     told: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
-    rdkafka.logger().addHandler(handler)
+    logger().addHandler(handler)
     try:
         properties = {"schema.registry.url": "http://h", "batch.size": "0", "linger.ms": "99999999"}
-        rdkafka.start(Producer, rdkafka.translate(properties))
+        new_client(Producer, translate(properties))
     finally:
-        rdkafka.logger().removeHandler(handler)
+        logger().removeHandler(handler)
     assert sorted(told) == [
         "The configuration schema.registry.url was supplied but is not known here.",
         "batch.size is 0, which librdkafka limits to 1",
@@ -197,8 +170,8 @@ def test_what_only_java_knows_and_what_librdkafka_limits_is_told_and_fitted() ->
 def test_a_refused_property_is_named_and_its_value_is_not() -> None:
     from confluent_kafka import Producer
 
-    with pytest.raises(CommandError, match="retries") as caught:
-        rdkafka.start(Producer, {"retries": "hunter2"})
+    with pytest.raises(ConfigurationError, match="retries") as caught:
+        new_client(Producer, {"retries": "hunter2"})
     assert "hunter2" not in str(caught.value)
 
 
@@ -209,7 +182,7 @@ def _record(message: str, created: float) -> logging.LogRecord:
 
 
 def test_the_same_failure_is_told_once_a_second() -> None:
-    repeats = rdkafka.Repeats()
+    repeats = Repeats()
     refused = "h:1/bootstrap: Connect failed: Connection refused (after {}ms in state CONNECT)"
     assert repeats.filter(_record(refused.format(0), 100.0))
     assert not repeats.filter(_record(refused.format(1), 100.05))
@@ -227,12 +200,12 @@ def test_a_port_of_another_protocol_is_named(first: bytes, words: str) -> None:
     record = logging.LogRecord(
         "n", logging.ERROR, "f", 1, f"Receive failed: Invalid response size {size} (0..9)", (), None
     )
-    assert rdkafka._name_peer(record)
+    assert _name_peer(record)
     assert words in record.getMessage()
 
 
 def test_what_a_broker_refuses_is_told_in_kafkas_words() -> None:
     from confluent_kafka import KafkaError as Refused
 
-    assert "larger than the max message size" in rdkafka.kafka_error(Refused(10)).message
-    assert rdkafka.kafka_error(Refused(Refused._MSG_TIMED_OUT)).message == "Local: Message timed out"
+    assert "larger than the max message size" in kafka_error(Refused(10)).message
+    assert kafka_error(Refused(Refused._MSG_TIMED_OUT)).message == "Local: Message timed out"

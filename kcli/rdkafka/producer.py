@@ -1,4 +1,4 @@
-"""A librdkafka producer that does what Java's does: its defaults, its patience, its choice of partitions."""
+"""A librdkafka producer with the defaults, the timeouts and the choice of partitions of Java's producer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcli.cli import rdkafka
-from kcli.cli.syntax.options import INT_MAX, CommandError
 from kcli.errors import (
     ErrorCode,
     InvalidTopicException,
@@ -17,10 +15,14 @@ from kcli.errors import (
     TimeoutException,
     TopicAuthorizationException,
 )
+from kcli.rdkafka.client import kafka_error
+from kcli.rdkafka.configuration import translate
+from kcli.rdkafka.errors import ConfigurationError
 
 Headers = list[tuple[str, bytes | None]]
 Delivered = Callable[[Any, Any], None]  # an error or None, and the message
 
+INT_MAX = 2**31 - 1  # of a Java int
 PARTITION_UA = -1  # librdkafka's "choose one"
 
 # The Java producer's defaults where librdkafka's differ, so that the same command behaves the same.
@@ -31,32 +33,32 @@ JAVA_DEFAULTS: dict[str, object] = {
 }
 
 RECORD_OVERHEAD_BYTES = 61 + 21
-"""The head of a batch and the most that a record's own fields can take: so Java's producer reckons its size."""
+"""The header of a batch, and the longest encoding of a record's own fields: Java's producer adds both to a size."""
 BATCH_BYTES = 16_384
-"""Java's batch.size: so many bytes without a key go to one partition before the next is chosen (KIP-794)."""
+"""Java's batch.size: bytes without a key that go to one partition before the next one is chosen (KIP-794)."""
 LINGER_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 5, 30_000, 120_000  # Java's, too
 IN_FLIGHT_MAX = 5  # of an idempotent producer
 MAX_BLOCK_MS = 60_000  # max.block.ms
-# How long one question for the partitions may take, and the pause before the next.
+# How long one metadata request may take, and the pause before the next one.
 METADATA_TIMEOUT_S = 5.0
 METADATA_PAUSE_S = 0.05
-# How often a full queue is looked at again.
+# The pause before a record is passed to a full queue again.
 FULL_QUEUE_WAIT_S = 0.01
 
 
-def configuration(properties: Mapping[str, str], **more: object) -> dict[str, object]:
-    """librdkafka's configuration from Java's properties, idempotent as Java is: unless they rule it out (KIP-679)."""
-    config = {**rdkafka.translate(properties), **more}
+def producer_config(properties: Mapping[str, str], **more: object) -> dict[str, object]:
+    """librdkafka's configuration from Java's properties. Idempotent unless they rule it out, as in Java (KIP-679)."""
+    config = {**translate(properties), **more}
     may_be_idempotent = (
         properties.get("acks", "all").strip() in ("all", "-1")
         and int(properties.get("retries", INT_MAX)) != 0
         and int(properties.get("max.in.flight.requests.per.connection", IN_FLIGHT_MAX)) <= IN_FLIGHT_MAX
     )
-    # A record may wait for company and then for its answer: Java makes the time for both, unless a time is asked for.
+    # A record may wait for its batch and then for the response, so Java's default covers both.
     linger_ms = int(properties.get("linger.ms", LINGER_MS))
     needed_ms = min(INT_MAX, linger_ms + int(properties.get("request.timeout.ms", REQUEST_TIMEOUT_MS)))
     if int(properties.get("delivery.timeout.ms", needed_ms)) < needed_ms:
-        raise CommandError(
+        raise ConfigurationError(
             "org.apache.kafka.common.config.ConfigException: "
             "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms"
         )
@@ -86,8 +88,10 @@ class Destination:
         self._left_bytes = 0
 
     def awaited(self) -> KafkaError | None:
-        """To be called before anything is sent: waits, as Java's producer does in each send, until the topic is known;
-        or tells why it is not."""
+        """Waits until the topic's partitions are known, or returns the error that prevents it.
+
+        Call this before the first record is sent; Java's producer waits in the same way in each send.
+        """
         if self._partitions:
             return None
         from confluent_kafka import KafkaException
@@ -98,7 +102,7 @@ class Destination:
             try:
                 topic = self._producer.list_topics(self._topic, timeout_s).topics[self._topic]
             except KafkaException:
-                pass  # no broker, which librdkafka's log tells
+                pass  # no broker answers; librdkafka logs why
             else:
                 self._partitions = [each.id for each in topic.partitions.values() if each.leader >= 0]
                 if topic.error is not None and topic.error.code() == ErrorCode.INVALID_TOPIC_EXCEPTION:
@@ -113,8 +117,11 @@ class Destination:
         return None
 
     def sticky(self, size_bytes: int) -> int:
-        """The partition of the next record without a key, which is so long: a run of them stays together, and so in
-        order. librdkafka's own partitioner changes by time, which scatters the few records of a short run."""
+        """Chooses the partition of the next record without a key, whose size is `size_bytes`.
+
+        Consecutive records stay in one partition, and so in order. librdkafka's own partitioner switches by time, which
+        would scatter the few records of a short run.
+        """
         if self._left_bytes <= 0:
             self._left_bytes = self._batch_bytes
             self._partition = random.choice(self._partitions)
@@ -131,7 +138,7 @@ class Destination:
         timestamp_ms: int | None = None,
         on_delivery: Delivered | None = None,
     ) -> KafkaError | None:
-        """Hands a record to librdkafka, when it has room for it; or tells why it does not take it."""
+        """Passes a record to librdkafka as soon as its queue has room; returns the error if librdkafka refuses it."""
         timestamp = timestamp_ms or 0  # which librdkafka takes for "now"
         while True:
             try:
@@ -151,7 +158,7 @@ class Destination:
                 return self._refusal(error.args[0], key, value, headers or [])
 
     def _refusal(self, error: Any, key: bytes | None, value: bytes | None, headers: Headers) -> KafkaError:
-        refused = rdkafka.kafka_error(error)
+        refused = kafka_error(error)
         if not isinstance(refused, RecordTooLargeException):
             return refused
         parts = [key, value, *(part for name, content in headers for part in (name.encode(), content))]
@@ -167,5 +174,5 @@ def _sized_bytes(part: bytes | None) -> int:
 
 
 def _varint_bytes(number: int) -> int:
-    """Of a whole number, written zigzag."""
+    """The length of a zigzag varint."""
     return max(1, -(-(number << 1).bit_length() // 7))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from kcli.cli import consuming
+from kcli.rdkafka import consumer as rdkafka_consumer
 
 UNKNOWN = -1001
 
@@ -52,7 +52,7 @@ class Fetching:
 
 
 def _gathered(consumer: Fetching, first: Message) -> list[tuple[int, int]]:
-    return [(each.partition(), each.offset()) for each in consuming.gathered(consumer, first)]
+    return [(each.partition(), each.offset()) for each in rdkafka_consumer.gathered(consumer, first)]
 
 
 def test_partitions_come_in_the_order_of_javas_map() -> None:
@@ -69,13 +69,13 @@ def test_a_slow_partition_is_waited_for_but_not_for_long(monkeypatch: pytest.Mon
         now[0] += 0.1
         return now[0]
 
-    monkeypatch.setattr(consuming, "time", SimpleNamespace(monotonic=later))
+    monkeypatch.setattr(rdkafka_consumer, "time", SimpleNamespace(monotonic=later))
     assert _gathered(Fetching(2), Message(0, 0)) == [(0, 0)]
 
 
 def test_no_more_than_one_poll_returns() -> None:
     many = [Message(0, at) for at in range(1, 2000)]
-    assert len(_gathered(Fetching(2, many), Message(0, 0))) == consuming.POLL_RECORDS
+    assert len(_gathered(Fetching(2, many), Message(0, 0))) == rdkafka_consumer.POLL_RECORDS
 
 
 class Group:
@@ -113,7 +113,7 @@ PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 def test_where_nothing_is_committed_the_start_is_noted() -> None:
     group = Group(4, UNKNOWN)
     told: list[Any] = []
-    consuming.Standing({"auto.offset.reset": "latest"}, lambda *call: told.append(call)).assigned(
+    rdkafka_consumer.Standing({"auto.offset.reset": "latest"}, lambda *call: told.append(call)).assigned(
         group, PARTITIONS
     )
     assert group.calls == [("assign", [(0, 4), (1, 9)]), ("store", [(1, 9, None)])]
@@ -136,18 +136,18 @@ def test_where_nothing_is_committed_the_start_is_noted() -> None:
 )
 def test_each_protocol_is_assigned_in_its_way(config: dict[str, object], call: object) -> None:
     group = Group(UNKNOWN, UNKNOWN)
-    consuming.Standing(config).assigned(group, PARTITIONS)
+    rdkafka_consumer.Standing(config).assigned(group, PARTITIONS)
     assert group.calls == [call]
 
 
 def test_what_cannot_be_placed_is_left_to_librdkafka() -> None:
     for group, config in ((Group(4, UNKNOWN), {"auto.offset.reset": "error"}), (Group(is_down=True), {})):
-        consuming.Standing(config).assigned(group, PARTITIONS)
+        rdkafka_consumer.Standing(config).assigned(group, PARTITIONS)
         assert group.calls == []
 
 
 def test_what_was_read_is_noted_by_partition() -> None:
     group = Group()
-    consuming.store(group, [])
-    consuming.store(group, [Message(0, 3), Message(1, 7, epoch=2), Message(0, 4)])
+    rdkafka_consumer.store_offsets(group, [])
+    rdkafka_consumer.store_offsets(group, [Message(0, 3), Message(1, 7, epoch=2), Message(0, 4)])
     assert group.calls == [("store", [(0, 5, None), (1, 8, 2)])]
