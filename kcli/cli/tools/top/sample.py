@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from kcli.cli.broker_metrics import BeanValues, MetricsUnavailable, Value, fetch_beans, fetch_slow_requests
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.configs import ConfigResource, ResourceType
 from kcli.client.admin.groups import CommittedOffset, GroupListing
@@ -19,7 +20,6 @@ from kcli.client.admin.lag import Lag, lag_seconds
 from kcli.client.admin.offsets import OffsetAt, OffsetSpec, TopicPartition
 from kcli.client.client import Node
 from kcli.client.config import Address
-from kcli.client.metrics import BeanValues, MetricsUnavailable, Value, fetch_beans, fetch_slow_requests
 from kcli.errors import KafkaError, ProtocolError
 
 T = TypeVar("T")
