@@ -112,7 +112,7 @@ def request_of(key: ApiKey) -> tuple[RequestContext, object]:
 @pytest.mark.parametrize("key", WHOLE, ids=lambda key: key.name)
 def test_a_whole_request_is_refused_before_its_handler_runs(key: ApiKey) -> None:
     authorizer = DenyAll()
-    route = _load(key, authorizer)
+    route = _load(key, SERVED, authorizer)
     context, request = request_of(key)
     with pytest.raises(ClusterAuthorizationException) as error:
         route.handle(context, request)
@@ -124,7 +124,7 @@ def test_a_whole_request_is_refused_before_its_handler_runs(key: ApiKey) -> None
 
 def test_the_handlers_of_other_rules_are_called_directly() -> None:
     for key in sorted(set(SERVED) - set(WHOLE)):
-        assert _load(key, DenyAll()).handle is importlib.import_module(SERVED[key]).handle
+        assert _load(key, SERVED, DenyAll()).handle is importlib.import_module(SERVED[key]).handle
 
 
 def test_one_of_the_needs_of_a_whole_request_is_enough() -> None:

@@ -1,35 +1,38 @@
-"""The metrics endpoint of a broker, asked over HTTP: beans by object name, and the slowest requests."""
+"""Reads the metrics endpoint of a broker: beans by object name, and the slowest requests."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
 from kcli.errors import KafkaError
 from kcli.model.addresses import Address
 from kcli.model.object_name import ObjectName, unquoted
 
+if TYPE_CHECKING:
+    from kcli.http.client import Response
+
 Value = str | int | float
 
-# Some hundred bytes for each of a hundred thousand partitions' beans.
+# A hundred thousand partitions have five beans each, and a bean takes some hundred bytes.
 ANSWER_SIZE_MAX_BYTES = 256 * 1024 * 1024
-# A large broker makes its answer in between its clients' requests.
+# A large broker is slow to answer, because requests of Kafka's clients come between.
 ANSWER_MAX_SECONDS = 30.0
 
 
 class MetricsUnavailable(KafkaError):
-    """The endpoint is not there, or what is there is none; the message says which. Trying again may help."""
+    """No server answers, or it is not a kcli metrics endpoint. A later attempt may succeed."""
 
     retriable = True
 
 
 @dataclass(frozen=True, slots=True)
 class BeanValues:
-    """A bean as the endpoint shows it: its object name, the parts of that (unquoted), and its attributes."""
+    """A bean: its object name, the properties in that name (unquoted), and its attributes."""
 
     name: str
     properties: Mapping[str, str]
@@ -73,21 +76,13 @@ async def fetch_slow_requests(address: Address) -> list[dict[str, Value]]:
 
 
 async def _get_json(address: Address, target: str, credentials: str | None) -> dict[str, Any]:
-    try:
-        async with asyncio.timeout(ANSWER_MAX_SECONDS):
-            status, body = await _get(address, target, credentials)
-    except TimeoutError:
-        raise MetricsUnavailable(f"{address} did not answer in {ANSWER_MAX_SECONDS:g} s") from None
-    except OSError as error:
-        # asyncio puts an address where the system's words would be.
-        refused = isinstance(error, ConnectionRefusedError)
-        raise MetricsUnavailable("Connection refused" if refused else str(error)) from error
-    if status != 200:
+    response = await _get(address, target, credentials)
+    if response.status != HTTPStatus.OK:
         raise MetricsUnavailable(
-            f"{address} answered {status}: {body[:200].decode('utf-8', 'replace').strip()}"
+            f"{address} answered {response.status}: {response.body[:200].decode('utf-8', 'replace').strip()}"
         )
     try:
-        found = json.loads(body)
+        found = json.loads(response.body)
     except ValueError:
         found = None
     if not isinstance(found, dict):
@@ -95,23 +90,22 @@ async def _get_json(address: Address, target: str, credentials: str | None) -> d
     return found
 
 
-async def _get(address: Address, target: str, credentials: str | None) -> tuple[int, bytes]:
-    """(status, body). HTTP/1.0 is enough: one question, one answer, and the end of the connection is its end."""
-    reader, writer = await asyncio.open_connection(address.host, address.port)
+async def _get(address: Address, target: str, credentials: str | None) -> Response:
+    """Loads the HTTP library, which commands that ask no endpoint must not pay for."""
+    from kcli.http import client
+
     try:
-        lines = [f"GET {target} HTTP/1.0", f"Host: {address}", "Accept: application/json"]
-        if credentials is not None:
-            lines.append(f"Authorization: Basic {base64.b64encode(credentials.encode()).decode()}")
-        writer.write("\r\n".join([*lines, "", ""]).encode())
-        answer = bytearray()
-        while part := await reader.read(64 * 1024):
-            answer += part
-            if len(answer) > ANSWER_SIZE_MAX_BYTES:
-                raise MetricsUnavailable(f"{address} sent more than {ANSWER_SIZE_MAX_BYTES} bytes")
-    finally:
-        writer.close()
-    head, end, body = bytes(answer).partition(b"\r\n\r\n")
-    words = head.split(b"\r\n", 1)[0].split(b" ")
-    if not end or not words[0].startswith(b"HTTP/") or len(words) < 2 or not words[1].isdigit():
-        raise MetricsUnavailable(f"{address} does not speak HTTP: it is not a metrics endpoint")
-    return int(words[1]), body
+        async with asyncio.timeout(ANSWER_MAX_SECONDS):
+            return await client.get(
+                address, target, body_max_bytes=ANSWER_SIZE_MAX_BYTES, credentials=credentials
+            )
+    except TimeoutError:
+        raise MetricsUnavailable(f"{address} did not answer in {ANSWER_MAX_SECONDS:g} s") from None
+    except OSError as error:
+        # asyncio puts an address where the system's words would be.
+        refused = isinstance(error, ConnectionRefusedError)
+        raise MetricsUnavailable("Connection refused" if refused else str(error)) from error
+    except client.ResponseTooLong:
+        raise MetricsUnavailable(f"{address} sent more than {ANSWER_SIZE_MAX_BYTES} bytes") from None
+    except client.NotHttp as error:
+        raise MetricsUnavailable(f"{address} does not speak HTTP: it is not a metrics endpoint") from error

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from kcli.client import metrics
-from kcli.client.metrics import MetricsUnavailable, fetch_beans, fetch_slow_requests
+from kcli.cli import broker_metrics
+from kcli.cli.broker_metrics import MetricsUnavailable, fetch_beans, fetch_slow_requests
 from kcli.model.addresses import Address
 
 T = TypeVar("T")
@@ -42,13 +42,13 @@ def test_beans_with_the_parts_of_their_names() -> None:
     (bean,), sent = asked(ok(body), lambda at: fetch_beans(at, ["d:*", "e:a=b c"], credentials="me:pw"))
     assert (bean.name, bean.type, bean.properties["path"]) == ('d:type=T,path="/a,b"', "T", "/a,b")
     assert bean.attributes == {"Value": 1.5, "Text": "x"}
-    assert sent.startswith(b"GET /jmx?qry=d%3A%2A&qry=e%3Aa%3Db+c HTTP/1.0\r\n")
+    assert sent.startswith(b"GET /jmx?qry=d%3A%2A&qry=e%3Aa%3Db+c HTTP/1.1\r\n")
     assert b"Authorization: Basic bWU6cHc=\r\n" in sent
 
 
 def test_slow_requests() -> None:
     found, sent = asked(ok(b'{"requests": [{"api": "Fetch"}]}'), fetch_slow_requests)
-    assert (found, sent.split(b"\r\n")[0]) == ([{"api": "Fetch"}], b"GET /requests HTTP/1.0")
+    assert (found, sent.split(b"\r\n")[0]) == ([{"api": "Fetch"}], b"GET /requests HTTP/1.1")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_is_something_else(answer: bytes, why: str) -> None:
 
 
 def test_too_much_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "ANSWER_SIZE_MAX_BYTES", 1000)
+    monkeypatch.setattr(broker_metrics, "ANSWER_SIZE_MAX_BYTES", 1000)
     with pytest.raises(MetricsUnavailable, match="more than 1000 bytes"):
         asked(ok(bytes(5000)), fetch_beans)
 
