@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # How long an example takes says how busy the machine is, nothing about the code.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
+# `make quick` tries a tenth of the usual examples, `make full` ten times as many (kcli/testing/rigs/examples.py).
+settings.register_profile("quick", settings.get_profile("any-machine"), max_examples=10)
+settings.register_profile("full", settings.get_profile("any-machine"), max_examples=1000)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
