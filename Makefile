@@ -4,7 +4,7 @@
 # `make full`:  the same checks with larger matrices: 200 simulation seeds instead of 20, and ten times as many
 #               examples of each property. For a night, or before a release.
 PY := .venv/bin/python
-.PHONY: quick check full format lint types arrows test sim generate bench house
+.PHONY: quick check full format lint types arrows test sim generate bench house hooks
 
 # Quick tests need no broker, no client and no Spark, and try a tenth of the usual examples.
 QUICK := tests/unit tests/property tests/scenario
@@ -55,3 +55,7 @@ bench:
 # Measures of the source tree, with their goals; bench/house.py --verbose lists every place.
 house:
 	$(PY) bench/house.py
+
+# Lets git refuse commit messages that break the rules. Worktrees of one clone share this setting.
+hooks:
+	git config core.hooksPath bin/hooks
