@@ -39,7 +39,6 @@ from kcli.server.quorum.producer_ids import ProducerIds
 from kcli.server.requests.answers import then
 
 if TYPE_CHECKING:
-    from kcli.server.coordinators.transaction_verification import Verdicts
     from kcli.server.partitions.replicas import LeaderPartition
 
 _log = logging.getLogger("kcli.server.TransactionCoordinator")
@@ -68,8 +67,6 @@ class TransactionCoordinator:
         self._producer_ids = producer_ids
         self._markers = markers
         self._sending: set[asyncio.Task[None]] = set()
-        self.turns: dict[tuple[int, int], asyncio.Task[Verdicts]] = {}
-        """The last of those that wait to be verified, by producer id and epoch: the next one waits for it."""
         settings = transaction_config(config)
         kind: ShardKind[TransactionRecord, TransactionShard] = ShardKind(
             topic=TRANSACTION_TOPIC.name,
