@@ -8,11 +8,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kcli.spark.jobs.arguments import JobError, names, pairs, planned_offsets
-from kcli.spark.jobs.export import columns, is_decoded, reading, selected, values_as
+from kcli.spark.jobs.export_options import DATE, columns, is_decoded, reading, values_as
+from kcli.spark.jobs.export_rows import selected
 from kcli.spark.jobs.progress import BatchProgress
 from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, run_batch, run_stream
 from kcli.spark.jobs.table_files import (
-    DATE,
     FILES,
     FORMAT,
     Layout,
