@@ -118,7 +118,7 @@ class JobParser(argparse.ArgumentParser):
             elif value.lower() == "true":
                 words.append(action.option_strings[0])
             elif value.lower() != "false":
-                self.error(f"--config {path}: {key} is {value!r}; true or false is meant")
+                self.error(f"--config {path}: {key} is {value!r}; expected true or false")
         return words
 
 
@@ -347,7 +347,7 @@ def pairs(words: Sequence[str], name: str) -> dict[str, str]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise JobError(f"{name} {word}: KEY=VALUE is meant")
+            raise JobError(f"{name} {word}: expected KEY=VALUE")
         found[key] = value
     return found
 

@@ -125,7 +125,7 @@ def table_name(options: argparse.Namespace) -> str:
         raise JobError("--topic-pattern needs --table")
     name: str = options.table or f"default.{options.topic.replace('.', '_').replace(',', '_')}"
     if "." not in name:
-        raise JobError(f"--table {name}: SPACE.NAME is meant")
+        raise JobError(f"--table {name}: expected SPACE.NAME")
     return name
 
 

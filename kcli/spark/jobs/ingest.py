@@ -162,7 +162,7 @@ def _check_jdbc(options: argparse.Namespace) -> None:
     if streaming and not options.incrementing_column and not options.timestamp_column:
         raise JobError(f"--mode {options.mode} needs --incrementing-column or --timestamp-column")
     if options.tasks < 1:
-        raise JobError(f"--tasks {options.tasks}: a positive number is meant")
+        raise JobError(f"--tasks {options.tasks}: expected a positive number")
     require("sqlalchemy", "kcli-streaming[spark]")
     from kcli.spark.jobs.sql_source import engine
 

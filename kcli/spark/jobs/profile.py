@@ -65,7 +65,7 @@ def _check(options: argparse.Namespace) -> None:
     check_reader(reader_options(options), "batch")
     refuse_idle(options, ["--max-offsets-per-trigger"], "streams")
     if options.top < 1:
-        raise JobError(f"--top {options.top}: a positive number is meant")
+        raise JobError(f"--top {options.top}: expected a positive number")
     if options.html is not None and not Path(options.html).absolute().parent.is_dir():
         raise JobError(f"--html {options.html}: there is no such directory")
 

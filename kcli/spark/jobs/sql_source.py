@@ -159,7 +159,7 @@ def engine(url: str) -> Engine:
     except NoSuchModuleError as error:
         raise JobError(f"--url: SQLAlchemy does not know this database: {error}") from None
     except ArgumentError:
-        raise JobError("--url: DIALECT://USER@HOST/DATABASE is meant, as SQLAlchemy has it") from None
+        raise JobError("--url: expected DIALECT://USER@HOST/DATABASE, a URL of SQLAlchemy") from None
     except ModuleNotFoundError as error:
         raise JobError(f"--url: the driver is not installed: pip install {error.name}") from None
 

@@ -70,6 +70,6 @@ def _record_column(frame: DataFrame, name: str, record: str) -> Column:
     column = col(f"`{name}`")
     if kind not in SINK_COLUMNS[record]:
         if record not in ("key", "value"):
-            raise JobError(f"column {name} is {kind}; {' or '.join(SINK_COLUMNS[record])} is meant")
+            raise JobError(f"column {name} is {kind}; expected {' or '.join(SINK_COLUMNS[record])}")
         column = column.cast("string")
     return column.alias(record)

@@ -143,9 +143,7 @@ def declared_tables(options: argparse.Namespace) -> dict[str, TopicTable]:
     except (OSError, yaml.YAMLError) as error:
         raise JobError(f"--tables {options.tables}: {error}") from None
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
-        raise JobError(
-            f"--tables {options.tables}: tables by name are meant, each with {', '.join(DECLARED)}"
-        )
+        raise JobError(f"--tables {options.tables}: expected tables by name, each with {', '.join(DECLARED)}")
     return {name: _declared(str(name), entry, options) for name, entry in found.items()}
 
 
@@ -166,7 +164,7 @@ def _declared(name: str, entry: Mapping[str, Any], options: argparse.Namespace) 
     if "watermark" in entry:
         column, _, delay = str(entry["watermark"]).strip().partition(" ")
         if not delay.strip():
-            raise JobError(f"--tables {options.tables}: {name}.watermark: 'COLUMN 10 minutes' is meant")
+            raise JobError(f"--tables {options.tables}: {name}.watermark: expected 'COLUMN 10 minutes'")
         watermark = column, delay.strip()
     return TopicTable(name, str(entry.get("topic", name)), values, watermark)
 

@@ -47,7 +47,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.sql_file is not None:
         options.sql = Path(options.sql_file).read_text(encoding="utf-8")
     if len(statements(options.sql)) != 1:
-        raise JobError("one query is meant")
+        raise JobError("expected one query")
     check_query_options(options, options.target_topic)
 
 

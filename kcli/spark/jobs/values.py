@@ -45,7 +45,7 @@ class ValueSpec:
     def check(self) -> None:
         """JobError says what is missing."""
         if self.format not in FORMATS:
-            raise JobError(f"value format {self.format}: {', '.join(FORMATS)} are meant")
+            raise JobError(f"value format {self.format}: expected one of {', '.join(FORMATS)}")
         if self.format == "csv" and not self.schema:
             raise JobError("CSV values need a schema, such as 'id bigint, name string'")
         if self.format in ("avro", "protobuf"):
@@ -115,7 +115,7 @@ def struct_type(ddl: str) -> StructType:
         return StructType.fromDDL(ddl)
     except PySparkException as error:
         raise JobError(
-            f"schema {ddl!r}: 'id bigint, name string' is meant ({str(error).splitlines()[0]})"
+            f"schema {ddl!r}: expected columns, as in 'id bigint, name string' ({str(error).splitlines()[0]})"
         ) from None
 
 

@@ -186,7 +186,7 @@ class Stream:
         Kafka Streams records with a null value are left out, and those without a key have no partner.
         """
         if how not in OUTERS:
-            raise ValueError(f"how is {how!r}: one of {', '.join(OUTERS)} is meant")
+            raise ValueError(f"how is {how!r}: expected one of {', '.join(OUTERS)}")
         milliseconds(within, "within")
         check_same_type("join: key", self.frame, other.frame, KEY)
         pair = self._joinable(grace), other._joinable(grace)
@@ -206,7 +206,7 @@ class Stream:
         `table_copy` for what that costs in memory.
         """
         if how not in ("inner", "left"):
-            raise ValueError(f"how is {how!r}: inner or left is meant")
+            raise ValueError(f"how is {how!r}: expected inner or left")
         from pyspark.sql import functions as F
 
         found = "_table_value"
@@ -340,7 +340,7 @@ class Table:
             "outer": lambda left, right: left.isNotNull() | right.isNotNull(),
         }
         if how not in conditions:
-            raise ValueError(f"how is {how!r}: one of {', '.join(conditions)} is meant")
+            raise ValueError(f"how is {how!r}: expected one of {', '.join(conditions)}")
         if (mine := types_of(self.frame)[KEY]) != (others := types_of(other.frame)[KEY]):
             raise ValueError(
                 f"join: key is {mine.simpleString()} here and {others.simpleString()} there: keys are compared as they "
@@ -387,7 +387,7 @@ def stream_of(
 ) -> Stream:
     """The records of topics."""
     if not topics:
-        raise ValueError("stream() names no topic: stream(TOPIC, …) is meant")
+        raise ValueError("stream() names no topic: expected stream(TOPIC, …)")
     return Stream(topology, topology.read(",".join(topics), key, value, topology.source))
 
 

@@ -154,7 +154,7 @@ def test_a_dead_letter_is_the_record_and_what_is_wrong() -> None:
         (ValueSpec("csv"), "CSV values need a schema"),
         (ValueSpec("avro"), "avro values need the file"),
         (ValueSpec("avro", "/nosuch"), "there is no schema file /nosuch"),
-        (ValueSpec("xml"), "value format xml: raw, json"),
+        (ValueSpec("xml"), "value format xml: expected one of raw, json"),
         (ValueSpec("json", skip_bytes=5), "not in json"),
     ],
 )

@@ -290,4 +290,4 @@ def test_an_unknown_key_is_told_and_a_flag_is_true_or_false(
     settings.write_text("bootstrap.servers=h:1\nread.committed=yes\n")
     with pytest.raises(SystemExit):
         export.parse(["--config", str(settings), "--topic", "t", "--path", "p"])
-    assert "read.committed is 'yes'; true or false is meant" in capsys.readouterr().err
+    assert "read.committed is 'yes'; expected true or false" in capsys.readouterr().err
