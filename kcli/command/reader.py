@@ -82,7 +82,7 @@ class Reader:
         return False
 
     def take(self, word: str, words: Words, known: list[Option], groups: tuple[Exclusive, ...]) -> None:
-        """Take the option that `word` names, with its arguments. ParseError if there is none, or one excludes it."""
+        """Take the option that `word` names, with its arguments. ParseError if it is unknown or excluded."""
         name, equals, inline = word.partition("=")
         option = self._recognised(name, known)
         if option is None and not name.startswith("--") and len(name) > 2:

@@ -1,4 +1,4 @@
-"""What every value format gives: a codec, or an error that says why there is none."""
+"""The codec of a value format, and the error of a schema that cannot be used."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from librdkafka import produce
 from pyspark_processes import TASK_DAEMON
 
 from kcli.spark.jobs import export
-from kcli.spark.jobs.arguments import JobError
+from kcli.spark.jobs.errors import JobError
 from kcli.spark.jobs.running import Done
 
 if TYPE_CHECKING:

@@ -127,13 +127,18 @@ Run = Callable[[Any, "Output"], "int | Coroutine[Any, Any, int | None] | None"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subcommand:
-    """One of the actions of an argparse4j tool, with options of its own."""
+    """One of the actions of an argparse4j tool, or of the commands that a raw tool runs, with options of its own."""
 
     name: str
     help: str
     options: type[CommonOptions]
-    run: Run
+    run: Run | None = None
+    """None for a raw tool, which runs its commands itself. Each of those has a manual page of its own."""
     exclusive: tuple[Exclusive, ...] = ()
+    sections: tuple[tuple[str, str], ...] = ()
+    """More for that page: titles, each with an example that is shown as it is."""
+    exit_status: str = ""
+    """Its exit codes, if they are not the usual ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcli.formats.avro import AvroSchema
 from kcli.formats.protobuf import TIMESTAMP, is_map
-from kcli.spark.jobs.arguments import JobError
+from kcli.spark.jobs.errors import JobError
 
 if TYPE_CHECKING:
     import pyarrow as pa

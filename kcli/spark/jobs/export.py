@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kcli.spark.jobs.arguments import JobError, names, pairs, planned, planned_offsets
+from kcli.spark.jobs.endpoints import planned, planned_offsets
+from kcli.spark.jobs.errors import JobError
 from kcli.spark.jobs.export_options import (
     FILE_FORMATS,
     TABLE_FORMATS,
+    ExportOptions,
+    check,
     columns,
     is_decoded,
-    parse,
     reading,
 )
 from kcli.spark.jobs.export_rows import selected
+from kcli.spark.jobs.job import Job
+from kcli.spark.jobs.options import ONE_CLUSTER, ONE_SUBSCRIPTION, names, pairs
 from kcli.spark.jobs.progress import BatchProgress
-from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, job_main, run_batch, run_stream
+from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, run_batch, run_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def plan(options: argparse.Namespace) -> list[str]:
-    """What the job would do, one line each. Raises KcliError or ValueError where it cannot."""
-    streaming = options.mode != "batch"
-    must_not_exist = not streaming and options.save_mode == "error" and options.format in FILE_FORMATS
+def plan(options: ExportOptions) -> list[str]:
+    """What the job would do, one line each. Raises KcliError or ValueError if it cannot."""
+    must_not_exist = not options.is_stream and options.save_mode == "error" and options.format in FILE_FORMATS
     if must_not_exist and os.path.exists(options.path):
         raise JobError(f"{options.path} exists: --save-mode append, overwrite or ignore, or another --path")
     ranges = planned(reading(options), options.mode)
@@ -38,23 +39,22 @@ def plan(options: argparse.Namespace) -> list[str]:
     lines.append(f"columns: {', '.join(columns(options))}")
     if is_decoded(options):
         lines.append(f"values: {options.value_format}, what does not parse: {options.on_bad_record}")
-    if streaming:
+    if options.is_stream:
         lines.append(f"checkpoint: {options.checkpoint} (a stream that was there goes on from it)")
     return [*lines, *map(str, ranges)]
 
 
-def run(spark: SparkSession, options: argparse.Namespace) -> Done:
+def run(spark: SparkSession, options: ExportOptions) -> Done:
     if options.format in TABLE_FORMATS:
         from kcli.spark.jobs.export_tables import run_tables
 
         return run_tables(spark, options)
-    streaming = options.mode != "batch"
-    counts = Counts(streaming=streaming)
+    counts = Counts(streaming=options.is_stream)
     frame = selected(spark, options, counts)
     writing = {"header": "true"} if options.format == "csv" else {}
     writing |= pairs(options.write_option, "--write-option")
     by = names(options.partition_by)
-    if streaming:
+    if options.is_stream:
         stream = frame.writeStream.format(options.format).options(**writing).option("path", options.path)
         return run_stream(stream.partitionBy(*by) if by else stream, options, "export")
     writer = frame.write.mode(options.save_mode).options(**writing).format(options.format)
@@ -66,5 +66,17 @@ def run(spark: SparkSession, options: argparse.Namespace) -> Done:
     return Done(counts.total("rows"), bad_records=counts.total(BAD_RECORDS))
 
 
-def main(argv: Sequence[str]) -> int:
-    return job_main("export", plan, run, parse(argv))
+JOB = Job(
+    name="export",
+    description="Writes the records of topics to files or tables.",
+    options=ExportOptions,
+    check=check,
+    plan=plan,
+    run=run,
+    exclusive=(ONE_CLUSTER, ONE_SUBSCRIPTION),
+    example="""\
+kcli spark-submit export --bootstrap-server localhost:9092 --topic orders --path /data/orders
+""",
+)
+parse = JOB.parse
+main = JOB.main

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from kcli.spark.jobs.arguments import (
-    JobError,
-    JobParser,
-    add_common,
-    add_mode,
-    add_source,
+from kcli.command.options import Kind, flag, option
+from kcli.spark.jobs.bad_input import BadInputOptions, bad_input
+from kcli.spark.jobs.endpoints import check_reader, reader_options
+from kcli.spark.jobs.errors import JobError, require
+from kcli.spark.jobs.options import (
+    ModeOptions,
+    OfflineOptions,
+    SubscriptionOptions,
     check_mode,
-    check_reader,
     names,
     pairs,
-    reader_options,
     refuse_idle,
-    require,
 )
-from kcli.spark.jobs.bad_input import add_bad_input, bad_input
-from kcli.spark.jobs.values import ValueSpec, add_value_options
+from kcli.spark.jobs.values import ValueOptions
 
 COLUMN_TYPES = {
     "key": "binary",
@@ -43,107 +40,70 @@ BINARY_FORMATS = ("parquet", *TABLE_FORMATS)
 VALUES_AS = ("binary", "string", "base64")
 
 
-def parser() -> JobParser:
-    parser = JobParser("export", "Writes the records of topics to files or tables.")
-    add_common(parser, offline=True)
-    add_mode(parser)
-    add_source(parser)
-    parser.add_argument(
-        "--path", required=True, metavar="DIR", help="Where the files go; of iceberg, the warehouse."
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptions, BadInputOptions):
+    """The options of the job."""
+
+    path: str = option("Where the files go; of iceberg, the warehouse.", metavar="DIR", required=True)
+    format: str = option(
+        "The format of the files or tables.", choices=(*FILE_FORMATS, *TABLE_FORMATS), default="parquet"
     )
-    parser.add_argument(
-        "--format", choices=(*FILE_FORMATS, *TABLE_FORMATS), default="parquet", help="Default: parquet."
-    )
-    parser.add_argument(
-        "--columns",
+    columns: str | None = option(
+        f"Which columns (default: all but headers; text: value): {', '.join(COLUMN_TYPES)} and {DATE}.",
         metavar="NAME[,NAME]",
-        help=f"Which columns (default: all but headers; text: value): {', '.join(COLUMN_TYPES)} and {DATE}.",
     )
-    parser.add_argument("--include-headers", action="store_true", help="Also the record headers.")
-    parser.add_argument(
-        "--values-as",
-        choices=VALUES_AS,
-        help="Keys and values as (default: binary in Parquet and tables, else string).",
+    include_headers: bool = flag("Also the record headers.")
+    values_as: str | None = option(
+        "The form of keys and values (default: binary in Parquet and tables, else string).", choices=VALUES_AS
     )
-    add_value_options(parser)
-    add_bad_input(parser)
-    parser.add_argument(
-        "--partition-by", metavar="NAME[,NAME]", help="A directory for each value; date is one too."
-    )
-    parser.add_argument(
-        "--save-mode",
+    partition_by: str | None = option("A directory for each value; date is one too.", metavar="NAME[,NAME]")
+    save_mode: str = option(
+        "What to do if DIR (or the table) exists; batch only.",
         choices=("error", "append", "overwrite", "ignore"),
         default="error",
-        help="Where DIR (or the table) exists; batch only.",
     )
-    parser.add_argument(
-        "--write-option", action="append", default=[], metavar="KEY=VALUE", help="For Spark's writer."
+    write_option: tuple[str, ...] = option("For Spark's writer.", metavar="KEY=VALUE", repeatable=True)
+    table: str | None = option("iceberg: its name (default: default.TOPIC).", metavar="SPACE.NAME")
+    catalog: str | None = option(
+        "iceberg: a catalog of .pyiceberg.yaml (default: a file catalog.db in DIR).", metavar="NAME"
     )
-    _add_table_options(parser)
-    return parser
-
-
-def _add_table_options(parser: JobParser) -> None:
-    parser.add_argument("--table", metavar="SPACE.NAME", help="iceberg: its name (default: default.TOPIC).")
-    parser.add_argument(
-        "--catalog",
-        metavar="NAME",
-        help="iceberg: a catalog of .pyiceberg.yaml (default: a file catalog.db in DIR).",
+    table_option: tuple[str, ...] = option(
+        "delta: of the object store; iceberg: of the catalog.", metavar="KEY=VALUE", repeatable=True
     )
-    parser.add_argument(
-        "--table-option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="delta: of the object store; iceberg: of the catalog.",
-    )
-    parser.add_argument(
-        "--compact-every",
-        type=int,
+    compact_every: int = option(
+        "Tables: after N micro-batches, and after a batch, put small files together and delete files that no "
+        "version needs; 0 for never.",
+        Kind.INTEGER,
+        metavar="N",
         default=0,
-        metavar="N",
-        help="Tables: after N micro-batches, and after a batch, put small files together and delete files that no "
-        "version needs; 0: never (default).",
     )
-    parser.add_argument(
-        "--target-file-bytes",
-        type=int,
-        default=128 << 20,
+    target_file_bytes: int = option("The size of such files.", Kind.LONG, metavar="N", default=128 << 20)
+    vacuum_hours: int = option(
+        "How old a file must be to be deleted; readers of older versions and other writers need the time.",
+        Kind.INTEGER,
         metavar="N",
-        help="Of such files (default: 128 MiB).",
-    )
-    parser.add_argument(
-        "--vacuum-hours",
-        type=int,
         default=168,
-        metavar="N",
-        help="How old a file must be to be deleted; readers of older versions and other writers need the time "
-        "(default: 168).",
     )
-    parser.add_argument(
-        "--run-id",
+    run_id: str | None = option(
+        "Tables, of a batch that may be started twice: a run that is in the table is not written again.",
         metavar="TEXT",
-        help="Tables, of a batch that may be started twice: a run that is in the table is not written again.",
     )
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options, checked. Exits with code 1 where they are wrong."""
-    return parser().checked(argv, _check)
-
-
-def _check(options: argparse.Namespace) -> None:
+def check(options: ExportOptions) -> ExportOptions:
+    """JobError or ValueError if the options do not fit each other."""
     check_mode(options)
     check_reader(reading(options), options.mode)
     _check_columns(options)
     _check_idle(options)
     pairs(options.write_option, "--write-option")
     pairs(options.table_option, "--table-option")
-    value_spec(options).check()
+    options.values.check()
     bad_input(options)
+    return options
 
 
-def _check_columns(options: argparse.Namespace) -> None:
+def _check_columns(options: ExportOptions) -> None:
     chosen = columns(options)
     form = values_as(options)
     if form == "binary" and options.format == "csv":
@@ -162,43 +122,40 @@ def _check_columns(options: argparse.Namespace) -> None:
         raise JobError("--write-option is for Spark's writers, and tables are not written by those")
 
 
-TABLE_OPTIONS = ("--compact-every", "--target-file-bytes", "--vacuum-hours", "--table-option", "--run-id")
-ICEBERG_OPTIONS = ("--table", "--catalog")
+TABLE_OPTIONS = ("compact-every", "target-file-bytes", "vacuum-hours", "table-option", "run-id")
+ICEBERG_OPTIONS = ("table", "catalog")
 
 
-def _check_idle(options: argparse.Namespace) -> None:
+def _check_idle(options: ExportOptions) -> None:
     if options.format not in TABLE_FORMATS:
         refuse_idle(options, TABLE_OPTIONS, "--format delta or iceberg")
     if options.format != "iceberg":
         refuse_idle(options, ICEBERG_OPTIONS, "--format iceberg")
-    if options.mode != "batch":
-        refuse_idle(options, ["--save-mode"], "--mode batch")
+    if options.is_stream:
+        refuse_idle(options, ["save-mode"], "--mode batch")
     if not is_decoded(options):
-        refuse_idle(options, ["--on-bad-record"], "values that are decoded (--value-format)")
-    if options.run_id is not None and (options.mode != "batch" or options.save_mode == "error"):
+        refuse_idle(options, ["on-bad-record"], "values that are decoded (--value-format)")
+    if options.run_id is not None and (options.is_stream or options.save_mode == "error"):
         raise JobError("--run-id is for batches with --save-mode append or overwrite")
 
 
-def value_spec(options: argparse.Namespace) -> ValueSpec:
-    return ValueSpec(
-        options.value_format, options.value_schema, options.value_message, options.value_skip_bytes
-    )
-
-
-def reading(options: argparse.Namespace) -> dict[str, str]:
+def reading(options: ExportOptions) -> dict[str, str]:
+    """As the data source takes them."""
     headers = "headers" in columns(options) or (is_decoded(options) and bad_input(options).needs_headers)
     return reader_options(options, include_headers=headers)
 
 
-def is_decoded(options: argparse.Namespace) -> bool:
-    return bool(options.value_format != "raw")
+def is_decoded(options: ExportOptions) -> bool:
+    """Whether values become columns."""
+    return options.value_format != "raw"
 
 
-def values_as(options: argparse.Namespace) -> str:
+def values_as(options: ExportOptions) -> str:
+    """The form of keys and values."""
     return options.values_as or ("binary" if options.format in BINARY_FORMATS else "string")
 
 
-def columns(options: argparse.Namespace) -> list[str]:
+def columns(options: ExportOptions) -> list[str]:
     """The columns to write, in the order asked for."""
     usual = ["value"] if options.format == "text" else [name for name in COLUMN_TYPES if name != "headers"]
     chosen = names(options.columns) or usual

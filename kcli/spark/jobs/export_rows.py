@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
-from kcli.spark.jobs.arguments import reader_options
 from kcli.spark.jobs.bad_input import KAFKA_ORIGIN, bad_input, sifted
+from kcli.spark.jobs.endpoints import reader_options
 from kcli.spark.jobs.export_options import (
     COLUMN_TYPES,
     DATE,
+    ExportOptions,
     columns,
     is_decoded,
     reading,
-    value_spec,
     values_as,
 )
 from kcli.spark.jobs.running import Counts
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-def selected(spark: SparkSession, options: argparse.Namespace, counts: Counts) -> DataFrame:
+def selected(spark: SparkSession, options: ExportOptions, counts: Counts) -> DataFrame:
     """The rows to write, with their columns."""
     chosen = columns(options)
     needed = [name for name in chosen if name in COLUMN_TYPES]
@@ -33,7 +32,7 @@ def selected(spark: SparkSession, options: argparse.Namespace, counts: Counts) -
     if is_decoded(options):
         extra = ["key", "headers"] if bad_input(options).needs_headers else []
         needed += [name for name in ("value", *KAFKA_ORIGIN, *extra) if name not in needed]
-    reader = spark.read if options.mode == "batch" else spark.readStream
+    reader = spark.read if not options.is_stream else spark.readStream
     schema = ", ".join(f"{name} {COLUMN_TYPES[name]}" for name in needed)
     frame = reader.format("kcli").options(**reading(options)).schema(schema).load()
     if not is_decoded(options):
@@ -47,15 +46,15 @@ def selected(spark: SparkSession, options: argparse.Namespace, counts: Counts) -
     return frame.select(*_selected(options, chosen))
 
 
-def settled(spark: SparkSession, options: argparse.Namespace) -> ValueSpec:
+def settled(spark: SparkSession, options: ExportOptions) -> ValueSpec:
     """The format of the values, with the schema inferred where none was given."""
-    spec = value_spec(options)
+    spec = options.values
     if spec.format != "json" or spec.schema:
         return spec
     return ValueSpec("json", inferred(spark, sample(spark, reader_options(options))))
 
 
-def _selected(options: argparse.Namespace, chosen: list[str]) -> list[Column]:
+def _selected(options: ExportOptions, chosen: list[str]) -> list[Column]:
     """Keys, values and headers as the format can hold them: CSV knows no lists, and neither text format bytes."""
     from pyspark.sql.functions import base64, col, expr, to_date
 

@@ -6,21 +6,22 @@ keys and sizes, for time, and (unless --no-keys) for how often each key comes.
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kcli.spark.jobs.arguments import (
-    JobError,
-    JobParser,
-    add_common,
-    add_source,
-    check_reader,
-    planned,
-    reader_options,
+from kcli.command.options import Kind, flag, option
+from kcli.spark.jobs.endpoints import check_reader, planned, reader_options
+from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.job import Job
+from kcli.spark.jobs.options import (
+    ONE_CLUSTER,
+    ONE_SUBSCRIPTION,
+    OfflineOptions,
+    SubscriptionOptions,
     refuse_idle,
 )
 from kcli.spark.jobs.profile_figures import (
@@ -32,7 +33,7 @@ from kcli.spark.jobs.profile_figures import (
     table,
 )
 from kcli.spark.jobs.profile_page import page
-from kcli.spark.jobs.running import Done, job_main, run_batch
+from kcli.spark.jobs.running import Done, run_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,33 +45,26 @@ Read = Callable[[str], "DataFrame"]
 """Reads the topics with the columns of a DDL text."""
 
 
-def parser() -> JobParser:
-    parser = JobParser("profile", "Statistics of topics: records, sizes, keys, gaps, rates.")
-    add_common(parser, offline=True)
-    add_source(parser)
-    parser.add_argument(
-        "--html", metavar="FILE", help="Also a page with charts; needs nothing but a browser."
-    )
-    parser.add_argument("--top", type=int, default=10, metavar="N", help="So many of the keys (default: 10).")
-    parser.add_argument("--no-keys", action="store_true", help="Do not count how often each key comes.")
-    return parser
+@dataclass(frozen=True, kw_only=True)
+class ProfileOptions(OfflineOptions, SubscriptionOptions):
+    """The options of the job."""
+
+    html: str | None = option("Also a page with charts; needs nothing but a browser.", metavar="FILE")
+    top: int = option("How many of the most frequent keys are shown.", Kind.INTEGER, metavar="N", default=10)
+    no_keys: bool = flag("Do not count how often each key comes.")
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options, checked. Exits with code 1 where they are wrong."""
-    return parser().checked(argv, _check)
-
-
-def _check(options: argparse.Namespace) -> None:
+def _check(options: ProfileOptions) -> ProfileOptions:
     check_reader(reader_options(options), "batch")
-    refuse_idle(options, ["--max-offsets-per-trigger"], "streams")
+    refuse_idle(options, ["max-offsets-per-trigger"], "streams")
     if options.top < 1:
         raise JobError(f"--top {options.top}: expected a positive number")
     if options.html is not None and not Path(options.html).absolute().parent.is_dir():
         raise JobError(f"--html {options.html}: there is no such directory")
+    return options
 
 
-def plan(options: argparse.Namespace) -> list[str]:
+def plan(options: ProfileOptions) -> list[str]:
     """What the job would do, one line each."""
     ranges = planned(reader_options(options))
     passes = 2 if options.no_keys else 3
@@ -82,11 +76,11 @@ def plan(options: argparse.Namespace) -> list[str]:
     return [*lines, *map(str, ranges)]
 
 
-def run(spark: SparkSession, options: argparse.Namespace) -> Done:
+def run(spark: SparkSession, options: ProfileOptions) -> Done:
     found = run_batch(spark, options, "profile", lambda: profiles(spark, options))
     if options.html:
         Path(options.html).write_text(page(found), encoding="utf-8")
-    if options.output == "json":
+    if options.output != "text":
         details = {"topics": [as_json(each) for each in found]}
         return Done(sum(each.records for each in found), details=details)
     for each in found:
@@ -94,7 +88,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> Done:
     return Done(sum(each.records for each in found))
 
 
-def profiles(spark: SparkSession, options: argparse.Namespace) -> list[TopicProfile]:
+def profiles(spark: SparkSession, options: ProfileOptions) -> list[TopicProfile]:
     reading = settled_range(options)
 
     def read(schema: str) -> DataFrame:
@@ -109,7 +103,7 @@ def profiles(spark: SparkSession, options: argparse.Namespace) -> list[TopicProf
     ]
 
 
-def settled_range(options: argparse.Namespace) -> dict[str, str]:
+def settled_range(options: ProfileOptions) -> dict[str, str]:
     """The source's options with the offsets as they are now, so that each pass reads the same records."""
     reading = reader_options(options)
     ranges = planned(reading)
@@ -243,5 +237,17 @@ def _profile(
     )
 
 
-def main(argv: Sequence[str]) -> int:
-    return job_main("profile", plan, run, parse(argv))
+JOB = Job(
+    name="profile",
+    description="Statistics of topics: records, sizes, keys, gaps, rates.",
+    options=ProfileOptions,
+    check=_check,
+    plan=plan,
+    run=run,
+    exclusive=(ONE_CLUSTER, ONE_SUBSCRIPTION),
+    example="""\
+kcli spark-submit profile --bootstrap-server localhost:9092 --topic orders --html orders.html
+""",
+)
+parse = JOB.parse
+main = JOB.main

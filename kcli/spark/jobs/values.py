@@ -1,7 +1,7 @@
 """Values of records as columns, and columns as values: JSON and CSV by Spark, Avro and Protobuf by Arrow functions.
 
-`decoded` adds a struct column `_record`, and `_parse_error` that says what is wrong where a value does not parse. A
-null value (a tombstone) is no error: its columns are null. `encoded` is the way back.
+`decoded` adds a struct column `_record`, and a column `_parse_error` that is null unless the value does not parse. A
+null value (a tombstone) is not an error: its columns are null. `encoded` is the way back.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kcli.command.options import Kind, option
 from kcli.formats.avro import avro_codec, avro_schema
 from kcli.formats.codec import FormatError, Value, ValueCodec
 from kcli.formats.protobuf import message_class, protobuf_codec
-from kcli.spark.jobs.arguments import JobError, JobParser, require
 from kcli.spark.jobs.column_types import avro_columns, protobuf_columns
+from kcli.spark.jobs.errors import JobError, require
+from kcli.spark.jobs.options import JobOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,24 +61,28 @@ class ValueSpec:
             raise JobError(f"bytes can be skipped in Avro and Protobuf values, not in {self.format}")
 
 
-def add_value_options(parser: JobParser, default: str = "raw") -> None:
-    parser.add_argument(
-        "--value-format", choices=FORMATS, default=default, help=f"Of the values read (default: {default})."
-    )
-    parser.add_argument(
-        "--value-schema",
-        metavar="TEXT",
-        help="JSON, CSV: 'id bigint, name string' (JSON: inferred without it); Avro: the .avsc file; "
+@dataclass(frozen=True, kw_only=True)
+class ValueOptions(JobOptions):
+    """The options of a job that reads values."""
+
+    value_format: str = option("The format of the values read.", choices=FORMATS, default="raw")
+    value_schema: str | None = option(
+        "JSON, CSV: 'id bigint, name string' (JSON: inferred without it); Avro: the .avsc file; "
         "Protobuf: a file of protoc --descriptor_set_out --include_imports.",
+        metavar="TEXT",
     )
-    parser.add_argument("--value-message", metavar="NAME", help="Protobuf: the full name of the message.")
-    parser.add_argument(
-        "--value-skip-bytes",
-        type=int,
-        default=0,
+    value_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")
+    value_skip_bytes: int = option(
+        "Avro, Protobuf: bytes before the value; 5 and 6 if a schema registry is used.",
+        Kind.INTEGER,
         metavar="N",
-        help="Avro, Protobuf: bytes before the value; 5 and 6 where a schema registry is used.",
+        default=0,
     )
+
+    @property
+    def values(self) -> ValueSpec:
+        """The format of the values."""
+        return ValueSpec(self.value_format, self.value_schema, self.value_message, self.value_skip_bytes)
 
 
 def decoded(frame: DataFrame, spec: ValueSpec) -> DataFrame:
@@ -107,7 +113,7 @@ def decoded(frame: DataFrame, spec: ValueSpec) -> DataFrame:
 
 
 def struct_type(ddl: str) -> StructType:
-    """Columns of a DDL text. JobError where it is none."""
+    """Columns of a DDL text. JobError if the text is not DDL."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -120,7 +126,7 @@ def struct_type(ddl: str) -> StructType:
 
 
 def inferred(spark: SparkSession, lines: list[str]) -> str:
-    """The columns of JSON texts, as DDL. JobError where there is nothing to infer from."""
+    """The columns of JSON texts, as DDL. JobError if there is no JSON object to infer them from."""
     found = spark.read.json(spark.sparkContext.parallelize(lines, 1)).schema
     fields = [field for field in found.fields if field.name != CORRUPT]
     if not fields:

@@ -248,7 +248,7 @@ class Stream:
         return replace(self, frame=frame)
 
     def _watermarked(self, delay: str, what: str) -> DataFrame:
-        """A query has one watermark, that of its longest delay: a shorter one has no effect, and that is told."""
+        """Sets the watermark. A query has one, that of its longest delay, so a shorter delay is logged as idle."""
         wanted, known = milliseconds(delay, what), watermark_of(self.frame)
         if known is None or wanted > known:
             return self.frame.withWatermark(TIMESTAMP, delay)

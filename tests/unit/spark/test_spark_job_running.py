@@ -16,7 +16,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 pytest.importorskip("sqlalchemy")
 
-from kcli.spark.jobs.arguments import JobError, require
+from kcli.spark.jobs.errors import JobError, require
 from kcli.spark.jobs.progress import ProgressLine, lag
 from kcli.spark.jobs.running import Done, reason, summary
 from kcli.spark.jobs.sql_source import (

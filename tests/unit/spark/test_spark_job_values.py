@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcli.spark.jobs.arguments import JobError
+from kcli.spark.jobs.errors import JobError
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("fastavro")
