@@ -7,23 +7,11 @@ from dataclasses import dataclass
 
 from kcli.config.properties import Properties
 from kcli.errors import KcliError
-
-PORTS = range(1, 65536)
+from kcli.model.addresses import MAX_PORT, Address, read_server
 
 
 class ClientConfigError(KcliError):
     """A setting that cannot be used; the message names it and says what would be right."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a server listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +32,13 @@ class ClientConfig:
 
 
 def parse_address(text: str, setting: str = "bootstrap.servers") -> Address:
-    """`host:port` or `[ipv6]:port`. Raises ClientConfigError."""
-    host, colon, port = text.strip().rpartition(":")
-    host = host.rpartition("://")[2]  # Kafka lets a listener's protocol stand in front
-    if not colon or not host or not port.isdecimal() or int(port) not in PORTS:
+    """Reads `host:port` or `[ipv6]:port`. Raises ClientConfigError."""
+    address = read_server(text.strip())
+    if address is None:
         raise ClientConfigError(
-            f"Invalid url in {setting}: {text.strip()} (wanted: host:port, port 1 to 65535)"
+            f"Invalid url in {setting}: {text.strip()} (expected host:port with a port from 1 to {MAX_PORT})"
         )
-    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+    return address
 
 
 def parse_addresses(text: str, setting: str = "bootstrap.servers") -> tuple[Address, ...]:
@@ -70,8 +57,10 @@ def client_config(
     client_id: str | None = None,
     api_timeout_ms: int | None = None,
 ) -> ClientConfig:
-    """Settings from a client's properties; what is given by name goes before them, but for `client_id`, which is a
-    default. Raises ClientConfigError."""
+    """The settings of a client from its properties. Raises ClientConfigError.
+
+    An argument takes precedence over the properties, except `client_id`, which is a default.
+    """
     _refuse_security(properties)
     servers = bootstrap_servers or properties.get("bootstrap.servers")
     controllers = bootstrap_controllers or properties.get("bootstrap.controllers")
@@ -84,7 +73,7 @@ def client_config(
     else:
         raise ClientConfigError("No bootstrap urls given in bootstrap.servers")
     if api_timeout_ms is not None and api_timeout_ms <= 0:
-        raise ClientConfigError(f"a timeout of {api_timeout_ms} ms leaves no time: it must be greater than 0")
+        raise ClientConfigError(f"a timeout of {api_timeout_ms} ms: expected a number greater than 0")
     request_timeout = _integer(properties, "request.timeout.ms", 30_000)
     api_timeout = api_timeout_ms or _integer(
         properties, "default.api.timeout.ms", max(60_000, request_timeout)

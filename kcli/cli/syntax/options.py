@@ -56,7 +56,6 @@ __all__ = [
     "ParseError",
     "Run",
     "Subcommand",
-    "Terminated",
     "UsageError",
     "VersionRequested",
     "did_you_mean",
@@ -180,10 +179,6 @@ class CommandError(Exception):
     def __init__(self, message: str = "", *, exit_code: int = 1) -> None:
         super().__init__(message)
         self.exit_code = exit_code
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, for a tool that has something to finish first: it clears up as after Ctrl-C."""
 
 
 def forbid(options: CommonOptions, used: str, *others: str) -> None:

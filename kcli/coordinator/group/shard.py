@@ -27,7 +27,7 @@ from kcli.coordinator.group.consumer.records import group_tombstones
 from kcli.coordinator.group.consumer.sessions import TimesOf
 from kcli.coordinator.group.directory import GroupDirectory
 from kcli.coordinator.group.groups import Groups
-from kcli.coordinator.group.offsets.offsets import NO_PRODUCER_ID, OffsetTable
+from kcli.coordinator.group.offsets.offsets import OffsetTable
 from kcli.coordinator.group.offsets.requests import OffsetProtocol, member_epoch_error
 from kcli.coordinator.group.other import OtherGroup, type_of_key
 from kcli.coordinator.group.records import (
@@ -40,6 +40,7 @@ from kcli.coordinator.group.records import (
 from kcli.coordinator.group.topics import Topics
 from kcli.coordinator.runtime import Producer, Ready, Step, Timers, Token
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.ids import NO_PRODUCER_ID
 from kcli.protocol.messages import consumer_group_describe as cgd
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest

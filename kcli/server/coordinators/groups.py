@@ -15,7 +15,8 @@ from kcli.coordinator.group.consumer.regexes import ResolveRegexes, matching
 from kcli.coordinator.group.records import LogRecord, decode, encode
 from kcli.coordinator.group.shard import GroupReady, GroupShard
 from kcli.metadata.delta import MetadataDelta
-from kcli.metadata.image import ConfigResource, ConfigResourceType, MetadataImage
+from kcli.metadata.image import MetadataImage
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.batches.compression import Codec
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng

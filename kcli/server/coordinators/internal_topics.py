@@ -1,24 +1,13 @@
-"""The topics brokers keep their coordinators' state in: how they are configured, and creating one when it is needed."""
+"""The topics that coordinators keep their state in, and the settings they are created with."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kcli.config.broker import BrokerConfig
-from kcli.errors import ErrorCode, KafkaError
-from kcli.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from kcli.server.requests.context import RequestContext
-
-_log = logging.getLogger("kcli.server.AutoTopicCreation")
-
-CREATE_TIMEOUT_MS = 30_000
-"""As long as a request of our own may take (request.timeout.ms)."""
+from kcli.model.topic_names import GROUP_METADATA_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from kcli.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +30,7 @@ class InternalTopic:
 
 
 GROUP_TOPIC = InternalTopic(
-    "__consumer_offsets",
+    GROUP_METADATA_TOPIC,
     "offsets.topic",
     lambda config: {
         "compression.type": "producer",
@@ -50,7 +39,7 @@ GROUP_TOPIC = InternalTopic(
     },
 )
 TRANSACTION_TOPIC = InternalTopic(
-    "__transaction_state",
+    TRANSACTION_STATE_TOPIC,
     "transaction.state.log",
     lambda config: {
         "compression.type": "uncompressed",
@@ -60,19 +49,16 @@ TRANSACTION_TOPIC = InternalTopic(
         "unclean.leader.election.enable": "false",
     },
 )
-
-
-async def create(context: RequestContext, topic: InternalTopic) -> bool:
-    """Has the controller create it; False, with the reason in the log, when it would not."""
-    creation = topic.creation(context.broker.config)
-    request = CreateTopicsRequest(topics=(creation,), timeout_ms=CREATE_TIMEOUT_MS)
-    try:
-        response = await context.broker.quorum.create_topics(request, context)
-    except KafkaError as error:
-        _log.error("Topic %s cannot be created: %s", topic.name, error.message)
-        return False
-    for result in response.topics:
-        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            _log.error("Topic %s cannot be created: %s", topic.name, result.error_message)
-            return False
-    return True
+SHARE_TOPIC = InternalTopic(
+    SHARE_STATE_TOPIC,
+    "share.coordinator.state.topic",
+    lambda config: {
+        "compression.type": "producer",
+        "cleanup.policy": "delete",
+        "min.insync.replicas": str(config.integer("share.coordinator.state.topic.min.isr")),
+        "segment.bytes": str(config.integer("share.coordinator.state.topic.segment.bytes")),
+        # Old state is deleted up to what snapshots make superfluous, never by its age.
+        "retention.ms": "-1",
+    },
+)
+INTERNAL = {topic.name: topic for topic in (GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC)}

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kcli.coordinator.runtime import Ready
 from kcli.errors import ErrorCode, KafkaError, error_for
-from kcli.protocol.batches.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record, encode_batch
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kcli.model.request_values import ACKS_ALL
+from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
 from kcli.storage.log.log import AppendOrigin
 from kcli.storage.log.producer_state import Verification
@@ -30,7 +32,6 @@ _log = logging.getLogger("kcli.server.CoordinatorRuntime")
 RecordT = TypeVar("RecordT")
 ShardT = TypeVar("ShardT", bound="Shard[Any]")
 
-ACKS_ALL = -1
 UNLIMITED_LINGER = -1
 """Kafka's word for: gather until there is nothing else to do; here, until the end of this turn of the event loop."""
 RECORD_OVERHEAD_BYTES = 64

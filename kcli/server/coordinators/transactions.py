@@ -23,10 +23,11 @@ from kcli.coordinator.transaction.records import (
     encode,
 )
 from kcli.coordinator.transaction.shard import SendMarkers, TransactionShard
-from kcli.coordinator.transaction.state import TV2, TopicPartition
+from kcli.coordinator.transaction.state import TV2
 from kcli.errors import ErrorCode, KafkaError
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.end_txn import EndTxnRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.runtime.clock import Clock
@@ -236,9 +237,9 @@ class TransactionCoordinator:
         outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
         for topic, partition in partitions:
             if metadata.partition(topic, partition) is None:
-                outcomes[topic, partition] = ErrorCode.NONE  # deleted: nobody will read it
+                outcomes[TopicPartition(topic, partition)] = ErrorCode.NONE  # deleted: nobody will read it
             else:
-                outcomes[topic, partition] = self._markers.write(end, topic, partition)
+                outcomes[TopicPartition(topic, partition)] = self._markers.write(end, topic, partition)
         return {
             key: outcome if isinstance(outcome, ErrorCode) else await outcome
             for key, outcome in outcomes.items()

@@ -7,8 +7,11 @@ from kcli.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.access import CREATE_TOKENS, per_resource
+
+ACCESS = per_resource(CREATE_TOKENS)
 
 
-def handle(_context: RequestContext, _request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+def handle(_context: NodeContext, _request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
     raise UnsupportedByAuthenticationException

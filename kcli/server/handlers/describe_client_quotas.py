@@ -10,14 +10,17 @@ from kcli.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DESCRIBE_CONFIGS_CLUSTER, whole_request
+
+ACCESS = whole_request(DESCRIBE_CONFIGS_CLUSTER)
 
 
-def handle(context: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
-    return describe_client_quotas(context.broker.metadata, request)
+def handle(context: BrokerContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    return describe_client_quotas(context.ports.metadata, request)
 
 
 def error_response(
-    _context: RequestContext, _request: DescribeClientQuotasRequest, error: KafkaError
+    _context: BrokerContext, _request: DescribeClientQuotasRequest, error: KafkaError
 ) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)

@@ -7,10 +7,13 @@ from kcli.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.access import DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS, per_resource
+
+ACCESS = per_resource(DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS)
 
 
 def handle(
-    _context: RequestContext, _request: DescribeDelegationTokenRequest
+    _context: NodeContext, _request: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
     raise UnsupportedByAuthenticationException

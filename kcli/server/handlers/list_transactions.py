@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING
 from kcli.coordinator.transaction.state import State
 from kcli.errors import InvalidRegularExpression
 from kcli.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DESCRIBE_TRANSACTIONAL_ID, per_resource
 
 if TYPE_CHECKING:
     from kcli.coordinator.transaction.questions import Pattern
+
+ACCESS = per_resource(DESCRIBE_TRANSACTIONAL_ID)
 
 # The last is a state of Kafka's that is never stored: known, but no id is ever found in it.
 _STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))
 
 
-def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    shards = context.broker.transactions.shards
+def handle(context: BrokerContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    shards = context.ports.transactions.shards
     pattern = _compiled(request.transactional_id_pattern)
     now_ms = shards.now_ms()
     return ListTransactionsResponse(

@@ -15,14 +15,17 @@ from kcli.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from kcli.server.coordinators.group_ids import existing, merged_codes, require_group_id
+from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DELETE_GROUP, READ_TOPIC, per_resource
 from kcli.server.requests.answers import then
-from kcli.server.requests.context import RequestContext
+
+ACCESS = per_resource(DELETE_GROUP, READ_TOPIC)
 
 
-def handle(context: RequestContext, request: OffsetDeleteRequest) -> object:
+def handle(context: BrokerContext, request: OffsetDeleteRequest) -> object:
     require_group_id(request.group_id)
-    known = existing(context.broker.metadata.topics, request.topics)
-    answer = context.broker.groups.call(
+    known = existing(context.ports.metadata.topics, request.topics)
+    answer = context.ports.groups.call(
         request.group_id,
         lambda shard, token, now_ms: shard.delete_offsets(replace(request, topics=known), token, now_ms),
     )

@@ -11,7 +11,8 @@ from until import PATIENCE_S, until
 
 from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
-from kcli.server.network.connection import SCRATCH_SIZE_BYTES, FrameBuffers, Waiting
+from kcli.server.network.connection import Waiting
+from kcli.server.network.frame_buffers import SCRATCH_SIZE_BYTES, FrameBuffers
 from kcli.server.network.listener import CREATION_RATE_WINDOW_SECONDS, SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 
@@ -476,9 +477,9 @@ def test_the_protected_listener_makes_room_for_itself(run):
             internal = await rig.listen("INTERNAL")
             client, client_writer = await rig.connect()
             await until(lambda: rig.listener.served)
-            broker, broker_writer = await rig.connect(internal)
+            node, broker_writer = await rig.connect(internal)
             broker_writer.write(frame(b"replicate"))
-            assert await read_frame(broker) == b"replicate"
+            assert await read_frame(node) == b"replicate"
             assert await at_end(client)
             client_writer.close()
             broker_writer.close()

@@ -24,8 +24,9 @@ from kcli.cli.tools.top.rows import SORTS, rows_of
 from kcli.cli.tools.top.sample import Sample, Sampler, Wanted
 from kcli.cli.tools.top.view import screen, tables, text_lines
 from kcli.cli.topic_filter import topic_filter
-from kcli.client.config import Address, ClientConfigError, parse_addresses
+from kcli.client.config import ClientConfigError, parse_addresses
 from kcli.errors import KafkaError, ProtocolError
+from kcli.model.addresses import Address
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -40,8 +41,8 @@ _DUMB = ("", "dumb", "unknown")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopOptions(ClusterOptions):
-    interval: float = option("Seconds from look to look.", Kind.DOUBLE, metavar="seconds", default=2.0)
-    once: bool = flag("Print one look and end; so does a pipe.")
+    interval: float = option("Seconds between two updates.", Kind.DOUBLE, metavar="seconds", default=2.0)
+    once: bool = flag("Print one update and exit, as happens in a pipe.")
     sort: str = option(
         "What the topics (messages, in, out, records) or the groups (lag, seconds, consumed) are sorted by, the "
         "largest first; name sorts both by name.",

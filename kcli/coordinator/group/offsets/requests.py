@@ -13,9 +13,10 @@ from kcli.coordinator.group.failure import fail_offset_commit
 from kcli.coordinator.group.groups import Group
 from kcli.coordinator.group.offsets.offsets import OffsetTable, is_expired
 from kcli.coordinator.group.other import OtherGroup
-from kcli.coordinator.group.records import NO_TIMESTAMP, LogRecord, OffsetRecord
+from kcli.coordinator.group.records import LogRecord, OffsetRecord
 from kcli.coordinator.runtime import Ready, Token
 from kcli.errors import ErrorCode
+from kcli.model.ids import NO_OFFSET, NO_TIMESTAMP
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -35,7 +36,6 @@ from kcli.protocol.records.consumer_offsets import OffsetCommitValue
 MEMBER_EPOCH_VERSION = 9
 """OffsetCommit knows member epochs, and the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH, from this version on
 (KIP-848)."""
-NO_OFFSET = -1
 DEFAULT_RETENTION = -1
 
 

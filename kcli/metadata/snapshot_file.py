@@ -1,0 +1,147 @@
+"""Snapshots of the metadata log: their names and their bytes (KIP-630).
+
+A snapshot is a sequence of record batches. The first is a control batch: SnapshotHeader and, from kraft.version 1 on,
+KRaftVersion and Voters. Data batches follow. The last is a control batch with SnapshotFooter. Offsets count the records
+of the file. All batches have the epoch of the snapshot's id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kcli.errors import CorruptRecordError
+from kcli.protocol.batches.batch import (
+    BatchHeader,
+    Record,
+    crc_is_valid,
+    encode_batch,
+    iter_batches,
+    read_records,
+)
+from kcli.protocol.batches.control import (
+    Control,
+    KRaftVersionRecord,
+    RaftControl,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+    decode_control,
+    encode_raft_batch,
+)
+
+# Kafka's bound on a batch of the metadata log (internal.metadata.max.batch.size.in.bytes).
+MAX_BATCH_BYTES = 8 * 1024 * 1024
+# Records have at most this much around their value: varints of length, deltas and counts.
+RECORD_OVERHEAD_BYTES = 21
+
+CHECKPOINT_SUFFIX = ".checkpoint"
+PART_SUFFIX = ".checkpoint.part"
+DELETED_SUFFIX = ".checkpoint.deleted"
+_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SnapshotId:
+    """`end_offset` is the first offset that the snapshot does not contain, `epoch` that of the last it does."""
+
+    end_offset: int
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.end_offset:020d}-{self.epoch:010d}{CHECKPOINT_SUFFIX}"
+
+
+# What `format` leaves: only who the voters are.
+BOOTSTRAP_SNAPSHOT_ID = SnapshotId(0, 0)
+
+
+def snapshot_id_of(file_name: str) -> SnapshotId | None:
+    """None for names that are no finished snapshot's."""
+    match = _NAME.fullmatch(file_name)
+    return None if match is None else SnapshotId(int(match[1]), int(match[2]))
+
+
+def encode_snapshot(
+    values: Iterable[bytes],
+    *,
+    epoch: int,
+    last_contained_log_timestamp_ms: int,
+    now_ms: int,
+    kraft_version: int = 0,
+    voters: VotersRecord | None = None,
+) -> Iterator[bytes]:
+    """The batches of a snapshot of these record values, one after another."""
+    controls: list[RaftControl] = [
+        SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_log_timestamp_ms)
+    ]
+    if kraft_version > 0:
+        assert voters is not None, "kraft.version 1 keeps its voters in the log"
+        controls += [KRaftVersionRecord(k_raft_version=kraft_version), voters]
+    yield encode_raft_batch(tuple(controls), base_offset=0, leader_epoch=epoch, timestamp_ms=now_ms)
+    offset = len(controls)
+    for chunk in _chunks(values):
+        records = [Record(timestamp_ms=now_ms, value=value) for value in chunk]
+        yield encode_batch(records, base_offset=offset, leader_epoch=epoch)
+        offset += len(records)
+    yield encode_raft_batch(
+        (SnapshotFooterRecord(),), base_offset=offset, leader_epoch=epoch, timestamp_ms=now_ms
+    )
+
+
+def _chunks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
+    chunk: list[bytes] = []
+    size_bytes = 0
+    for value in values:
+        record_bytes = len(value) + RECORD_OVERHEAD_BYTES
+        if chunk and size_bytes + record_bytes > MAX_BATCH_BYTES:
+            yield chunk
+            chunk, size_bytes = [], 0
+        chunk.append(value)
+        size_bytes += record_bytes
+    if chunk:
+        yield chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot read whole. `values` are the records' bytes, batch by batch."""
+
+    last_contained_log_timestamp_ms: int
+    kraft_version: int
+    voters: VotersRecord | None
+    batches: tuple[tuple[bytes, ...], ...]
+
+
+def decode_snapshot(content: bytes, name: str) -> Snapshot:
+    """Raises CorruptRecordError, naming the file, unless it begins and ends as a snapshot does."""
+    controls: list[Control] = []
+    batches: list[tuple[bytes, ...]] = []
+    read_to = 0
+    for position, header in iter_batches(content):
+        _check_crc(content, position, header, name)
+        records = read_records(content, position)
+        if header.is_control:
+            controls += [decode_control(record.key, record.value) for record in records]
+        else:
+            batches.append(tuple(record.value or b"" for record in records))
+        read_to = position + header.size_bytes
+    if read_to != len(content) or not controls:
+        raise CorruptRecordError(f"{name} is cut short at byte {read_to} of {len(content)}")
+    first, last = controls[0], controls[-1]
+    if not isinstance(first, SnapshotHeaderRecord) or not isinstance(last, SnapshotFooterRecord):
+        raise CorruptRecordError(
+            f"{name} does not begin with a snapshot header and end with a snapshot footer"
+        )
+    kraft_version = next(
+        (item.k_raft_version for item in controls if isinstance(item, KRaftVersionRecord)), 0
+    )
+    voters = next((item for item in controls if isinstance(item, VotersRecord)), None)
+    return Snapshot(first.last_contained_log_timestamp, kraft_version, voters, tuple(batches))
+
+
+def _check_crc(content: bytes, position: int, header: BatchHeader, name: str) -> None:
+    if not crc_is_valid(content, position, header):
+        raise CorruptRecordError(f"{name} has a batch with a wrong checksum at byte {position}")

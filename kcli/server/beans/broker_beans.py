@@ -1,0 +1,361 @@
+"""The beans of a broker, under the object names and with the attributes that Kafka's operators know.
+
+What a single event loop in one process has no counterpart for is left out, not shown as zero: request and response
+queue times, network threads beyond one, replica fetchers. The idle ratio of Kafka's handler and network threads is
+that of the event loop: the share of time in which its thread used no CPU.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kcli import KAFKA_VERSION
+from kcli.errors import KafkaError
+from kcli.metadata.image import MetadataImage, PartitionImage
+from kcli.model.ids import NO_LEADER
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.protocol.wire.api import ApiKey
+from kcli.runtime.process import process_figures
+from kcli.server.beans.bean import Bean, bean, gauge
+from kcli.server.handlers.ports import BrokerPorts, NodePorts
+from kcli.server.metrics.meters import Attributes, Meter
+from kcli.server.metrics.requests import ApiTimes
+from kcli.server.network.listener import SocketServer
+from kcli.server.partitions.log_cleaning import LogCleaning
+from kcli.storage.store.store import LogStore
+
+SERVER, NETWORK, CONTROLLER, LOG, CLUSTER = (
+    "kafka.server",
+    "kafka.network",
+    "kafka.controller",
+    "kafka.log",
+    "kafka.cluster",
+)
+GROUP = "kafka.coordinator.group"
+CLASSIC, CONSUMER = "classic", "consumer"
+_CLASSIC_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
+# What has no name in Kafka: figures of a process that is no JVM.
+OWN = "kcli"
+
+# Kafka's own numbers (BrokerState).
+_STARTING, _RUNNING = 1, 3
+
+# Field of Traffic -> Kafka's name, what is counted, and whether each topic has one too.
+_TRAFFIC: dict[str, tuple[str, str, bool]] = {
+    "messages_in": ("MessagesInPerSec", "messages", True),
+    "bytes_in": ("BytesInPerSec", "bytes", True),
+    "bytes_out": ("BytesOutPerSec", "bytes", True),
+    "replication_bytes_out": ("ReplicationBytesOutPerSec", "bytes", False),
+    "bytes_rejected": ("BytesRejectedPerSec", "bytes", True),
+    "produces": ("TotalProduceRequestsPerSec", "requests", True),
+    "fetches": ("TotalFetchRequestsPerSec", "requests", True),
+    "failed_produces": ("FailedProduceRequestsPerSec", "requests", True),
+    "failed_fetches": ("FailedFetchRequestsPerSec", "requests", True),
+    "corrupt_batches": ("InvalidMessageCrcRecordsPerSec", "requests", False),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeanSources:
+    """What the beans are made of. `ports` are a `BrokerPorts` and `cleaning` is there if the node is a broker."""
+
+    ports: NodePorts
+    sockets: SocketServer
+    logs: LogStore
+    cleaning: LogCleaning | None
+    is_ready: Callable[[], bool]
+
+
+def broker_beans(sources: BeanSources) -> Iterator[Bean]:
+    """Makes each bean when it is asked for, so that a reader of many can rest in between."""
+    for make in (_server, _process, _traffic, _requests, _sockets, _controller, _raft, _log_dirs, _logs):
+        yield from make(sources)
+    if isinstance(sources.ports, BrokerPorts):
+        for make_of_broker in (_fetch_sessions, _replicas, _groups, _partitions):
+            yield from make_of_broker(sources.ports)
+    if sources.cleaning is not None:
+        yield from _cleaner(sources, sources.cleaning)
+
+
+# --- the process
+
+
+def _server(sources: BeanSources) -> Iterator[Bean]:
+    metrics = sources.ports.metrics
+    yield gauge(SERVER, "KafkaServer", "BrokerState", _RUNNING if sources.is_ready() else _STARTING)
+    yield gauge(SERVER, "KafkaServer", "ClusterId", sources.ports.metadata.cluster_id)
+    about: Attributes = {"start-time-ms": metrics.started_ms, "version": KAFKA_VERSION}
+    yield bean(SERVER, "app-info", about)
+    yield bean(SERVER, "app-info", about, id=str(sources.ports.node_id))
+    now = metrics.clock.monotonic()
+    idle = metrics.loop_idle.attributes("percent", now)
+    yield bean(SERVER, "KafkaRequestHandlerPool", idle, "RequestHandlerAvgIdlePercent")
+    yield gauge(NETWORK, "SocketServer", "NetworkProcessorAvgIdlePercent", idle["OneMinuteRate"])
+
+
+def _process(sources: BeanSources) -> Iterator[Bean]:
+    figures = process_figures()
+    yield bean(
+        OWN,
+        "Process",
+        {
+            "AvailableProcessors": figures.processors,
+            "MaxFileDescriptorCount": figures.descriptors_max,
+            "OpenFileDescriptorCount": figures.open_descriptors,
+            "ProcessCpuSeconds": figures.cpu_seconds,
+            "ResidentMemoryBytes": figures.resident_bytes,
+            "StartTimeMs": sources.ports.metrics.started_ms,
+            "ThreadCount": figures.threads,
+            "VirtualMemoryBytes": figures.virtual_bytes,
+        },
+    )
+
+
+# --- requests and connections
+
+
+def _traffic(sources: BeanSources) -> Iterator[Bean]:
+    now = sources.ports.metrics.clock.monotonic()
+    for topic, meters in sources.ports.metrics.meters():
+        for field, (name, event_type, by_topic) in _TRAFFIC.items():
+            if topic is None:
+                yield bean(
+                    SERVER, "BrokerTopicMetrics", _attributes(meters.get(field), event_type, now), name
+                )
+            elif by_topic and field in meters:
+                attributes = meters[field].attributes(event_type, now)
+                yield bean(SERVER, "BrokerTopicMetrics", attributes, name, topic=topic)
+
+
+def _attributes(meter: Meter | None, event_type: str, now: float) -> Attributes:
+    return (meter or Meter(now)).attributes(event_type, now)
+
+
+def _requests(sources: BeanSources) -> Iterator[Bean]:
+    requests = sources.ports.metrics.requests
+    now = sources.ports.metrics.clock.monotonic()
+    for key, times in sorted(requests.apis.items()):
+        yield from _of_api(times, times.name, now)
+        # Followers' fetches are told apart by Kafka; where there is one broker, every fetch is a consumer's.
+        if key == ApiKey.FETCH and len(sources.ports.metadata.brokers) == 1:
+            yield from _of_api(times, "FetchConsumer", now)
+    connections = list(sources.sockets.connections)
+    held_back = sum(connection.held_back_count for connection in connections)
+    unanswered = sum(connection.unanswered_count for connection in connections)
+    yield gauge(NETWORK, "RequestChannel", "RequestQueueSize", held_back)
+    yield gauge(NETWORK, "RequestChannel", "ResponseQueueSize", unanswered)
+
+
+def _of_api(times: ApiTimes, request: str, now: float) -> Iterator[Bean]:
+    for version, of_version in list(times.versions.items()):
+        attributes = of_version.meter.attributes("requests", now)
+        yield bean(
+            NETWORK, "RequestMetrics", attributes, "RequestsPerSec", request=request, version=str(version)
+        )
+    for code, meter in list(times.error_meters.items()):
+        attributes = meter.attributes("requests", now)
+        yield bean(NETWORK, "RequestMetrics", attributes, "ErrorsPerSec", request=request, error=code.name)
+    for name, histogram in (
+        ("TotalTimeMs", times.total_ms),
+        ("LocalTimeMs", times.local_ms),
+        ("RemoteTimeMs", times.remote_ms),
+        ("RequestBytes", times.request_bytes),
+    ):
+        yield bean(NETWORK, "RequestMetrics", histogram.attributes(), name, request=request)
+
+
+def _sockets(sources: BeanSources) -> Iterator[Bean]:
+    for name, listener in sources.sockets.listeners.items():
+        yield bean(
+            SERVER,
+            "socket-server-metrics",
+            {
+                "connection-close-rate": sources.ports.metrics.connection_rate(listener, "close"),
+                "connection-close-total": listener.closed_count,
+                "connection-count": len(listener.served),
+                "connection-creation-rate": sources.ports.metrics.connection_rate(listener, "creation"),
+                "connection-creation-total": listener.opened_count,
+            },
+            listener=name,
+            networkProcessor="0",
+        )
+
+
+def _fetch_sessions(broker: BrokerPorts) -> Iterator[Bean]:
+    yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchSessions", len(broker.fetch_sessions))
+
+
+# --- replicas, and what the controller knows
+
+
+def _replicas(broker: BrokerPorts) -> Iterator[Bean]:
+    led = list(broker.replicas)
+    own = [log for (topic, _), log in list(broker.logs.logs.items()) if topic != CLUSTER_METADATA_TOPIC]
+    states = [leader.state for leader in led]
+    offline = sum(
+        1
+        for _, _, partition in _all_partitions(broker.metadata)
+        if broker.node_id in partition.replicas and partition.leader == NO_LEADER
+    )
+    for name, value in (
+        ("PartitionCount", len(own)),
+        ("LeaderCount", len(led)),
+        ("UnderReplicatedPartitions", sum(len(state.isr.members) < len(state.replicas) for state in states)),
+        ("UnderMinIsrPartitionCount", sum(not state.isr.is_sufficient for state in states)),
+        ("AtMinIsrPartitionCount", sum(len(state.isr.members) == state.isr.required for state in states)),
+        ("OfflineReplicaCount", offline),
+        (
+            "ReassigningPartitions",
+            sum(1 for *_, partition in _all_partitions(broker.metadata) if partition.adding),
+        ),
+        ("ProducerIdCount", sum(len(leader.log.producers.producers) for leader in led)),
+    ):
+        yield gauge(SERVER, "ReplicaManager", name, value)
+    parked = {
+        "Produce": sum(len(leader.commits) for leader in led),
+        "Fetch": len({id(each) for leader in led for each in leader.parked_fetches}),
+    }
+    for operation, count in parked.items():
+        yield gauge(SERVER, "DelayedOperationPurgatory", "PurgatorySize", count, delayedOperation=operation)
+
+
+def _all_partitions(image: MetadataImage) -> Iterator[tuple[str, int, PartitionImage]]:
+    for topic in image.topics:
+        for number, partition in topic.partitions.items():
+            yield topic.name, number, partition
+
+
+def _controller(sources: BeanSources) -> Iterator[Bean]:
+    image = sources.ports.metadata
+    partitions = [partition for *_, partition in _all_partitions(image)]
+    fenced = sum(registration.fenced for registration in image.brokers.values())
+    for name, value in (
+        ("ActiveControllerCount", int(sources.ports.quorum.leader_id == sources.ports.node_id)),
+        ("ActiveBrokerCount", len(image.brokers) - fenced),
+        ("FencedBrokerCount", fenced),
+        ("GlobalTopicCount", len(image.topics)),
+        ("GlobalPartitionCount", len(partitions)),
+        ("OfflinePartitionsCount", sum(partition.leader == NO_LEADER for partition in partitions)),
+        (
+            "PreferredReplicaImbalanceCount",
+            sum(partition.leader != partition.replicas[0] for partition in partitions),
+        ),
+        ("LastAppliedRecordOffset", image.offset),
+        ("LastAppliedRecordTimestamp", image.timestamp_ms),
+        ("LastCommittedRecordOffset", sources.ports.quorum.high_watermark - 1),
+    ):
+        yield gauge(CONTROLLER, "KafkaController", name, value)
+
+
+def _raft(sources: BeanSources) -> Iterator[Bean]:
+    quorum = sources.ports.quorum
+    yield bean(
+        SERVER,
+        "raft-metrics",
+        {
+            "current-epoch": quorum.epoch,
+            "current-leader": quorum.leader_id,
+            "current-state": quorum.state,
+            "current-vote": -1,
+            "high-watermark": quorum.high_watermark,
+            "log-end-epoch": quorum.log_epoch,
+            "log-end-offset": quorum.log_end_offset,
+            "number-of-voters": len(quorum.voters.voters),
+        },
+    )
+    yield bean(
+        SERVER,
+        "broker-metadata-metrics",
+        {
+            "last-applied-record-offset": sources.ports.metadata.offset,
+            "last-applied-record-timestamp": sources.ports.metadata.timestamp_ms,
+        },
+    )
+
+
+# --- groups
+
+
+def _groups(broker: BrokerPorts) -> Iterator[Bean]:
+    try:
+        runners = list(broker.groups.runners())
+    except KafkaError:
+        return  # they are being loaded: a count of some would be a wrong one
+    states: dict[str, Counter[str]] = {CLASSIC: Counter(), CONSUMER: Counter()}
+    for runner in runners:
+        for group in runner.shard.list_groups():
+            protocol = str(getattr(group.group_type, "value", group.group_type)).lower()
+            states.setdefault(protocol, Counter())[group.group_state] += 1
+    metrics = "group-coordinator-metrics"
+    for protocol, counts in states.items():
+        yield bean(SERVER, metrics, {"group-count": counts.total()}, protocol=protocol)
+        if protocol != CLASSIC:
+            for state, count in sorted(counts.items()):
+                yield bean(SERVER, metrics, {f"{protocol}-group-count": count}, state=state)
+    total = sum(counts.total() for counts in states.values())
+    yield gauge(GROUP, "GroupMetadataManager", "NumGroups", total)
+    for state in _CLASSIC_STATES:
+        yield gauge(GROUP, "GroupMetadataManager", f"NumGroups{state}", states[CLASSIC][state])
+
+
+# --- logs
+
+
+def _log_dirs(sources: BeanSources) -> Iterator[Bean]:
+    directories = sources.logs.directories
+    offline = sum(directory.error is not None for directory in directories)
+    yield gauge(LOG, "LogManager", "OfflineLogDirectoryCount", offline)
+    for directory in directories:
+        yield gauge(
+            LOG,
+            "LogManager",
+            "LogDirectoryOffline",
+            int(directory.error is not None),
+            logDirectory=directory.path,
+        )
+
+
+def _cleaner(sources: BeanSources, cleaning: LogCleaning) -> Iterator[Bean]:
+    uncleanable = Counter(log.directory.path for log in cleaning.uncleanable())
+    for directory in sources.logs.directories:
+        yield gauge(
+            LOG,
+            "LogCleanerManager",
+            "uncleanable-partitions-count",
+            uncleanable[directory.path],
+            logDirectory=directory.path,
+        )
+    since = sources.ports.clock.now_ms() - cleaning.last_run_ms if cleaning.last_run_ms else 0
+    yield gauge(LOG, "LogCleanerManager", "time-since-last-run-ms", since)
+    last = cleaning.last_result
+    kept = 100 * last.bytes_after // last.bytes_before if last is not None and last.bytes_before else 0
+    yield gauge(LOG, "LogCleaner", "cleaner-recopy-percent", kept)
+
+
+def _logs(sources: BeanSources) -> Iterator[Bean]:
+    for (topic, partition), log in list(sources.logs.logs.items()):
+        for name, value in (
+            ("LogEndOffset", log.log_end_offset),
+            ("LogStartOffset", log.log_start_offset),
+            ("NumLogSegments", len(log.segments)),
+            ("Size", log.size_bytes),
+        ):
+            yield gauge(LOG, "Log", name, value, topic=topic, partition=str(partition))
+
+
+def _partitions(broker: BrokerPorts) -> Iterator[Bean]:
+    for leader in list(broker.replicas):
+        state, log = leader.state, leader.log
+        for name, value in (
+            ("AtMinIsr", int(len(state.isr.members) == state.isr.required)),
+            ("InSyncReplicasCount", len(state.isr.members)),
+            ("LastStableOffsetLag", max(log.high_watermark - log.last_stable_offset, 0)),
+            ("ReplicasCount", len(state.replicas)),
+            ("UnderMinIsr", int(not state.isr.is_sufficient)),
+            ("UnderReplicated", int(len(state.isr.members) < len(state.replicas))),
+        ):
+            yield gauge(
+                CLUSTER, "Partition", name, value, topic=leader.topic, partition=str(leader.partition)
+            )

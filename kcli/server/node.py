@@ -1,0 +1,361 @@
+"""A node: what its roles share, the roles themselves, and the order in which all of it starts and stops.
+
+Start: directories (formatted if they are new) → logs → listeners bound, clients held → controller → metadata taken up →
+broker registered and unfenced → clients admitted. Stop is the way back. No other module knows the whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.dynamic import DynamicConfig
+from kcli.config.listeners import Listener as ConfiguredListener
+from kcli.config.topic import LogConfig
+from kcli.errors import StorageError
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import MetadataImage
+from kcli.model.configs import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
+from kcli.protocol.wire.api import ApiKey
+from kcli.runtime.clock import Clock
+from kcli.runtime.disk import Disk
+from kcli.runtime.network import Network
+from kcli.runtime.rng import Rng
+from kcli.server.broker_role import BrokerRole, Surroundings
+from kcli.server.formatting.format import Machine, ensure_formatted
+from kcli.server.handlers.ports import NodePorts
+from kcli.server.handlers.served import served_on_broker, served_on_controller
+from kcli.server.housekeeping import Housekeeping, Job
+from kcli.server.metrics.metrics import TICK_MS, Metrics
+from kcli.server.metrics.requests import measured
+from kcli.server.network.connection import Serve
+from kcli.server.network.listener import SocketServer
+from kcli.server.network.listener_settings import connection_limits, idle_max_seconds, listener_settings
+from kcli.server.quorum.controller_role import ControllerRole
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.producer_ids import UNREGISTERED_EPOCH
+from kcli.server.requests.dispatch import Dispatch, warm_up
+from kcli.server.requests.quotas import ClientQuotas
+from kcli.storage.directory import LogDirectory
+from kcli.storage.log.record_validation import Validation
+from kcli.storage.store.store import LogStore
+
+if TYPE_CHECKING:
+    from kcli.server.beans.endpoint import MetricsEndpoint
+
+_log = logging.getLogger("kcli.server.KafkaRaftServer")
+
+# Flushes and checkpoints queue here; two, so that a slow flush does not hold up a checkpoint.
+BACKGROUND_THREADS = 2
+# How often files whose deletion delay has passed are looked for, and idle connections.
+DELETION_INTERVAL_MS = 1_000
+IDLE_CHECK_INTERVAL_MS = 10_000
+
+
+class Node:
+    """`start`, then serve until `stop`. `halted` is set with the reason when a failure ends it.
+
+    `controller` is always there: this node is the whole quorum. `broker` is None if `process.roles` leaves it out.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock,
+        disk: Disk,
+        network: Network,
+        rng: Rng,
+        background: Executor | None = None,
+    ) -> None:
+        """Opens the directories; raises StorageError when they cannot be used.
+
+        `background` flushes and writes checkpoints: threads of its own unless a simulation gives it something else.
+        """
+        self.config = config
+        self.clock = clock
+        self.disk = disk
+        self.network = network
+        self.rng = rng
+        self.halted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.warming_up: asyncio.Task[None] | None = None
+        self.is_ready = False  # whether clients are served
+        self._loop = asyncio.get_running_loop()
+        self._background = background or ThreadPoolExecutor(BACKGROUND_THREADS, "kcli-background")
+        self._housekeeping: asyncio.Task[None] | None = None
+        self._is_made = False
+
+        cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
+        self.dynamic_config = DynamicConfig(config)
+        self.metrics = self._make_metrics()
+        self.quotas = ClientQuotas(config, clock)
+        self.logs = self._open_logs()
+        self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id))
+        self.controller = ControllerRole(self.logs, config, clock, rng, self.loader, on_fatal=self._halt)
+        self.broker = self._make_broker(background) if config.is_broker else None
+        self.ports = self._make_ports()
+        self.sockets = self._make_sockets()
+        self.metrics_endpoint = self._make_metrics_endpoint()
+        self._is_made = True
+
+    def _open_logs(self) -> LogStore:
+        config = self.config
+        return LogStore.open(
+            self.disk,
+            self.clock,
+            config.log_dirs,
+            node_id=config.node_id,
+            rng=self.rng,
+            default_config=LogConfig.resolve({}, config),
+            recovery_threads=config.integer("num.recovery.threads.per.data.dir"),
+            producer_expiration_ms=config.integer("producer.id.expiration.ms"),
+            validation=Validation(config.text("kcli.validate.records")),
+            metadata_log_dir=config.metadata_log_dir,
+            background=self._background.submit,
+            on_failure=self._directory_failed_in_any_thread,
+        )
+
+    def _make_metrics(self) -> Metrics:
+        return Metrics(
+            self.clock,
+            samples=self.config.integer("metrics.num.samples"),
+            window_seconds=self.config.integer("metrics.sample.window.ms") / 1000,
+        )
+
+    def _make_broker(self, cleaner_executor: Executor | None) -> BrokerRole:
+        return BrokerRole(
+            Surroundings(
+                config=self.config,
+                dynamic_config=self.dynamic_config,
+                clock=self.clock,
+                rng=self.rng,
+                logs=self.logs,
+                loader=self.loader,
+                channel=self.controller,
+                traffic=self.metrics.traffic,
+                background=self._background,
+                cleaner_executor=cleaner_executor,
+            )
+        )
+
+    def _make_ports(self) -> NodePorts:
+        node = NodePorts(
+            config=self.config,
+            dynamic_config=self.dynamic_config,
+            clock=self.clock,
+            rng=self.rng,
+            loader=self.loader,
+            channel=self.controller,
+            quorum=self.controller.view,
+            metrics=self.metrics,
+            served_on=self._served_on,
+        )
+        return node if self.broker is None else self.broker.ports(node)
+
+    def _make_sockets(self) -> SocketServer:
+        config = self.config
+        return SocketServer(
+            self.network,
+            limits=connection_limits(config),
+            request_size_max_bytes=config.integer("socket.request.max.bytes"),
+            idle_max_seconds=idle_max_seconds(config),
+            protected_listener=config.inter_broker_listener_name,
+            now=self._loop.time,
+            rate_window_seconds=self.quotas.windows.total_seconds,
+            throttle_seconds=self.quotas.connections.throttle_seconds,
+        )
+
+    def _served_on(self, listener: str) -> tuple[ApiKey, ...]:
+        is_controller = listener in self.config.controller_listener_names
+        return tuple(served_on_controller() if is_controller else served_on_broker())
+
+    @property
+    def metadata(self) -> MetadataImage:
+        """The committed metadata."""
+        return self.loader.image
+
+    # --- life
+
+    async def start(self) -> None:
+        """Returns when clients are served."""
+        began = self.clock.monotonic()
+        await self._bind()
+        await self.controller.start(self._bound(self.config.advertised_controller_listeners))
+        self._take_up_metadata()
+        if self.broker is not None:
+            await self.broker.start(self._bound(self.config.advertised_listeners))
+        housekeeping = Housekeeping(self._jobs(), self._background)
+        self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
+        self.sockets.admit()
+        self.is_ready = True
+        elapsed_ms = (self.clock.monotonic() - began) * 1000
+        _log.info("[BrokerServer id=%d] Ready after %.0f ms", self.config.node_id, elapsed_ms)
+        _log.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.config.node_id)
+        self.warming_up = self._loop.create_task(self._warm_up(), name="warming-up")
+
+    async def _warm_up(self) -> None:
+        """Loads, after the start, what the first client will need."""
+        await self._loop.run_in_executor(None, warm_up)
+
+    async def stop(self, *, clean: bool = True) -> None:
+        """Gives up leaderships, answers the requests that wait, flushes and closes. Not `clean`: leaves the disks as
+        they are."""
+        began = self.clock.monotonic()
+        _log.info("[BrokerServer id=%d] shutting down", self.config.node_id)
+        self.is_ready = False
+        if self._housekeeping is not None:
+            self._housekeeping.cancel()
+            await asyncio.gather(self._housekeeping, return_exceptions=True)
+        self.sockets.stop_accepting()
+        if self.broker is not None:
+            await self.broker.stop(clean=clean)
+        await self.sockets.close()
+        if self.metrics_endpoint is not None:
+            await self.metrics_endpoint.stop()
+        await self.controller.stop()
+        await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
+        self._background.shutdown(wait=clean)
+        elapsed_ms = (self.clock.monotonic() - began) * 1000
+        _log.info("[BrokerServer id=%d] shut down completed in %.0f ms", self.config.node_id, elapsed_ms)
+
+    def _epoch(self) -> int:
+        return UNREGISTERED_EPOCH if self.broker is None else self.broker.lifecycle.epoch
+
+    async def _bind(self) -> None:
+        """Opens every listener; clients that connect are held until `admit`."""
+        self.sockets.hold()
+        broker: Serve = self._dispatch(served_on_broker())
+        controller: Serve = self._dispatch(served_on_controller())
+        if self.metrics_endpoint is not None:
+            await self.metrics_endpoint.start()
+            broker, controller = (measured(serve, self.metrics.requests) for serve in (broker, controller))
+        for listener in self.config.listeners:
+            is_controller = listener.name in self.config.controller_listener_names
+            opened = await self.sockets.listen(
+                listener_settings(self.config, listener), controller if is_controller else broker
+            )
+            _log.info("Awaiting socket connections on %s:%d.", listener.host or "0.0.0.0", opened.port)
+
+    def _dispatch(self, served: dict[ApiKey, str]) -> Dispatch:
+        return Dispatch(self.ports, served, quotas=self.quotas, metrics=self.metrics)
+
+    def _bound(self, listeners: tuple[ConfiguredListener, ...]) -> list[ConfiguredListener]:
+        """The listeners as clients are told of them: a port 0 stands for the one that was bound."""
+        return [
+            listener
+            if listener.port
+            else listener.at(listener.host, self.sockets.listeners[listener.name].port)
+            for listener in listeners
+        ]
+
+    def _take_up_metadata(self) -> None:
+        image = self.metadata
+        self._update_config(image)
+        self.quotas.load(image)
+        self.dynamic_config.subscribe(self._reconfigure)
+        self.loader.subscribe(self._metadata_changed)
+
+    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if any(resource.type is ConfigResourceType.BROKER for resource in delta.configs_changed):
+            self._update_config(image)
+        self.quotas.apply(delta, image)
+
+    def _update_config(self, image: MetadataImage) -> None:
+        own = ConfigResource(ConfigResourceType.BROKER, str(self.config.node_id))
+        self.dynamic_config.update(default=image.config(CLUSTER_DEFAULT), own=image.config(own))
+
+    def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
+        self.sockets.limits = connection_limits(after)
+        for listener in self.config.listeners:
+            self.sockets.listeners[listener.name].settings = listener_settings(after, listener)
+        self.sockets.admit_held()
+
+    # --- by the clock
+
+    def _jobs(self) -> list[Job]:
+        config, logs, now_ms = self.config, self.logs, self.clock.now_ms
+        every = config.integer
+        return [
+            Job(
+                "log retention",
+                every("log.retention.check.interval.ms"),
+                lambda: logs.delete_old_segments(now_ms()),
+                first_ms=every("log.initial.task.delay.ms"),
+            ),
+            Job(
+                "log flusher",
+                every("log.flush.scheduler.interval.ms"),
+                lambda: logs.flush_due(now_ms()),
+                True,
+            ),
+            Job(
+                "recovery point checkpoint",
+                every("log.flush.offset.checkpoint.interval.ms"),
+                logs.checkpoint_recovery_points,
+                True,
+            ),
+            Job(
+                "log start offset checkpoint",
+                every("log.flush.start.offset.checkpoint.interval.ms"),
+                logs.checkpoint_log_start_offsets,
+                True,
+            ),
+            Job(
+                "high watermark checkpoint",
+                every("replica.high.watermark.checkpoint.interval.ms"),
+                logs.checkpoint_high_watermarks,
+                True,
+            ),
+            Job(
+                "producer id expiry",
+                every("producer.id.expiration.check.interval.ms"),
+                lambda: logs.remove_expired_producers(now_ms()),
+            ),
+            Job("file deletion", DELETION_INTERVAL_MS, lambda: logs.delete_due_files(now_ms()), True),
+            Job("idle connections", IDLE_CHECK_INTERVAL_MS, self.sockets.close_idle),
+            *self._metrics_jobs(),
+        ]
+
+    def _make_metrics_endpoint(self) -> MetricsEndpoint | None:
+        """Loaded only where it is asked for: starting must cost nothing for what is not."""
+        if self.config.metrics_address is None:
+            return None
+        from kcli.server.beans.broker_beans import BeanSources
+        from kcli.server.beans.endpoint import MetricsEndpoint
+
+        sources = BeanSources(
+            ports=self.ports,
+            sockets=self.sockets,
+            logs=self.logs,
+            cleaning=None if self.broker is None else self.broker.cleaning,
+            is_ready=lambda: self.is_ready,
+        )
+        return MetricsEndpoint(sources, self.network, *self.config.metrics_address)
+
+    def _metrics_jobs(self) -> list[Job]:
+        if self.metrics_endpoint is None:
+            return []
+        return [Job("metrics", TICK_MS, lambda: self.metrics.tick(self.sockets.listeners))]
+
+    # --- disks
+
+    def _directory_failed_in_any_thread(self, directory: LogDirectory, error: StorageError) -> None:
+        self._loop.call_soon_threadsafe(self._directory_failed, directory, error)
+
+    def _directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
+        if not self._is_made:
+            return  # the start itself has failed, and says why
+        if self.broker is not None:
+            self.broker.directory_failed(directory)
+        if directory.path == self.config.metadata_log_dir:
+            self._halt(f"the metadata log directory {directory.path} has failed: {error}")
+        elif all(each.error is not None for each in self.logs.directories):
+            self._halt(f"all log directories have failed: {', '.join(self.config.log_dirs)}")
+
+    def _halt(self, reason: object) -> None:
+        if not self.halted.done():
+            _log.critical("[KafkaRaftServer nodeId=%d] Shutting down: %s", self.config.node_id, reason)
+            self.halted.set_result(str(reason))
