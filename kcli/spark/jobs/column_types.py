@@ -1,50 +1,26 @@
-"""Avro values (binary, without a file's header) through fastavro, with their schema as an Arrow type."""
+"""The columns that Avro and Protobuf values become, as Arrow types."""
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.jobs.arguments import JobError
+from kcli.formats.avro import AvroSchema
+from kcli.formats.protobuf import TIMESTAMP, is_map
+from kcli.spark.jobs.errors import JobError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-    from kcli.spark.jobs.values import ValueCodec
 
-
-def avro_codec(schema: Any) -> ValueCodec:
-    """JobError where the schema is not valid, not a record, or has what a table cannot hold."""
-    import fastavro
-    from fastavro.schema import SchemaParseException, UnknownType
-
-    from kcli.spark.jobs.values import ValueCodec
-
-    try:
-        parsed = fastavro.parse_schema(schema)
-    except (SchemaParseException, UnknownType, KeyError, TypeError) as error:
-        raise JobError(f"the Avro schema is not valid: {type(error).__name__}: {error}") from None
+def avro_columns(schema: AvroSchema) -> pa.StructType:
+    """The columns of an Avro record. JobError if the schema is not a record, or has what a table cannot hold."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise JobError("the Avro schema must be a record")
-
-    def decode(value: bytes) -> dict[str, Any]:
-        stream = io.BytesIO(value)
-        record = fastavro.schemaless_reader(stream, parsed, None)
-        left = len(value) - stream.tell()
-        if left:
-            raise ValueError(f"{left} bytes are left over")
-        assert isinstance(record, dict)
-        return record
-
-    def encode(record: dict[str, Any]) -> bytes:
-        stream = io.BytesIO()
-        fastavro.schemaless_writer(stream, parsed, record)
-        return stream.getvalue()
-
-    return ValueCodec(arrow_type(schema, {}), decode, encode)
+    return _avro_type(schema, {})
 
 
-def arrow_type(schema: Any, named: dict[str, Any], path: tuple[str, ...] = ()) -> pa.DataType:
+def _avro_type(schema: AvroSchema, named: dict[str, AvroSchema], path: tuple[str, ...] = ()) -> pa.DataType:
     """The Arrow type of an Avro schema; `named` are the types declared before, `path` those under way."""
     import pyarrow as pa
 
@@ -52,11 +28,11 @@ def arrow_type(schema: Any, named: dict[str, Any], path: tuple[str, ...] = ()) -
         kinds = [each for each in schema if each != "null"]
         if len(kinds) != 1:
             raise JobError("an Avro union is null and one type here; a union of several has no column type")
-        return arrow_type(kinds[0], named, path)
+        return _avro_type(kinds[0], named, path)
     if isinstance(schema, str):
         if schema in path:
             raise JobError(f"the Avro type {schema} holds itself, which no column type can")
-        return arrow_type(named[schema], named, path) if schema in named else _primitive(schema)
+        return _avro_type(named[schema], named, path) if schema in named else _primitive(schema)
     kind = schema["type"]
     logical = _logical(schema)
     if logical is not None:
@@ -69,12 +45,12 @@ def arrow_type(schema: Any, named: dict[str, Any], path: tuple[str, ...] = ()) -
                 named[f"{schema['namespace']}.{name}"] = schema
             inner = (*path, name, f"{schema.get('namespace', '')}.{name}")
             return pa.struct(
-                [(each["name"], arrow_type(each["type"], named, inner)) for each in schema["fields"]]
+                [(each["name"], _avro_type(each["type"], named, inner)) for each in schema["fields"]]
             )
         case "array":
-            return pa.list_(arrow_type(schema["items"], named, path))
+            return pa.list_(_avro_type(schema["items"], named, path))
         case "map":
-            return pa.map_(pa.string(), arrow_type(schema["values"], named, path))
+            return pa.map_(pa.string(), _avro_type(schema["values"], named, path))
         case "enum":
             named[schema["name"]] = schema
             return pa.string()
@@ -82,7 +58,7 @@ def arrow_type(schema: Any, named: dict[str, Any], path: tuple[str, ...] = ()) -
             named[schema["name"]] = schema
             return pa.binary()
         case _:
-            return arrow_type(kind, named, path)
+            return _avro_type(kind, named, path)
 
 
 def _primitive(name: str) -> pa.DataType:
@@ -120,3 +96,43 @@ def _logical(schema: dict[str, Any]) -> pa.DataType | None:
             raise JobError(f"the Avro logical type {schema['logicalType']} has no column type here")
         case _:
             return None
+
+
+def protobuf_columns(descriptor: Descriptor, path: tuple[str, ...] = ()) -> pa.StructType:
+    """The Arrow type of a message; `path` are the messages around it."""
+    import pyarrow as pa
+
+    if descriptor.full_name in path:
+        raise JobError(f"the message {descriptor.full_name} holds itself, which no column type can")
+    inner = (*path, descriptor.full_name)
+    return pa.struct([(field.name, _field_type(field, inner)) for field in descriptor.fields])
+
+
+def _field_type(field: FieldDescriptor, path: tuple[str, ...]) -> pa.DataType:
+    import pyarrow as pa
+
+    if is_map(field):
+        entry = field.message_type.fields_by_name
+        return pa.map_(_one_type(entry["key"], path), _one_type(entry["value"], path))
+    one = _one_type(field, path)
+    return pa.list_(one) if field.is_repeated else one
+
+
+def _one_type(field: FieldDescriptor, path: tuple[str, ...]) -> pa.DataType:
+    import pyarrow as pa
+
+    if field.cpp_type == field.CPPTYPE_MESSAGE:
+        if field.message_type.full_name == TIMESTAMP:
+            return pa.timestamp("us", tz="UTC")
+        return protobuf_columns(field.message_type, path)
+    return {
+        field.CPPTYPE_INT32: pa.int32(),
+        field.CPPTYPE_INT64: pa.int64(),
+        field.CPPTYPE_UINT32: pa.int64(),
+        field.CPPTYPE_UINT64: pa.decimal128(20, 0),
+        field.CPPTYPE_DOUBLE: pa.float64(),
+        field.CPPTYPE_FLOAT: pa.float32(),
+        field.CPPTYPE_BOOL: pa.bool_(),
+        field.CPPTYPE_ENUM: pa.string(),
+        field.CPPTYPE_STRING: pa.binary() if field.type == field.TYPE_BYTES else pa.string(),
+    }[field.cpp_type]
