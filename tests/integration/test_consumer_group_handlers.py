@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from group_rig import on_a_loop, running
-from until import until
 
 from kcli.config.definition import ConfigError
 from kcli.errors import ErrorCode
@@ -24,6 +22,8 @@ from kcli.protocol.messages.incremental_alter_configs import (
 from kcli.protocol.messages.list_groups import ListGroupsRequest
 from kcli.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcli.protocol.wire.api import ApiKey
+from rigs.groups import running
+from rigs.loops import on_a_loop, until
 
 GROUP_RESOURCE, SET = 32, 0
 

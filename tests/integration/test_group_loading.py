@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from group_rig import on_a_loop, running
-from until import until
 
 from kcli.coordinator.group.records import OffsetRecord, encode
 from kcli.errors import CorruptRecordError, ErrorCode
@@ -22,6 +20,8 @@ from kcli.protocol.records.consumer_offsets import OffsetCommitValue
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.coordinators import groups as coordinators
 from kcli.storage.log.log import AppendOrigin
+from rigs.groups import running
+from rigs.loops import on_a_loop, until
 
 GROUPS, PER_BATCH = 30_000, 5_000
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import functools
+from collections.abc import AsyncIterator
+from pathlib import Path
 
-from server_rig import Client
-from until import until
-
-from kcli.config.start_up import node_config
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -27,54 +23,16 @@ from kcli.protocol.messages.offset_fetch import (
 )
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.runtime.clock import SystemClock
-from kcli.runtime.disk import SystemDisk
-from kcli.runtime.network import SystemNetwork
-from kcli.runtime.rng import SystemRng
-from kcli.server.node import Node
-
-
-def on_a_loop(test):
-    """Runs a coroutine test on an event loop of its own."""
-
-    @functools.wraps(test)
-    def run(*args, **kwargs):
-        asyncio.run(test(*args, **kwargs))
-
-    return run
+from rigs import node
+from rigs.loops import until
 
 
 @contextlib.asynccontextmanager
-async def running(directory, **overrides):
-    """A broker, and a client of it that can speak every API."""
-    properties = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
-        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-        "controller.listener.names": "CONTROLLER",
-        "log.dirs": str(directory),
-        "log.index.size.max.bytes": "65536",
-        "offsets.topic.num.partitions": "3",
-        "offsets.topic.replication.factor": "1",
-        "group.initial.rebalance.delay.ms": "0",
-        "group.coordinator.append.linger.ms": "0",
-    } | {name.replace("_", "."): value for name, value in overrides.items()}
-    node = Node(
-        node_config(properties, {}),
-        clock=SystemClock(),
-        disk=SystemDisk(),
-        network=SystemNetwork(),
-        rng=SystemRng(7),
-    )
-    await node.start()
-    port = node.sockets.listeners["PLAINTEXT"].port
-    client = Client(*await asyncio.open_connection("127.0.0.1", port))
-    try:
-        yield Speaker(node, client, port)
-    finally:
-        client.close()
-        await node.stop()
+async def running(directory: Path | str, **overrides: str) -> AsyncIterator[Speaker]:
+    """A node, and a client of it that can speak every API."""
+    settings = {"offsets_topic_num_partitions": "3", "group_coordinator_append_linger_ms": "0"} | overrides
+    async with node.running(directory, **settings) as started:
+        yield Speaker(started, await node.connect(started), started.port())
 
 
 class Speaker:

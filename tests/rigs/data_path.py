@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 import uuid
 from types import SimpleNamespace
-
-from quorum_rig import broker_config
-from until import PATIENCE_S
 
 from kcli.config.topic import LogConfig
 from kcli.metadata.image import (
@@ -21,7 +17,6 @@ from kcli.metadata.image import (
 )
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
-from kcli.protocol.wire import codec
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
@@ -36,6 +31,8 @@ from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
+from rigs.quorum import broker_config
+from rigs.wire_client import connect
 
 NODE = 1
 CLUSTER = "Z29sZGVuLWNsdXN0ZXItMQ"
@@ -143,41 +140,9 @@ class BrokerRig:
         self.logs.close()
 
     async def connect(self):
-        client = Client(*await asyncio.open_connection("127.0.0.1", self.listener.port))
+        client = await connect(self.listener.port)
         self.clients.append(client)
         return client
-
-
-class Client:
-    """Speaks messages of the general codec over one socket."""
-
-    def __init__(self, reader, writer):
-        self.reader = reader
-        self.writer = writer
-        self.correlation_id = 0
-
-    def post(self, message, key, version, client_id="test"):
-        self.correlation_id += 1
-        self.writer.write(codec.encode_request(message, key, version, self.correlation_id, client_id))
-        return self.correlation_id
-
-    async def receive(self, key, version):
-        (size,) = struct.unpack(">i", await asyncio.wait_for(self.reader.readexactly(4), PATIENCE_S))
-        return codec.decode_response(
-            key, version, await asyncio.wait_for(self.reader.readexactly(size), PATIENCE_S)
-        )
-
-    async def call(self, message, key, version, client_id="test"):
-        sent = self.post(message, key, version, client_id)
-        correlation_id, response = await self.receive(key, version)
-        assert correlation_id == sent
-        return response
-
-    async def at_end(self):
-        return await asyncio.wait_for(self.reader.read(), PATIENCE_S) == b""
-
-    def close(self):
-        self.writer.close()
 
 
 def batch(*values, codec_=Codec.NONE, timestamp_ms=1_700_000_000_000, **fields):

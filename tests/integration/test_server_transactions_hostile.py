@@ -6,9 +6,6 @@ import asyncio
 import time
 
 import pytest
-from test_server_broker import connect, create, offset_at, read, running, send, values
-from test_server_transactions import ID, SETTINGS, Session, last_state, with_a_broker
-from until import until
 
 from kcli.errors import ErrorCode
 from kcli.protocol.batches.batch import (
@@ -38,6 +35,9 @@ from kcli.protocol.messages import (
     write_txn_markers,
 )
 from kcli.protocol.wire.api import ApiKey
+from rigs.loops import until
+from rigs.node import connect, create, offset_at, read, running, send, values
+from rigs.transactions import ID, SETTINGS, Session, last_state, with_a_broker
 
 NOW_MS = int(time.time() * 1000)
 

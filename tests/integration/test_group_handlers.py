@@ -6,9 +6,6 @@ import asyncio
 import gc
 
 import pytest
-from group_rig import Speaker, on_a_loop, running
-from server_rig import Client
-from until import until
 
 from kcli.errors import ErrorCode, NotCoordinatorException
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -30,6 +27,9 @@ from kcli.protocol.messages.offset_delete import (
 )
 from kcli.protocol.messages.sync_group import SyncGroupRequest
 from kcli.protocol.wire.api import ApiKey
+from rigs.groups import Speaker, running
+from rigs.loops import on_a_loop, until
+from rigs.wire_client import Client
 
 
 @on_a_loop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from librdkafka import consume, produce
+from rigs.librdkafka import consume, produce
 
 if TYPE_CHECKING:
     from kcli.testing.broker_process import BrokerProcess

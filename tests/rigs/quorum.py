@@ -14,22 +14,12 @@ from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.storage.store.store import LogStore
+from kcli.testing.rigs.logs import ManualClock
 from kcli.testing.sim.disk import SimDisk
 
 _LIVES = itertools.count(1)
 DATA = "/data"
 LOG_DIR = f"{DATA}/__cluster_metadata-0"
-
-
-class ManualClock:
-    def __init__(self, now_ms=1_700_000_000_000):
-        self.time_ms = now_ms
-
-    def now_ms(self):
-        return self.time_ms
-
-    def monotonic(self):
-        return self.time_ms / 1000
 
 
 def broker_config(**overrides):

@@ -4,7 +4,7 @@ The recordings are described in golden/README.md: stories of steps, each on a fr
 regular expressions for what changes from run to run. A step is compared on exit code, stdout, and the message lines of
 stderr; what a JVM adds there (log lines, exceptions' stack traces) is left out on both sides.
 
-Alone: python tests/golden/replay.py [STORY[/STEP] ...] prints each different step.
+Alone: PYTHONPATH=tests python -m rigs.replay [STORY[/STEP] ...] prints each different step.
 """
 
 # ruff: noqa: SIM115  the streams of a forked program live as long as it does
@@ -26,13 +26,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from known_differences import STICKS, WIDTHS
-
 from kcli.cli.main import run
 from kcli.cli.syntax.registry import TOOLS
 from kcli.protocol import messages
 from kcli.rdkafka import producer
 from kcli.testing.broker_process import BrokerProcess
+from rigs.known_differences import STICKS, WIDTHS
 
 CLI = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden" / "cli"
 CLUSTER_ID = "Z29sZGVuLWNsdXN0ZXItMQ"

@@ -8,7 +8,6 @@ import uuid
 from dataclasses import replace
 
 import pytest
-from until import PATIENCE_S
 
 from kcli.config.start_up import node_config
 from kcli.errors import (
@@ -57,6 +56,7 @@ from kcli.server.handlers import (
 )
 from kcli.server.node import Node
 from kcli.server.requests.context import RequestContext
+from rigs.loops import PATIENCE_S
 
 SET, DELETE, APPEND = 0, 1, 2
 

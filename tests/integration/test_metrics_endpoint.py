@@ -10,15 +10,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from quorum_rig import broker_config
 
 from kcli.http import client
 from kcli.model.addresses import Address
-from kcli.runtime.clock import SystemClock
-from kcli.runtime.disk import SystemDisk
-from kcli.runtime.network import SystemNetwork
-from kcli.runtime.rng import SystemRng
-from kcli.server.node import Node
+from rigs.node import running
 
 Ask = Callable[[str], Awaitable[client.Response]]
 
@@ -27,21 +22,10 @@ def asked(directory: Path, *targets: str) -> list[client.Response]:
     """The endpoint's responses to GET of each target, in turn."""
 
     async def story() -> list[client.Response]:
-        config = broker_config(
-            **{
-                "kcli.metrics.listener": "127.0.0.1:0",
-                "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-                "log.dirs": str(directory),
-            }
-        )
-        node = Node(config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng(7))
-        await node.start()
-        try:
+        async with running(directory, kcli_metrics_listener="127.0.0.1:0") as node:
             assert node.metrics_endpoint is not None
             address = Address("127.0.0.1", node.metrics_endpoint.port)
             return [await client.get(address, each, body_max_bytes=10_000_000) for each in targets]
-        finally:
-            await node.stop()
 
     return asyncio.run(story())
 

@@ -31,8 +31,6 @@ import dataclasses
 import uuid
 from collections.abc import Iterable, Iterator
 
-from stories import CountingUuids, World, pairs, partition, show, show_text
-
 from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.classic.subscription import subscribed_topics
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
@@ -78,6 +76,7 @@ from kcli.protocol.records.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
+from rigs.scenarios import CountingUuids, World, pairs, partition, show, show_text
 
 _NEWEST = {"join": 9, "leave": 5, "commit": 9, "describe": 6, "hb": 1}
 _FIRST_TOPIC_ID = 1 << 64

@@ -23,6 +23,8 @@ from typing import Any
 from kcli.coordinator.runtime import Ready
 from kcli.errors import ErrorCode, KafkaError, KcliError
 
+SCENARIOS = Path(__file__).parents[1] / "scenario"
+
 _LONG = re.compile(r"#(\d+)")
 _SHORT = re.compile("00000000-0000-0000-0000-(0*)([1-9a-f][0-9a-f]*)")
 
@@ -210,7 +212,7 @@ def replayed(world: Commands, text: str) -> str:
 
 
 def files(kind: str) -> list[Path]:
-    return sorted(Path(__file__).parent.glob(f"{kind}_*.txt"))
+    return sorted(SCENARIOS.glob(f"{kind}_*.txt"))
 
 
 # What commands are made of, and how values are shown

@@ -8,7 +8,6 @@ import struct
 
 import pytest
 from crc32c import crc32c
-from server_rig import BrokerRig, topic_image
 
 from kcli.config.topic import LogConfig
 from kcli.errors import ErrorCode
@@ -16,6 +15,7 @@ from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch, iter_
 from kcli.protocol.batches.compression import Codec, compress
 from kcli.protocol.messages import fetch, produce
 from kcli.protocol.wire.api import ApiKey
+from rigs.data_path import BrokerRig, topic_image
 
 TOPIC = topic_image("t", 1)
 NOW_MS = 1_700_000_000_000

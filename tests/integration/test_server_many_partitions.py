@@ -6,13 +6,13 @@ import asyncio
 import uuid
 
 import pytest
-from server_rig import NODE, BrokerRig
-from until import until
 
 from kcli.errors import NotLeaderOrFollowerException, UnknownTopicOrPartitionException
 from kcli.metadata.delta import MetadataDelta
 from kcli.protocol.records.metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
 from kcli.server.partitions.replicas import AT_ONCE_PARTITIONS, SLICE_PARTITIONS, Replicas
+from rigs.data_path import NODE, BrokerRig
+from rigs.loops import until
 
 COUNT = 4 * SLICE_PARTITIONS + 7
 TOPIC_ID = uuid.uuid5(uuid.NAMESPACE_DNS, "big")

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 
 import pytest
-from server_rig import Client, batch
-from until import until
 
-from kcli.config.start_up import node_config
 from kcli.errors import ErrorCode, StorageError
-from kcli.protocol.batches.batch import iter_batches, read_records
+from kcli.protocol.batches.batch import iter_batches
 from kcli.protocol.messages import (
     api_versions,
-    create_topics,
     delete_records,
     delete_topics,
     describe_log_dirs,
@@ -29,104 +24,11 @@ from kcli.protocol.messages import (
     produce,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.runtime.clock import SystemClock
-from kcli.runtime.disk import SystemDisk
-from kcli.runtime.network import SystemNetwork
-from kcli.runtime.rng import SystemRng
 from kcli.server.handlers.served import served_on_broker, served_on_controller
-from kcli.server.node import Node
-
-
-def config_of(directory, **overrides):
-    properties = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
-        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-        "controller.listener.names": "CONTROLLER",
-        "log.dirs": str(directory),
-        "offsets.topic.num.partitions": "2",
-        "offsets.topic.replication.factor": "1",
-        "group.initial.rebalance.delay.ms": "0",
-    }
-    properties |= {name.replace("_", "."): value for name, value in overrides.items()}
-    return node_config(properties, {})
-
-
-@contextlib.asynccontextmanager
-async def running(directory, *, clean=True, **overrides):
-    node = Node(
-        config_of(directory, **overrides),
-        clock=SystemClock(),
-        disk=SystemDisk(),
-        network=SystemNetwork(),
-        rng=SystemRng(7),
-    )
-    await node.start()
-    node.clients = []
-    try:
-        yield node
-    finally:
-        for client in node.clients:
-            client.close()
-        await node.stop(clean=clean)
-
-
-async def connect(node, listener="PLAINTEXT"):
-    port = node.sockets.listeners[listener].port
-    client = Client(*await asyncio.open_connection("127.0.0.1", port))
-    node.clients.append(client)
-    return client
-
-
-async def create(client, name, partitions=1, **configs):
-    topic = create_topics.CreatableTopic(
-        name=name,
-        num_partitions=partitions,
-        replication_factor=1,
-        configs=tuple(
-            create_topics.CreatableTopicConfig(name=key.replace("_", "."), value=value)
-            for key, value in configs.items()
-        ),
-    )
-    request = create_topics.CreateTopicsRequest(topics=(topic,), timeout_ms=10_000)
-    response = await client.call(request, ApiKey.CREATE_TOPICS, 7)
-    assert response.topics[0].error_code is ErrorCode.NONE, response.topics[0].error_message
-    return response.topics[0].topic_id
-
-
-async def send(client, topic, records, partition=0):
-    data = produce.PartitionProduceData(index=partition, records=records)
-    request = produce.ProduceRequest(
-        acks=-1,
-        timeout_ms=1000,
-        topic_data=(produce.TopicProduceData(name=topic, partition_data=(data,)),),
-    )
-    response = await client.call(request, ApiKey.PRODUCE, 9)
-    return response.responses[0].partition_responses[0]
-
-
-async def read(client, topic, offset=0, partition=0):
-    wants = fetch.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1_000_000)
-    request = fetch.FetchRequest(max_wait_ms=0, topics=(fetch.FetchTopic(topic=topic, partitions=(wants,)),))
-    response = await client.call(request, ApiKey.FETCH, 12)
-    return response.responses[0].partitions[0]
-
-
-def values(row):
-    return [record.value for position, header in iter_batches(row.records)
-            for record in read_records(row.records[position:position + header.size_bytes])]  # fmt: skip
-
-
-async def offset_at(client, topic, timestamp, *, version=10, partition=0, isolation=0):
-    part = list_offsets.ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
-    request = list_offsets.ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=isolation,
-        topics=(list_offsets.ListOffsetsTopic(name=topic, partitions=(part,)),),
-    )
-    response = await client.call(request, ApiKey.LIST_OFFSETS, version)
-    return response.topics[0].partitions[0]
+from rigs import wire_client
+from rigs.data_path import batch
+from rigs.loops import until
+from rigs.node import connect, create, offset_at, read, running, send, values
 
 
 def test_a_new_directory_is_formatted_and_survives_restarts(tmp_path, caplog):
@@ -474,7 +376,7 @@ def test_clients_that_come_too_early_wait(tmp_path, monkeypatch):
 
         async def slow_start(self, listeners=None):
             port = listeners[0].port
-            client = Client(*await asyncio.open_connection("127.0.0.1", port))
+            client = await wire_client.connect(port)
             asking = asyncio.ensure_future(
                 client.call(metadata.MetadataRequest(topics=()), ApiKey.METADATA, 12)
             )

@@ -7,8 +7,6 @@ import dataclasses
 import uuid
 
 import pytest
-from server_rig import BrokerRig, batch, topic_image
-from until import PATIENCE_S, until
 
 from kcli.config.topic import LogConfig
 from kcli.errors import ErrorCode
@@ -16,6 +14,8 @@ from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages import api_versions, fetch, list_offsets, produce
 from kcli.protocol.wire.api import API, ApiKey
+from rigs.data_path import BrokerRig, batch, topic_image
+from rigs.loops import PATIENCE_S, until
 
 PRODUCE = API[ApiKey.PRODUCE]
 FETCH = API[ApiKey.FETCH]
@@ -155,7 +155,7 @@ def test_deleting_the_topic_wakes_its_readers(tmp_path):
     async def scenario(rig, client):
         waiting = asyncio.ensure_future(read(client, fetch_request(max_wait_ms=600_000)))
         await until(lambda: rig.replicas.get("t", 0).parked_fetches)
-        from server_rig import image_of
+        from rigs.data_path import image_of
 
         gone = rig.replicas.get("t", 0)
         rig.metadata = image_of()

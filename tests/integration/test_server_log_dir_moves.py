@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from server_rig import Client, batch
-from test_server_directories import create, real, told, with_broker
-from until import until
-
 from kcli.controller.api import DELETE_TOPICS, INCREMENTAL_ALTER_CONFIGS
 from kcli.errors import ErrorCode
 from kcli.protocol.messages import alter_replica_log_dirs as ar
@@ -18,10 +14,10 @@ from kcli.server.coordinators.loader import load
 from kcli.server.partitions.log_dir_moves import RATE_KEY, Throttle
 from kcli.storage.log.log import AppendOrigin
 from kcli.testing.rigs.logs import ManualClock, batch_of
-
-
-async def connected(node):
-    return Client(*await asyncio.open_connection("127.0.0.1", node.sockets.listeners["PLAINTEXT"].port))
+from rigs.data_path import batch
+from rigs.directories import create, real, registered, with_two_directories
+from rigs.loops import until
+from rigs.node import connect
 
 
 async def alter(client, path, topic, *numbers):
@@ -60,7 +56,7 @@ def elsewhere(node, topic, number):
 
 def test_a_partition_moves_while_it_is_written(tmp_path):
     async def story(node):
-        client = await connected(node)
+        client = await connect(node)
         await create(node, "t", 1)
         for _ in range(20):
             append(node, "t", 0, b"x" * 200_000)
@@ -76,15 +72,15 @@ def test_a_partition_moves_while_it_is_written(tmp_path):
         assert log.log_end_offset == log.high_watermark == written + 1
         assert node.broker.replicas.get("t", 0).log is log
         assert not list(node.logs.futures)
-        await until(lambda: told(node, "t") == real(node, "t") == {0: target.id})
+        await until(lambda: registered(node, "t") == real(node, "t") == {0: target.id})
         client.close()
 
-    with_broker(tmp_path, story)
+    with_two_directories(tmp_path, story)
 
 
 def test_a_throttled_move_shows_itself_and_can_be_called_back(tmp_path):
     async def story(node):
-        client = await connected(node)
+        client = await connect(node)
         await create(node, "t", 1)
         for _ in range(4):
             append(node, "t", 0, b"x" * 700_000)
@@ -98,17 +94,17 @@ def test_a_throttled_move_shows_itself_and_can_be_called_back(tmp_path):
         assert await alter(client, home.path, "t", 0) == [ErrorCode.NONE]
         assert not list(node.logs.futures)
         assert node.logs.get("t", 0).directory is home
-        await until(lambda: told(node, "t") == real(node, "t"))
+        await until(lambda: registered(node, "t") == real(node, "t"))
         client.close()
 
-    with_broker(tmp_path, story)
+    with_two_directories(tmp_path, story)
 
 
 def test_a_move_goes_on_after_a_restart(tmp_path):
     places = {}
 
     async def first(node):
-        client = await connected(node)
+        client = await connect(node)
         await create(node, "t", 1)
         for _ in range(4):
             append(node, "t", 0, b"x" * 700_000)
@@ -124,15 +120,15 @@ def test_a_move_goes_on_after_a_restart(tmp_path):
         await until(lambda: node.logs.get("t", 0).directory.path == places["target"])
         assert node.logs.get("t", 0).log_end_offset == 4
 
-    with_broker(tmp_path, first)
-    with_broker(tmp_path, second)
+    with_two_directories(tmp_path, first)
+    with_two_directories(tmp_path, second)
 
 
 def test_a_swap_cut_in_two_is_finished_at_the_next_start(tmp_path):
     places = {}
 
     async def first(node):
-        client = await connected(node)
+        client = await connect(node)
         await create(node, "t", 1)
         append(node, "t", 0, b"x")
         places["target"] = elsewhere(node, "t", 0).path
@@ -148,15 +144,15 @@ def test_a_swap_cut_in_two_is_finished_at_the_next_start(tmp_path):
         assert node.logs.get("t", 0).log_end_offset == 1
         append(node, "t", 0, b"y")
 
-    with_broker(tmp_path, first)
-    with_broker(tmp_path, second)
+    with_two_directories(tmp_path, first)
+    with_two_directories(tmp_path, second)
 
 
 def test_refusals(tmp_path):
     async def story(node):
-        client = await connected(node)
+        client = await connect(node)
         await create(node, "t", 2)
-        await until(lambda: told(node, "t") == real(node, "t"))
+        await until(lambda: registered(node, "t") == real(node, "t"))
         good, bad = node.logs.directories
         assert await alter(client, "/no/such/dir", "t", 0) == [ErrorCode.LOG_DIR_NOT_FOUND]
         assert await alter(client, good.path, "nope", 0) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -165,17 +161,17 @@ def test_refusals(tmp_path):
         assert await alter(client, good.path, "t" * 240, 0) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
         bad.failed(OSError("the disk is gone"))
         await until(lambda: bad.id not in node.metadata.brokers[1].directories)
-        in_bad = next(number for number, place in told(node, "t").items() if place == bad.id)
+        in_bad = next(number for number, place in registered(node, "t").items() if place == bad.id)
         assert await alter(client, bad.path, "t", 1 - in_bad) == [ErrorCode.KAFKA_STORAGE_ERROR]
         assert await alter(client, good.path, "t", in_bad) == [ErrorCode.KAFKA_STORAGE_ERROR]
         client.close()
 
-    with_broker(tmp_path, story)
+    with_two_directories(tmp_path, story)
 
 
 def test_a_topic_deleted_on_its_way_takes_its_copy_along(tmp_path):
     async def story(node):
-        client = await connected(node)
+        client = await connect(node)
         await create(node, "t", 1)
         append(node, "t", 0, b"x" * 700_000)
         append(node, "t", 0, b"x" * 700_000)
@@ -187,12 +183,12 @@ def test_a_topic_deleted_on_its_way_takes_its_copy_along(tmp_path):
         assert not list(node.logs.futures)
         client.close()
 
-    with_broker(tmp_path, story)
+    with_two_directories(tmp_path, story)
 
 
 def test_the_directory_it_moves_to_breaks_and_the_partition_stays(tmp_path):
     async def story(node):
-        client = await connected(node)
+        client = await connect(node)
         node.logs.prefer("t", 0, node.logs.directories[0].path)
         await create(node, "t", 1)
         append(node, "t", 0, b"x" * 700_000)
@@ -206,7 +202,7 @@ def test_the_directory_it_moves_to_breaks_and_the_partition_stays(tmp_path):
         append(node, "t", 0, b"y")
         client.close()
 
-    with_broker(tmp_path, story)
+    with_two_directories(tmp_path, story)
 
 
 def test_a_log_in_a_broken_directory_is_not_replaced_by_an_empty_one_at_start(tmp_path):
@@ -214,7 +210,7 @@ def test_a_log_in_a_broken_directory_is_not_replaced_by_an_empty_one_at_start(tm
 
     async def first(node):
         await create(node, "t", 2)
-        await until(lambda: told(node, "t") == real(node, "t"))
+        await until(lambda: registered(node, "t") == real(node, "t"))
         places.update(real(node, "t"))
 
     async def second(node):
@@ -231,10 +227,10 @@ def test_a_log_in_a_broken_directory_is_not_replaced_by_an_empty_one_at_start(tm
             )
         )
 
-    with_broker(tmp_path, first)
+    with_two_directories(tmp_path, first)
     # A high watermark checkpoint that says nonsense: the directory goes offline at start.
     (tmp_path / "b" / "replication-offset-checkpoint").write_text("nonsense\n")
-    with_broker(tmp_path, second)
+    with_two_directories(tmp_path, second)
 
 
 def test_a_coordinator_loads_while_its_log_moves(tmp_path):
@@ -262,7 +258,7 @@ def test_a_coordinator_loads_while_its_log_moves(tmp_path):
         assert seen == [b"0", b"1", b"2", b"3"]
         assert leader.log is not first
 
-    with_broker(tmp_path, story)
+    with_two_directories(tmp_path, story)
 
 
 class TestThrottle:
