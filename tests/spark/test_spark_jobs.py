@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_parquet_there_and_back(
     spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
 ) -> None:
     first, second = topic(2), topic(1)
-    sent = [
+    sent: list[dict[str, Any]] = [
         {"key": f"k{nth}", "value": b"\xff%d" % nth, "headers": [("n", b"%d" % nth)]} for nth in range(50)
     ]
     produce(broker.bootstrap, first, sent)

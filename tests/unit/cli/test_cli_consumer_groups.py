@@ -15,6 +15,7 @@ from kcli.cli.tools.consumer_groups.options import ACTIONS, DRY_RUN_WARNING
 from kcli.cli.tools.consumer_groups.plan import NewOffset, csv_line, read_plan
 from kcli.cli.tools.consumer_groups.regex import verdict
 from kcli.cli.tools.consumer_groups.reset import named_partitions
+from kcli.model.topic_partition import TopicPartition
 
 B = "--bootstrap-server 127.0.0.1:9 "
 
@@ -192,7 +193,7 @@ def test_csv_lines() -> None:
     )
 
 
-def _plan(tmp_path: Path, text: str, only_group: str | None) -> dict[str, dict[tuple[str, int], int]]:
+def _plan(tmp_path: Path, text: str, only_group: str | None) -> dict[str, dict[TopicPartition, int]]:
     file = tmp_path / "plan.csv"
     file.write_text(text)
     return read_plan(str(file), only_group)

@@ -20,7 +20,7 @@ from kcli.model.addresses import Address
 NODE = Node(1, "k1", 9092)
 
 
-def group(name: str, committed: dict[tuple[str, int], int], **more: Any) -> GroupSample:
+def group(name: str, committed: Any, **more: Any) -> GroupSample:
     listing = GroupListing(group_id=name, type="Classic", protocol="consumer", state="Stable")
     return GroupSample(listing, committed, **more)
 

@@ -90,7 +90,7 @@ def test_keys_come_around(repeating: int | None, keys: list[str | None]) -> None
     )
     producer = verifiable_producer._Run(options, Output())
     sent: list[str | None] = []
-    producer._produce = lambda key, value: sent.append(key)  # type: ignore[method-assign]
+    producer._produce = lambda key, value: sent.append(key)
     producer.send()
     assert sent == keys
 

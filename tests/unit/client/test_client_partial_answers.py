@@ -15,6 +15,7 @@ from kcli.client.config import ClientConfig
 from kcli.errors import ErrorCode, KafkaError, TimeoutException
 from kcli.model.addresses import Address
 from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import describe_log_dirs, list_groups, list_offsets, metadata
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import free_port
@@ -80,16 +81,17 @@ def offsets(request: list_offsets.ListOffsetsRequest, version: int) -> Any:
 
 @pytest.mark.parametrize(("wait", "timeout_ms"), [(False, 30_000), (True, 300)])
 def test_offsets(wait: bool, timeout_ms: int) -> None:
-    wanted = dict.fromkeys([("closed", 0), *(("t", number) for number in range(5))], int(OffsetSpec.LATEST))
+    partitions = [TopicPartition("closed", 0), *(TopicPartition("t", number) for number in range(5))]
+    wanted = dict.fromkeys(partitions, int(OffsetSpec.LATEST))
     found = asked(
         {ApiKey.LIST_OFFSETS: offsets},
         lambda client: client.list_offsets(wanted, wait_for_leaders=wait),
         timeout_ms,
     )
     assert {number for (_, number), at in found.items() if isinstance(at, OffsetAt)} == {0, 3}
-    refused = found["closed", 0]
+    refused = found[TopicPartition("closed", 0)]
     assert isinstance(refused, KafkaError) and refused.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    others = [found["t", number] for number in (1, 2, 4)]
+    others = [found[TopicPartition("t", number)] for number in (1, 2, 4)]
     if wait:
         assert all(isinstance(error, TimeoutException) for error in others)
     else:

@@ -153,7 +153,7 @@ def test_what_only_java_knows_and_what_librdkafka_limits_is_told_and_fitted() ->
 
     told: list[str] = []
     handler = logging.Handler()
-    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: told.append(record.getMessage())
     logger().addHandler(handler)
     try:
         properties = {"schema.registry.url": "http://h", "batch.size": "0", "linger.ms": "99999999"}

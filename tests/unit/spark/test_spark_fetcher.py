@@ -40,7 +40,7 @@ from kcli.spark.cluster import ClientSettings, Cluster, UnreachableError, parse_
 from kcli.spark.fetcher import bytes_per_offset, check_order, fetch_range
 from kcli.spark.offsets import DataLossError, OffsetRange
 from kcli.spark.options import source_options
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
 
 PART = TopicPartition("t", 0)
 
@@ -70,7 +70,7 @@ class OnePartition:
         """By so much the base offset of each batch is wrong."""
         self.cut = 0
         """Of each batch so many bytes are missing."""
-        script = {
+        script: dict[ApiKey, Answer] = {
             ApiKey.METADATA: self.metadata,
             ApiKey.LIST_OFFSETS: self.list_offsets,
             ApiKey.FETCH: self.fetch,

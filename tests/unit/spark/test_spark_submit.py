@@ -13,7 +13,6 @@ import pytest
 
 from kcli.cli.main import run
 from kcli.command.options import UsageError
-from kcli.spark import submit as submit_module
 from kcli.spark.jobs import export, ingest, profile, replay, sql, transform
 from kcli.spark.submit import (
     SubmitError,
@@ -117,7 +116,7 @@ def test_missing_or_old_java_is_one_clear_line(tmp_path: Path, monkeypatch: pyte
 def test_missing_pyspark_is_one_clear_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(submit_module.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("kcli.spark.submit.importlib.util.find_spec", lambda name: None)
     assert run(["spark-submit", "--master", "local", __file__]) == 1
     assert capsys.readouterr().err == "pyspark is not installed: pip install 'kcli-streaming[spark]'\n"
 

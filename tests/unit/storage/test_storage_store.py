@@ -13,6 +13,7 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import InconsistentTopicIdException, KafkaStorageException, StorageError
+from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import SystemDisk, read_file
 from kcli.runtime.rng import SystemRng
 from kcli.storage.checkpoint import read_offsets
@@ -168,7 +169,7 @@ class TestLogs:
         assert ".kafka_cleanshutdown" not in names(disk)
         again = open_store(disk)
         assert again.previous_broker_epoch == -1
-        assert contents(again.logs[("t", 0)]) == list(enumerate(numbered(5)))
+        assert contents(again.logs[TopicPartition("t", 0)]) == list(enumerate(numbered(5)))
 
     @pytest.mark.parametrize(
         ("clean", "told"), [(True, "after a clean shutdown, without recovery"), (False, "with recovery")]
@@ -275,7 +276,7 @@ class TestDeletion:
         append(store.create("t", 0, None), 2)
         store.close(clean=False)
         again = open_store(disk)
-        assert contents(again.logs[("t", 0)]) == list(enumerate(numbered(2)))
+        assert contents(again.logs[TopicPartition("t", 0)]) == list(enumerate(numbered(2)))
 
     def test_deletion_goes_on_after_a_restart(self) -> None:
         disk = formatted()
@@ -333,7 +334,7 @@ class TestHousekeeping:
             append(log)
             log.set_high_watermark(1)
         assert store.delete_old_segments(START_MS + 1000) == 1
-        assert store.logs[("__cluster_metadata", 0)].log_start_offset == 0
+        assert store.logs[TopicPartition("__cluster_metadata", 0)].log_start_offset == 0
 
     def test_describe(self) -> None:
         store = open_store(formatted())
@@ -341,7 +342,7 @@ class TestHousekeeping:
         (described,) = store.describe()
         (partition,) = described.partitions
         assert (partition.topic, partition.partition) == ("t", 3)
-        assert partition.size_bytes == store.logs[("t", 3)].size_bytes > 0
+        assert partition.size_bytes == store.logs[TopicPartition("t", 3)].size_bytes > 0
         assert described.total_bytes >= described.usable_bytes > 0
         assert described.directory_id == store.directories[0].id
 
@@ -352,7 +353,7 @@ class TestHousekeeping:
         store.close()
         for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"):
             disk.open(f"/data/{name}").write_at(0, b"9")
-        assert open_store(disk).logs[("t", 0)].log_end_offset == 4
+        assert open_store(disk).logs[TopicPartition("t", 0)].log_end_offset == 4
 
     def test_the_last_directory_failing(self) -> None:
         disk = formatted()

@@ -13,7 +13,7 @@ from kcli.testing.checks.history import Outcome, Transaction, anomalies, write_c
 
 def transaction(
     producer: str, number: int, writes: str, outcome: Outcome = Outcome.COMMITTED, *, at: float = 0.0
-):
+) -> Transaction:
     """`writes`: partition and value, `p1 q2`. It takes the time from `at` to `at + 1`."""
     ended = math.inf if outcome is Outcome.UNKNOWN else at + 1
     return Transaction(producer, number, at, outcome, ended, [(text[0], text[1:]) for text in writes.split()])
