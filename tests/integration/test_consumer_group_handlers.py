@@ -117,7 +117,7 @@ async def test_errors_stand_at_the_top_with_words(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_both_apis_are_told_to_clients(tmp_path: Path) -> None:
+async def test_api_versions_lists_both_apis(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         versions = await it.call(ApiKey.API_VERSIONS, request)
@@ -136,7 +136,7 @@ async def test_a_broker_that_does_not_speak_it(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_the_feature_decides(tmp_path: Path) -> None:
+async def test_the_group_version_feature_decides_about_the_protocol(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t")
         await it.find()

@@ -143,7 +143,7 @@ async def test_the_empty_group_id_is_for_offsets_only(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_what_may_be_done_to_a_group_is_told_when_asked(tmp_path: Path) -> None:
+async def test_authorized_operations_of_a_group_are_returned_only_on_request(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.find()
         await it.member()
@@ -253,7 +253,7 @@ async def test_a_fetch_that_waits_when_the_leadership_ends_is_sent_elsewhere(tmp
 
 
 @on_a_loop
-async def test_deleting_offsets(tmp_path: Path) -> None:
+async def test_offsets_are_deleted_unless_the_group_subscribes(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t")
         await it.create("u")

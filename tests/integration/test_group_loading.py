@@ -69,7 +69,7 @@ ASKED = {
 
 
 @on_a_loop
-async def test_a_coordinator_that_is_loading_says_so(tmp_path: Path) -> None:
+async def test_a_loading_coordinator_answers_load_in_progress(tmp_path: Path) -> None:
     async with running(tmp_path, offsets_topic_num_partitions="1") as it:
         await it.create("t")
         await it.find()
@@ -104,7 +104,7 @@ async def test_a_coordinator_that_is_loading_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [CorruptRecordError("a torn record"), ZeroDivisionError()], ids=repr)
-def test_nobody_is_served_from_a_log_that_cannot_be_read(
+def test_no_client_is_served_from_a_log_that_cannot_be_read(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -85,7 +85,7 @@ def test_two_brokers_cannot_share_a_directory(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_both_listeners_say_what_they_serve(tmp_path: Path) -> None:
+def test_each_listener_lists_and_serves_its_own_apis(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as node:
             request = api_versions.ApiVersionsRequest(client_software_name="x", client_software_version="1")
@@ -179,7 +179,7 @@ def test_topic_and_broker_configs_take_effect(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_list_offsets(tmp_path: Path) -> None:
+def test_list_offsets_answers_times_and_kafkas_negative_timestamps(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as node:
             client = await connect(node)
@@ -221,7 +221,7 @@ def test_list_offsets(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_delete_records(tmp_path: Path) -> None:
+def test_delete_records_moves_the_log_start_offset(tmp_path: Path) -> None:
     async def delete(client: wire_client.Client, topic: str, offset: int) -> tuple[ErrorCode, int]:
         part = delete_records.DeleteRecordsPartition(partition_index=0, offset=offset)
         request = delete_records.DeleteRecordsRequest(

@@ -21,7 +21,7 @@ def test_the_metadata_names_the_directory_of_each_log(tmp_path: Path) -> None:
     with_two_directories(tmp_path, story)
 
 
-def test_a_topic_deleted_before_it_was_told_of_is_forgotten(tmp_path: Path) -> None:
+def test_a_topic_deleted_before_its_registration_is_forgotten(tmp_path: Path) -> None:
     async def story(node: RunningNode) -> None:
         request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name="t"),))
         await asyncio.gather(create(node, "t", 3), node.controller.send(DELETE_TOPICS, request))
@@ -32,7 +32,7 @@ def test_a_topic_deleted_before_it_was_told_of_is_forgotten(tmp_path: Path) -> N
     with_two_directories(tmp_path, story)
 
 
-def test_what_was_not_told_is_told_at_the_next_start(tmp_path: Path) -> None:
+def test_missing_registrations_are_sent_at_the_next_start(tmp_path: Path) -> None:
     places = {}
 
     async def silent(node: RunningNode) -> None:

@@ -47,7 +47,7 @@ class Failing:
         (ZeroDivisionError("bug"), ErrorCode.UNKNOWN_SERVER_ERROR, True),
     ],
 )
-def test_errors_of_handlers(
+def test_an_error_of_a_handler_becomes_its_code_and_a_bug_is_logged(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

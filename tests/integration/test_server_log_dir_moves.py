@@ -154,7 +154,7 @@ def test_a_swap_cut_in_two_is_finished_at_the_next_start(tmp_path: Path) -> None
     with_two_directories(tmp_path, second)
 
 
-def test_refusals(tmp_path: Path) -> None:
+def test_invalid_moves_are_refused_with_their_codes(tmp_path: Path) -> None:
     async def story(node: RunningNode) -> None:
         client = await connect(node)
         await create(node, "t", 2)

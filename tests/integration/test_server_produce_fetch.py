@@ -225,7 +225,7 @@ def test_record_errors_are_named(tmp_path: Path) -> None:
     run(tmp_path, scenario, config=compacted)
 
 
-def test_log_append_time_is_told(tmp_path: Path) -> None:
+def test_log_append_time_is_returned(tmp_path: Path) -> None:
     async def scenario(rig: BrokerRig, client: Client) -> None:
         before = rig.clock.now_ms()
         row = await send(client, produce_request(batch(b"a")))
@@ -273,7 +273,7 @@ def test_unknown_topics_partitions_and_ids(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_another_broker_leads_it_and_the_client_is_told_who(tmp_path: Path) -> None:
+def test_a_partition_led_elsewhere_is_refused_with_the_leader(tmp_path: Path) -> None:
     async def scenario(rig: BrokerRig, client: Client) -> None:
         request = produce_request(batch(b"a"), topic=away)
         response = await client.call(request, ApiKey.PRODUCE, 10)
@@ -531,7 +531,7 @@ def test_a_broken_disk_answers_storage_error(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_a_damaged_batch_is_told_of(tmp_path: Path) -> None:
+def test_a_damaged_batch_is_an_error_of_its_partition(tmp_path: Path) -> None:
     """Not KAFKA_STORAGE_ERROR, on which consumers only ask again."""
 
     async def scenario(rig: BrokerRig, client: Client) -> None:

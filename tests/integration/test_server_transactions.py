@@ -132,7 +132,7 @@ async def test_a_hanging_transaction_is_found_and_ended(session: Session) -> Non
 
 
 @with_a_broker
-async def test_what_operators_ask(session: Session) -> None:
+async def test_transactions_and_producers_are_listed_and_described(session: Session) -> None:
     await session.init()
     await session.send("a")
     request = describe_transactions.DescribeTransactionsRequest(transactional_ids=(ID, "nobody", ""))

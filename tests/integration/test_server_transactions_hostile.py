@@ -87,7 +87,7 @@ async def test_five_batches_are_remembered_and_a_sixth_is_not(session: Session) 
 
 
 @with_a_broker
-async def test_a_duplicate_is_told_the_first_append_time(session: Session) -> None:
+async def test_a_duplicate_gets_the_append_time_of_the_first(session: Session) -> None:
     client = session.client
     await create(client, "stamped", message_timestamp_type="LogAppendTime")
     first = await send(client, "stamped", idempotent(0))
@@ -378,7 +378,7 @@ async def test_a_broker_asks_for_several_transactions_at_once(session: Session) 
     transactional_id_expiration_ms="100",
     transaction_remove_expired_transaction_cleanup_interval_ms="20",
 )
-async def test_an_idle_id_is_forgotten_and_begins_anew(session: Session) -> None:
+async def test_an_idle_id_expires_and_starts_again(session: Session) -> None:
     await session.init()
     await session.send("a")
     await session.end(True)

@@ -190,7 +190,7 @@ def same(left: MetadataImage, right: MetadataImage) -> bool:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.booleans(), st.lists(STEPS, max_size=25))
-def test_any_history(elr: bool, steps: list[Any]) -> None:
+def test_any_history_keeps_partitions_sane_and_replays_to_the_same_image(elr: bool, steps: list[Any]) -> None:
     history = History(elr)
     for step in steps:
         before = history.rig.image

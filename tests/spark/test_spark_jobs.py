@@ -218,7 +218,7 @@ def test_the_exit_code_is_sparks(kcli_program: list[str], tmp_path: Path) -> Non
     assert (done.returncode, done.stdout) == (7, f"['one', '--two'] {kcli_program[0]}\n"), done.stderr
 
 
-def test_a_stream_ends_cleanly_when_told(
+def test_a_stream_ends_cleanly_on_sigterm(
     broker: BrokerProcess, topic: Make, tmp_path: Path, kcli_program: list[str]
 ) -> None:
     name = topic(1)
@@ -292,7 +292,7 @@ def test_an_export_without_a_broker(
     assert file.read_text().splitlines() == [f"v{nth}" for nth in range(20)]
 
 
-def test_a_batch_that_is_told_to_stop_is_cut_off(spark: SparkSession) -> None:
+def test_a_batch_job_is_cut_off_on_sigterm(spark: SparkSession) -> None:
     def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(60)
         yield from batches

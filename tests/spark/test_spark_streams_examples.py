@@ -40,7 +40,7 @@ def counted(broker: BrokerProcess, topic: str, count: int) -> list[tuple[str, in
     return [(each.key().decode(), int.from_bytes(each.value(), "big")) for each in found]
 
 
-def test_word_count(
+def test_word_count_goes_on_from_its_checkpoint(
     spark: SparkSession, broker: BrokerProcess, topic: Make, kcli_program: list[str], tmp_path: Path
 ) -> None:
     """By spark-submit first; then it goes on where it ended; without its checkpoint it begins anew."""
@@ -87,7 +87,9 @@ def test_word_count(
     assert sorted(counted(broker, counts, 14)[8:]) == sorted({**dict(first), **dict(more)}.items())
 
 
-def test_fraud(spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path) -> None:
+def test_fraud_reports_each_card_over_its_limit(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
     from kcli.spark.streams import Streams
 
     payments, cards, alarms, unknown = topic(), topic(2), topic(), topic()

@@ -69,7 +69,7 @@ def test_keys_that_do_not_go_there(
         (IP, "connection_creation_rate"),
     ],
 )
-def test_keys_that_do(entity: Entity, key: str) -> None:
+def test_keys_that_fit_the_entity_are_accepted(entity: Entity, key: str) -> None:
     _check_keys(entity, {key: ""}, [])
     _check_keys(entity, {}, [key])
 
@@ -99,7 +99,7 @@ def test_what_is_no_number(text: str) -> None:
         ("password=pässwörd", 4096, "pässwörd".encode()),
     ],
 )
-def test_credentials(text: str, iterations: int, password: bytes) -> None:
+def test_credentials_are_parsed_with_defaults(text: str, iterations: int, password: bytes) -> None:
     made = _upsertion("u", SHA_256, text)
     assert (made.user, made.mechanism, made.iterations) == ("u", SHA_256, iterations)
     assert made.password == password

@@ -67,7 +67,7 @@ def test_a_file_and_overrides(file: str, served: list[BrokerConfig]) -> None:
         (["--help"], "USAGE: kcli server-start"),
     ],
 )
-def test_what_is_refused_is_said(
+def test_refused_options_are_named(
     file: str,
     served: list[BrokerConfig],
     capsys: pytest.CaptureFixture[str],

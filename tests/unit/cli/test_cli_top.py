@@ -204,7 +204,7 @@ def test_numbers_are_short() -> None:
     ]
 
 
-def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     server = ["top", "--bootstrap-server", "localhost:1"]
     assert run([*server, "--interval", "0"]) == 1
     assert "--interval 0: it must be from 0.2 to 3600 seconds" in capsys.readouterr().err

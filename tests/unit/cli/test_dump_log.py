@@ -131,7 +131,7 @@ def test_records_that_do_not_add_up_end_the_tool(dump: Callable[..., Any], tmp_p
     )
 
 
-def test_gaps_are_told_newest_first(dump: Callable[..., Any], tmp_path: Path) -> None:
+def test_gaps_are_listed_newest_first(dump: Callable[..., Any], tmp_path: Path) -> None:
     records = [Record(offset=offset, timestamp_ms=1) for offset in (3, 4, 7, 9)]
     name = write(tmp_path, encode_batch(records, base_offset=3))
     result = dump("--files", name, "--deep-iteration")
@@ -324,7 +324,7 @@ def test_producer_snapshot(dump: Callable[..., Any], tmp_path: Path) -> None:
         assert why in result.err
 
 
-def test_rows(dump: Callable[..., Any], tmp_path: Path) -> None:
+def test_rows_of_json_have_the_fields_of_a_batch(dump: Callable[..., Any], tmp_path: Path) -> None:
     name = write(tmp_path, FIRST)
     rows = [json.loads(line) for line in dump("--files", name, "--print-data-log", "--output", "json").lines]
     assert [row.get("payload") for row in rows] == [None, "v", None]

@@ -443,7 +443,7 @@ def test_a_group_that_is_not_a_consumer_group_is_described_as_classic() -> None:
     assert group.members[0].assignment == (("t", 0), ("t", 1))
 
 
-def test_a_group_nobody_knows_is_an_error() -> None:
+def test_an_unknown_group_is_an_error() -> None:
     def classic(request: describe_groups.DescribeGroupsRequest, version: int) -> Any:
         group = describe_groups.DescribedGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND)
         return describe_groups.DescribeGroupsResponse(groups=(group,))

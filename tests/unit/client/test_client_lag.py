@@ -120,7 +120,7 @@ def test_each_partition_gets_its_answer_though_a_response_holds_only_one_batch()
     assert len(log.server.sent(ApiKey.FETCH)) == 4
 
 
-def test_a_leaderless_partition_is_an_error_and_the_others_are_told() -> None:
+def test_a_leaderless_partition_is_an_error_beside_the_lag_of_others() -> None:
     found = lag(Log({0: None, 1: [batch(0, 0)]}, end=1), {0: 0, 1: 0, 5: 0})
     assert isinstance(found[0], KafkaError) and found[0].code is ErrorCode.LEADER_NOT_AVAILABLE
     assert found[1] == 1000.0

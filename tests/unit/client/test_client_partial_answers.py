@@ -80,7 +80,7 @@ def offsets(request: list_offsets.ListOffsetsRequest, version: int) -> Any:
 
 
 @pytest.mark.parametrize(("wait", "timeout_ms"), [(False, 30_000), (True, 300)])
-def test_offsets(wait: bool, timeout_ms: int) -> None:
+def test_offsets_of_reachable_partitions_come_beside_errors(wait: bool, timeout_ms: int) -> None:
     partitions = [TopicPartition("closed", 0), *(TopicPartition("t", number) for number in range(5))]
     wanted = dict.fromkeys(partitions, int(OffsetSpec.LATEST))
     found = asked(
@@ -101,7 +101,7 @@ def test_offsets(wait: bool, timeout_ms: int) -> None:
         assert isinstance(unknown, KafkaError) and unknown.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_log_directories() -> None:
+def test_log_directories_of_reachable_brokers_come_beside_errors() -> None:
     result = describe_log_dirs.DescribeLogDirsResult(log_dir="/data")
     found = asked(
         {ApiKey.DESCRIBE_LOG_DIRS: lambda *_: describe_log_dirs.DescribeLogDirsResponse(results=(result,))},
@@ -113,7 +113,7 @@ def test_log_directories() -> None:
     assert not isinstance(alive, KafkaError) and alive[0].path == "/data"
 
 
-def test_groups(caplog: pytest.LogCaptureFixture) -> None:
+def test_groups_of_reachable_brokers_come_beside_errors(caplog: pytest.LogCaptureFixture) -> None:
     group = list_groups.ListedGroup(group_id="g")
     with caplog.at_level(logging.WARNING):
         found = asked(

@@ -125,7 +125,7 @@ def test_a_broker_may_ask_to_stay_fenced_or_to_be_fenced() -> None:
     assert rig.image.brokers[1].fenced
 
 
-def test_a_stale_or_unknown_broker_is_told_so() -> None:
+def test_a_stale_or_unknown_broker_gets_an_error() -> None:
     rig = ControllerRig()
     rig.add_brokers(1)
     with pytest.raises(StaleBrokerEpochException):

@@ -140,7 +140,9 @@ def test_only_validating_writes_nothing(rig: ControllerRig) -> None:
         ),
     ],
 )
-def test_refusals(rig: ControllerRig, entity: list[Any], quotas: dict[Any, Any], message: str) -> None:
+def test_invalid_alterations_are_refused(
+    rig: ControllerRig, entity: list[Any], quotas: dict[Any, Any], message: str
+) -> None:
     results, records = alter(rig, entry(entity, **quotas), entry([(USER, "good")], producer_byte_rate=1.0))
     assert results == [("INVALID_REQUEST", message), ("NONE", None)]
     assert [record.entity[0].entity_name for record in records] == ["good"]

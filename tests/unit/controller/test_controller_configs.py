@@ -164,7 +164,7 @@ def test_a_brokers_value_is_written_again_even_if_it_stays(rig: ControllerRig) -
         (99, "1", ("root", SET, "INFO"), "INVALID_REQUEST", "Unknown resource type 99"),
     ],
 )
-def test_refusals(
+def test_invalid_changes_are_refused(
     rig: ControllerRig, kind: int, name: str, operation: tuple[Any, ...], code: str, message: str | None
 ) -> None:
     records, error, text = change(rig, kind, name, operation)

@@ -113,7 +113,7 @@ def test_an_eligible_replica_leads_cleanly_when_the_isr_is_empty() -> None:
     assert new.recovery_state is LeaderRecoveryState.RECOVERED
 
 
-def test_the_last_known_leader_leads_uncleanly_when_nobody_is_eligible() -> None:
+def test_the_last_known_leader_leads_uncleanly_if_no_replica_is_eligible() -> None:
     old = partition(isr=(), leader=-1, elr=(), last_known=(2,))
     assert after(old, PartitionTarget(), alive=(1, 3)) is None
     new = after(old, PartitionTarget(), alive=(1, 2, 3))

@@ -108,7 +108,9 @@ def test_levels_may_be_tried_out(rig: ControllerRig) -> None:
         ),
     ],
 )
-def test_refusals(rig: ControllerRig, levels: list[tuple[str, int]], kind: int, message: str) -> None:
+def test_invalid_updates_are_refused(
+    rig: ControllerRig, levels: list[tuple[str, int]], kind: int, message: str
+) -> None:
     response = update(rig, ("group.version", 1), *levels, kind=kind)
     assert (response.error_code, response.error_message) == (
         ErrorCode.INVALID_UPDATE_VERSION,

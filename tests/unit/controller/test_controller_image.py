@@ -76,7 +76,7 @@ def test_deleting_a_topic_names_its_partitions_and_drops_its_configs() -> None:
     assert after.topic_config("b") == {} and len(after.topics) == 0
 
 
-def test_a_topic_deleted_and_made_anew_in_one_delta_is_two_topics() -> None:
+def test_a_topic_deleted_and_created_again_in_one_delta_is_two_topics() -> None:
     _, image = applied(MetadataImage(), *topic("t", ONE))
     delta, after = applied(image, records.RemoveTopicRecord(topic_id=ONE), *topic("t", TWO))
     assert [each.topic_id for each in delta.topics_deleted] == [ONE]

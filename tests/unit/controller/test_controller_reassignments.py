@@ -106,7 +106,7 @@ class TestReassign:
         assert (partition.leader, partition.leader_epoch) == (1, 1), "a smaller replica set is a new epoch"
         assert ongoing(rig) == {}
 
-    def test_a_leader_that_is_moved_away_is_told(self, rig: ControllerRig) -> None:
+    def test_leadership_leaves_a_replica_that_is_moved_away(self, rig: ControllerRig) -> None:
         reassign(rig, [3, 4])
         assert propose_isr(rig, 1, 2, 3).error_code is ErrorCode.NONE
         assert propose_isr(rig, 1, 2, 3, 4).error_code is ErrorCode.NEW_LEADER_ELECTED

@@ -96,7 +96,9 @@ def test_deleting(rig: ControllerRig) -> None:
         ),
     ],
 )
-def test_refusals(rig: ControllerRig, changes: list[Any], error: str, message: str) -> None:
+def test_invalid_credentials_are_refused(
+    rig: ControllerRig, changes: list[Any], error: str, message: str
+) -> None:
     results, records = alter(rig, *changes, upsertion("bob"))
     assert results[changes[0].name] == (error, message)
     # Nobody else suffers for it.
@@ -104,7 +106,7 @@ def test_refusals(rig: ControllerRig, changes: list[Any], error: str, message: s
     assert [record.name for record in records] == ["bob"]
 
 
-def test_the_first_error_of_a_user_is_the_one_that_is_told(rig: ControllerRig) -> None:
+def test_the_first_error_of_a_user_is_returned(rig: ControllerRig) -> None:
     results, records = alter(rig, deletion(), upsertion(), upsertion(mechanism=SHA_512))
     assert results["alice"][0] == "RESOURCE_NOT_FOUND"
     assert records == ()
@@ -130,7 +132,7 @@ def test_describing_tells_mechanisms_and_iterations(rig: ControllerRig) -> None:
     assert only == bob
 
 
-def test_describing_who_is_not_there_and_somebody_twice(rig: ControllerRig) -> None:
+def test_missing_and_repeated_users_are_errors_of_describe(rig: ControllerRig) -> None:
     alter(rig, upsertion("alice"))
     told = {
         each.user: (each.error_code, each.error_message) for each in describe(rig, "nobody", "alice", "alice")

@@ -76,7 +76,7 @@ def test_the_response_tells_the_effective_configuration() -> None:
     assert result.topic_id == rig.image.topics.topic("t").topic_id
 
 
-def test_configs_that_may_not_be_seen_are_not_told(rig: ControllerRig) -> None:
+def test_configs_without_permission_are_left_out(rig: ControllerRig) -> None:
     request = ct.CreateTopicsRequest(topics=(creatable("t"),))
     (result,) = rig.decide(CREATE_TOPICS, request, describable=lambda _name: False).response.topics
     assert result.error_code is ErrorCode.NONE
@@ -165,7 +165,9 @@ def test_validate_only_writes_nothing(rig: ControllerRig) -> None:
         ),
     ],
 )
-def test_refusals(rig: ControllerRig, topic: ct.CreatableTopic, code: str, message: str) -> None:
+def test_invalid_topics_are_refused(
+    rig: ControllerRig, topic: ct.CreatableTopic, code: str, message: str
+) -> None:
     rig.create("taken")
     rig.create("a.b")
     decision = rig.decide(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,)))

@@ -105,7 +105,7 @@ def test_its_offsets_are_served_and_do_not_expire() -> None:
     )
 
 
-def test_nobody_joins_or_deletes_it() -> None:
+def test_a_group_of_another_type_cannot_be_joined_or_deleted() -> None:
     shard = shard_with(other(19, member="m"), other(17), other(17, group="empty"))
     request = JoinGroupRequest(
         group_id="g",

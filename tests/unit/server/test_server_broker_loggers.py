@@ -80,7 +80,7 @@ def test_the_loggers_of_libraries_are_not_ours(logger: logging.Logger) -> None:
         ("root", DELETE, None, "Removing the log level of the root logger is not allowed"),
     ],
 )
-def test_refusals(
+def test_unknown_loggers_and_levels_are_refused(
     logger: logging.Logger, name: str, operation: ConfigOperation, value: str | None, message: str
 ) -> None:
     with pytest.raises(KafkaError) as refused:

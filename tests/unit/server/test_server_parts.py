@@ -141,7 +141,7 @@ def test_a_larger_session_takes_the_place_of_a_smaller_old_one_and_a_follower_of
     assert open_session(sessions, 1, now_ms) == 0
 
 
-def test_a_session_is_told_about_new_and_forgotten_partitions() -> None:
+def test_a_session_adds_new_and_drops_forgotten_partitions() -> None:
     sessions = Sessions(10, SystemRng(1))
     session = open_session(sessions, 2, 0)
     topic_id = None

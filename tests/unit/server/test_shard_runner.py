@@ -165,7 +165,7 @@ async def test_the_answer_waits_for_the_other_replicas(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_a_caller_is_told_when_the_replicas_are_too_slow(tmp_path: Path) -> None:
+async def test_a_write_fails_if_the_replicas_are_too_slow(tmp_path: Path) -> None:
     async with rig(tmp_path, replicas=(NODE, 2), commit_timeout_ms=30) as it:
         answer = it.commit(5)
         with pytest.raises(CoordinatorNotAvailableException):

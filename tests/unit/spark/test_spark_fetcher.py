@@ -267,7 +267,7 @@ def test_a_broker_too_old_is_named(broker: OnePartition) -> None:
         cluster.partitions(["t"])
 
 
-def test_nobody_there_is_named() -> None:
+def test_an_unreachable_server_is_named() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"

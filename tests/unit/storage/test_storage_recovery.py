@@ -206,7 +206,7 @@ def test_a_store_remembers_what_of_the_metadata_log_is_committed() -> None:
         open_store(disk)
 
 
-def test_a_metadata_log_that_was_removed_may_begin_anew() -> None:
+def test_a_removed_metadata_log_may_start_again() -> None:
     disk = SimDisk(lambda: START_MS)
     disk.make_dir("/data")
     write_meta_properties(disk, "/data", MetaProperties("cluster", 1), START_MS)

@@ -154,7 +154,7 @@ def test_logs_made_ahead_are_the_ones_that_are_created() -> None:
     assert len(contents(rig.store.logs[TopicPartition("t", 2)])) == 3
 
 
-def test_a_directory_that_breaks_meanwhile_is_told_by_create() -> None:
+def test_create_reports_a_directory_that_breaks_meanwhile() -> None:
     rig = Rig()
     rig.disk.fail("make_dir")
     rig.store.make_ahead([NewLog("t", number, TOPIC_ID, rig.store.default_config) for number in range(3)])

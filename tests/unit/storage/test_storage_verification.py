@@ -81,7 +81,7 @@ def test_a_later_batch_may_not_come_before_one_that_was_tried() -> None:
     producers.check_verified(header(4), found)
 
 
-def test_a_newer_epoch_begins_anew() -> None:
+def test_a_newer_epoch_starts_again() -> None:
     producers = state()
     verification(producers, 4)
     found = verification(producers, 6, epoch=1)
