@@ -289,10 +289,13 @@ class _Stage:
         return text
 
     def _emptied(self, result: Result) -> Result:
-        out, err = result.stdout, result.stderr
+        return Result(self._text_of(result.stdout), self._text_of(result.stderr), result.exit)
+
+    def _text_of(self, text: str) -> str:
         for placeholder, value in self._places():
-            out, err = out.replace(value, placeholder), err.replace(value, placeholder)
-        return Result(out, err, result.exit)
+            # A port may also be five digits of a longer number, such as a timestamp, which stays.
+            text = re.sub(rf"(?<!\d){re.escape(value)}(?!\d)", placeholder, text)
+        return text
 
 
 def _hastened(step: dict[str, Any]) -> list[str]:
