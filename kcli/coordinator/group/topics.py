@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from kcli.coordinator.xxh3 import xxh3_64
+from xxhash import xxh3_64_intdigest
 
 NO_HASH = 0
 """Of a topic that does not exist, and of a group that subscribes none that does."""
@@ -41,7 +41,7 @@ class Topic:
     def hash(self) -> int:
         """Unsigned; computed when first asked for."""
         if self._hash is None:
-            self._hash = xxh3_64(self._described())
+            self._hash = xxh3_64_intdigest(self._described())
         return self._hash
 
     def _described(self) -> bytes:
@@ -93,7 +93,7 @@ def metadata_hash(topics: Topics, names: Iterable[str]) -> int:
     found = [topic for topic in map(topics.topic, sorted(names)) if topic is not None]
     if not found:
         return NO_HASH
-    value = xxh3_64(b"".join(_UINT64.pack(topic.hash) for topic in found))
+    value = xxh3_64_intdigest(b"".join(_UINT64.pack(topic.hash) for topic in found))
     return value - (1 << 64) if value >> 63 else value
 
 
