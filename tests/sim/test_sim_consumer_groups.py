@@ -20,7 +20,7 @@ import pytest
 
 from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
-from kcli.coordinator.group.consumer.regexes import matching
+from kcli.coordinator.group.consumer.targets.regexes import matching
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
 from kcli.coordinator.group.classic.rebalance import GroupStep
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.assignment import Assignment
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.log import ConsumerLog
-from kcli.coordinator.group.consumer.member import ConsumerMember
-from kcli.coordinator.group.consumer.records import group_tombstones
+from kcli.coordinator.group.consumer.state.assignment import Assignment
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.log import ConsumerLog
+from kcli.coordinator.group.consumer.state.member import ConsumerMember
+from kcli.coordinator.group.consumer.state.records import group_tombstones
 from kcli.coordinator.group.groups import Group, Groups
-from kcli.coordinator.group.offsets.offsets import OffsetTable
+from kcli.coordinator.group.offsets.table import OffsetTable
 from kcli.coordinator.group.offsets.requests import OffsetProtocol
-from kcli.coordinator.group.other import GroupType, OtherGroup
+from kcli.coordinator.group.other.group import GroupType, OtherGroup
 from kcli.coordinator.group.records import GroupRecord, LogRecord
 from kcli.coordinator.group.topics import Topics
 from kcli.coordinator.runtime import Ready, Token

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kcli.coordinator.group.classic.group import ClassicGroup
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.other import OtherGroup
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.other.group import OtherGroup
 
 Group = ClassicGroup | ConsumerGroup | OtherGroup
 Groups = dict[str, Group]

@@ -21,15 +21,15 @@ from kcli.coordinator.group.classic.join import Caller, Join, JoinProtocol
 from kcli.coordinator.group.classic.membership import MembershipProtocol, leave_unknown_group
 from kcli.coordinator.group.classic.rebalance import GroupStep, Rebalance, TimerKind
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
-from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.protocol import ConsumerProtocol
-from kcli.coordinator.group.consumer.records import group_tombstones
-from kcli.coordinator.group.consumer.sessions import TimesOf
+from kcli.coordinator.group.consumer.state.records import group_tombstones
+from kcli.coordinator.group.consumer.targets.sessions import TimesOf
 from kcli.coordinator.group.directory import GroupDirectory
 from kcli.coordinator.group.groups import Groups
-from kcli.coordinator.group.offsets.offsets import NO_PRODUCER_ID, OffsetTable
+from kcli.coordinator.group.offsets.table import NO_PRODUCER_ID, OffsetTable
 from kcli.coordinator.group.offsets.requests import OffsetProtocol, member_epoch_error
-from kcli.coordinator.group.other import OtherGroup, type_of_key
+from kcli.coordinator.group.other.group import OtherGroup, type_of_key
 from kcli.coordinator.group.records import (
     ConsumerRecord,
     GroupRecord,

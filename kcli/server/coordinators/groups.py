@@ -11,7 +11,7 @@ from kcli.config.broker import BrokerConfig
 from kcli.config.features import GROUP_VERSION
 from kcli.config.group import ConsumerGroupKeys, consumer_group_keys, effective_consumer_times
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
-from kcli.coordinator.group.consumer.regexes import ResolveRegexes, matching
+from kcli.coordinator.group.consumer.targets.regexes import ResolveRegexes, matching
 from kcli.coordinator.group.records import LogRecord, decode, encode
 from kcli.coordinator.group.shard import GroupReady, GroupShard
 from kcli.metadata.delta import MetadataDelta

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Mapping
 from kcli.coordinator.group.classic.group import ClassicGroup
 from kcli.coordinator.group.classic.rebalance import GroupStep, Rebalance, TimerKind
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.classic_members import ClassicMembers
-from kcli.coordinator.group.consumer.departure import Departures
-from kcli.coordinator.group.consumer.downgrade import Downgrades
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.heartbeat import ConsumerHeartbeats
-from kcli.coordinator.group.consumer.log import ConsumerLog
-from kcli.coordinator.group.consumer.records import regex_record
-from kcli.coordinator.group.consumer.regexes import Regexes, changed
-from kcli.coordinator.group.consumer.sessions import ConsumerSessions, TimesOf
-from kcli.coordinator.group.consumer.targets import Targets
-from kcli.coordinator.group.consumer.upgrade import Upgrades
+from kcli.coordinator.group.consumer.members.classic_members import ClassicMembers
+from kcli.coordinator.group.consumer.members.departure import Departures
+from kcli.coordinator.group.consumer.migration.downgrade import Downgrades
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.members.heartbeat import ConsumerHeartbeats
+from kcli.coordinator.group.consumer.state.log import ConsumerLog
+from kcli.coordinator.group.consumer.state.records import regex_record
+from kcli.coordinator.group.consumer.targets.regexes import Regexes, changed
+from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions, TimesOf
+from kcli.coordinator.group.consumer.targets.targets import Targets
+from kcli.coordinator.group.consumer.migration.upgrade import Upgrades
 from kcli.coordinator.group.groups import Group, Groups
 from kcli.coordinator.group.records import LogRecord
 from kcli.coordinator.group.topics import NoTopics, Topics

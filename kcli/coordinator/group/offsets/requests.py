@@ -8,11 +8,11 @@ from __future__ import annotations
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
 from kcli.coordinator.group.classic.rebalance import GroupStep, Rebalance
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.failure import fail_offset_commit
 from kcli.coordinator.group.groups import Group
-from kcli.coordinator.group.offsets.offsets import OffsetTable, is_expired
-from kcli.coordinator.group.other import OtherGroup
+from kcli.coordinator.group.offsets.table import OffsetTable, is_expired
+from kcli.coordinator.group.other.group import OtherGroup
 from kcli.coordinator.group.records import NO_TIMESTAMP, LogRecord, OffsetRecord
 from kcli.coordinator.runtime import Ready, Token
 from kcli.errors import ErrorCode

@@ -15,10 +15,10 @@ from enum import Enum
 from typing import Protocol
 
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.log import Writer
-from kcli.coordinator.group.consumer.member import ConsumerMember
-from kcli.coordinator.group.consumer.records import regex_tombstone
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.log import Writer
+from kcli.coordinator.group.consumer.state.member import ConsumerMember
+from kcli.coordinator.group.consumer.state.records import regex_tombstone
 from kcli.coordinator.group.topics import Topics
 from kcli.errors import InvalidRegularExpression
 

@@ -19,8 +19,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kcli.coordinator.group.consumer.assignment import NOTHING, Assignment, assignment
-from kcli.coordinator.group.consumer.member import ConsumerMember
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment
+from kcli.coordinator.group.consumer.state.member import ConsumerMember
 from kcli.coordinator.group.records import ConsumerRecord
 from kcli.protocol.records import consumer_offsets as co
 

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Sequence
 
 from kcli.coordinator.group.classic.rebalance import GroupStep, TimerKind
-from kcli.coordinator.group.consumer.downgrade import Downgrades
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.log import ConsumerLog
-from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState
-from kcli.coordinator.group.consumer.records import member_tombstones, regex_tombstone
-from kcli.coordinator.group.consumer.sessions import ConsumerSessions
-from kcli.coordinator.group.consumer.targets import Targets
+from kcli.coordinator.group.consumer.migration.downgrade import Downgrades
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.log import ConsumerLog
+from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState
+from kcli.coordinator.group.consumer.state.records import member_tombstones, regex_tombstone
+from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
+from kcli.coordinator.group.consumer.targets.targets import Targets
 
 _log = logging.getLogger("kcli.coordinator.group")
 

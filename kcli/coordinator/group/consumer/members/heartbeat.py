@@ -18,23 +18,23 @@ from dataclasses import dataclass, replace
 from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.classic.rebalance import GroupStep
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.assignment import Assignment
-from kcli.coordinator.group.consumer.departure import Departures
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.heartbeat_request import check_epoch, check_request, owned_partitions
-from kcli.coordinator.group.consumer.log import ConsumerLog, Writer
-from kcli.coordinator.group.consumer.member import (
+from kcli.coordinator.group.consumer.state.assignment import Assignment
+from kcli.coordinator.group.consumer.members.departure import Departures
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.members.heartbeat_request import check_epoch, check_request, owned_partitions
+from kcli.coordinator.group.consumer.state.log import ConsumerLog, Writer
+from kcli.coordinator.group.consumer.state.member import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     ConsumerMember,
     sorted_names,
 )
-from kcli.coordinator.group.consumer.reconciliation import check_state
-from kcli.coordinator.group.consumer.records import current_record, member_tombstones, target_record
-from kcli.coordinator.group.consumer.regexes import Regexes
-from kcli.coordinator.group.consumer.sessions import ConsumerSessions
-from kcli.coordinator.group.consumer.targets import Targets
-from kcli.coordinator.group.consumer.upgrade import Upgrades
+from kcli.coordinator.group.consumer.targets.reconciliation import check_state
+from kcli.coordinator.group.consumer.state.records import current_record, member_tombstones, target_record
+from kcli.coordinator.group.consumer.targets.regexes import Regexes
+from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
+from kcli.coordinator.group.consumer.targets.targets import Targets
+from kcli.coordinator.group.consumer.migration.upgrade import Upgrades
 from kcli.coordinator.runtime import Token
 from kcli.errors import (
     FencedInstanceIdException,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from kcli.coordinator.group.consumer.assignment import NOTHING, Assignment, assignment
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment
 from kcli.protocol.records.consumer_offsets import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,

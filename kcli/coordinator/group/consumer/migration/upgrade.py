@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from kcli.coordinator.group.classic.group import ClassicGroup, ClassicMember
 from kcli.coordinator.group.classic.rebalance import Rebalance
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.assignment import NOTHING, Assignment, disjoint
-from kcli.coordinator.group.consumer.embedded import by_id
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.log import Writer
-from kcli.coordinator.group.consumer.member import ConsumerMember, sorted_names
-from kcli.coordinator.group.consumer.records import (
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, disjoint
+from kcli.coordinator.group.consumer.migration.embedded import by_id
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.log import Writer
+from kcli.coordinator.group.consumer.state.member import ConsumerMember, sorted_names
+from kcli.coordinator.group.consumer.state.records import (
     assignment_epoch_record,
     current_record,
     epoch_record,
@@ -27,7 +27,7 @@ from kcli.coordinator.group.consumer.records import (
     member_record,
     target_record,
 )
-from kcli.coordinator.group.consumer.sessions import ConsumerSessions
+from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
 from kcli.coordinator.group.groups import Groups
 from kcli.coordinator.group.records import GroupRecord
 from kcli.coordinator.group.topics import Topics, metadata_hash

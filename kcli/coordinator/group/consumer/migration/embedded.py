@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcli.coordinator.group.consumer.assignment import Assignment, assignment
+from kcli.coordinator.group.consumer.state.assignment import Assignment, assignment
 from kcli.coordinator.group.topics import Topics
 from kcli.protocol.records.consumer_protocol import (
     ConsumerProtocolAssignment,

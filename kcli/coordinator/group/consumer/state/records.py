@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcli.coordinator.group.consumer.assignment import Assignment
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.member import ConsumerMember
+from kcli.coordinator.group.consumer.state.assignment import Assignment
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.member import ConsumerMember
 from kcli.coordinator.group.records import ConsumerRecord
 from kcli.protocol.records import consumer_offsets as co
 

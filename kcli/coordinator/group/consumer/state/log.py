@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from kcli.coordinator.group.classic.rebalance import GroupStep
-from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.groups import Group, Groups
 from kcli.coordinator.group.records import ConsumerKey, ConsumerRecord, ConsumerValue, LogRecord
 from kcli.coordinator.runtime import Ready

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from kcli.coordinator.group.consumer.assignment import Assignment
+from kcli.coordinator.group.consumer.state.assignment import Assignment
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from kcli.coordinator.group.classic.group import (
 )
 from kcli.coordinator.group.classic.rebalance import Rebalance
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.embedded import assignment_bytes
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.log import Writer
-from kcli.coordinator.group.consumer.member import ConsumerMember
-from kcli.coordinator.group.consumer.records import group_tombstones
-from kcli.coordinator.group.consumer.sessions import ConsumerSessions
+from kcli.coordinator.group.consumer.migration.embedded import assignment_bytes
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.log import Writer
+from kcli.coordinator.group.consumer.state.member import ConsumerMember
+from kcli.coordinator.group.consumer.state.records import group_tombstones
+from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
 from kcli.coordinator.group.groups import Groups
 from kcli.coordinator.group.records import GroupRecord
 from kcli.coordinator.group.topics import Topics

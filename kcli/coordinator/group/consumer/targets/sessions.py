@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from kcli.coordinator.group.classic.rebalance import TimerKind, session_key
 from kcli.coordinator.group.config import ConsumerTimes
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState
 from kcli.coordinator.runtime import Timers
 
 TimesOf = Callable[[str], ConsumerTimes]

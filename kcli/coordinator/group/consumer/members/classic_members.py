@@ -16,16 +16,16 @@ from kcli.coordinator.group.classic.group import CONSUMER_PROTOCOL_TYPE
 from kcli.coordinator.group.classic.join import MEMBER_ID_REQUIRED_VERSION, Join
 from kcli.coordinator.group.classic.membership import leave_response, leaving
 from kcli.coordinator.group.classic.rebalance import GroupStep
-from kcli.coordinator.group.consumer.departure import Departures
-from kcli.coordinator.group.consumer.downgrade import Downgrades
-from kcli.coordinator.group.consumer.embedded import assignment_bytes, by_id
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.heartbeat import ConsumerHeartbeats, Place, identified, place_of
-from kcli.coordinator.group.consumer.log import ConsumerLog
-from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState, sorted_names
-from kcli.coordinator.group.consumer.reconciliation import check_state
-from kcli.coordinator.group.consumer.sessions import ConsumerSessions
-from kcli.coordinator.group.consumer.targets import Targets
+from kcli.coordinator.group.consumer.members.departure import Departures
+from kcli.coordinator.group.consumer.migration.downgrade import Downgrades
+from kcli.coordinator.group.consumer.migration.embedded import assignment_bytes, by_id
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.members.heartbeat import ConsumerHeartbeats, Place, identified, place_of
+from kcli.coordinator.group.consumer.state.log import ConsumerLog
+from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState, sorted_names
+from kcli.coordinator.group.consumer.targets.reconciliation import check_state
+from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
+from kcli.coordinator.group.consumer.targets.targets import Targets
 from kcli.coordinator.group.topics import Topics
 from kcli.coordinator.runtime import Token
 from kcli.errors import (

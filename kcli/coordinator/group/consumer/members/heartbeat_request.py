@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcli.coordinator.group.consumer.assignment import Assignment, assignment, is_subset
-from kcli.coordinator.group.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, ConsumerMember
+from kcli.coordinator.group.consumer.state.assignment import Assignment, assignment, is_subset
+from kcli.coordinator.group.consumer.state.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, ConsumerMember
 from kcli.errors import (
     FencedMemberEpochException,
     InvalidRequestException,

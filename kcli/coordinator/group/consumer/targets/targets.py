@@ -7,13 +7,13 @@ import uuid
 from collections.abc import Callable
 
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.assignment import NOTHING, Assignment
-from kcli.coordinator.group.consumer.assignors import ASSIGNORS, GroupSpec
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.log import Writer
-from kcli.coordinator.group.consumer.member import ConsumerMember
-from kcli.coordinator.group.consumer.reconciliation import reconcile
-from kcli.coordinator.group.consumer.records import (
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment
+from kcli.coordinator.group.consumer.assignors.table import ASSIGNORS, GroupSpec
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.log import Writer
+from kcli.coordinator.group.consumer.state.member import ConsumerMember
+from kcli.coordinator.group.consumer.targets.reconciliation import reconcile
+from kcli.coordinator.group.consumer.state.records import (
     assignment_epoch_record,
     current_record,
     epoch_record,
@@ -21,9 +21,9 @@ from kcli.coordinator.group.consumer.records import (
     partition_metadata_tombstone,
     target_record,
 )
-from kcli.coordinator.group.consumer.regexes import RegexChange, Regexes, ResolveRegexes
-from kcli.coordinator.group.consumer.sessions import ConsumerSessions
-from kcli.coordinator.group.consumer.subscriber import Subscriber
+from kcli.coordinator.group.consumer.targets.regexes import RegexChange, Regexes, ResolveRegexes
+from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
+from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
 from kcli.coordinator.group.topics import Topics, metadata_hash
 
 _log = logging.getLogger("kcli.coordinator.group")

@@ -12,8 +12,8 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
-from kcli.coordinator.group.consumer.assignment import NOTHING, Assignment, overlaps
-from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, overlaps
+from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState
 from kcli.errors import FencedMemberEpochException
 
 OwnerOf = Callable[[uuid.UUID, int], str | None]
