@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable
 
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
-from kcli.coordinator.group.classic.rebalance import GroupStep
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.consumer.state.assignment import Assignment
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
@@ -14,12 +13,13 @@ from kcli.coordinator.group.consumer.state.log import ConsumerLog
 from kcli.coordinator.group.consumer.state.member import ConsumerMember
 from kcli.coordinator.group.consumer.state.records import group_tombstones
 from kcli.coordinator.group.groups import Group, Groups
-from kcli.coordinator.group.offsets.table import OffsetTable
 from kcli.coordinator.group.offsets.requests import OffsetProtocol
+from kcli.coordinator.group.offsets.table import OffsetTable
 from kcli.coordinator.group.other.group import GroupType, OtherGroup
-from kcli.coordinator.group.records import GroupRecord, LogRecord
+from kcli.coordinator.group.records import GroupRecord
+from kcli.coordinator.group.step import GroupStep
 from kcli.coordinator.group.topics import Topics
-from kcli.coordinator.runtime import Ready, Token
+from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode
 from kcli.protocol.messages import consumer_group_describe as cgd
 from kcli.protocol.messages.delete_groups import (
@@ -106,9 +106,10 @@ class GroupDirectory:
 
     # Deletion
 
-    def delete_groups(self, request: DeleteGroupsRequest, token: Token, step: GroupStep) -> None:
+    def delete_groups(
+        self, request: DeleteGroupsRequest, token: Token[DeleteGroupsResponse], step: GroupStep
+    ) -> None:
         """Deletes empty groups and their offsets. Until the tombstones are committed they are Dead to everybody."""
-        undo = _Undo()
         results = []
         for group_id in request.groups_names:
             group = self._groups.get(group_id)
@@ -117,11 +118,10 @@ class GroupDirectory:
             if group is not None and code is ErrorCode.NONE:
                 for record in self._table.tombstones_of_group(group_id):
                     step.append(record)
-                self._bury(group, step, undo)
-        undo.follow(step)
+                self._bury(group, step)
         step.reply(token, DeleteGroupsResponse(results=tuple(results)))
 
-    def _bury(self, group: Group, step: GroupStep, undo: _Undo) -> None:
+    def _bury(self, group: Group, step: GroupStep) -> None:
         match group:
             case ClassicGroup():
                 step.append(GroupRecord(group.group_id, None))
@@ -129,10 +129,10 @@ class GroupDirectory:
                 group.state = (
                     GroupState.DEAD
                 )  # keeps its timestamp, which dates its offsets should the write fail
-                undo.also(lambda code, _: _revive(group, code))
+                step.when_written(lambda code, _: _revive(group, code))
             case ConsumerGroup():
                 tombstones = deque(group_tombstones(group))
-                undo.also(self._log.begin(group, tombstones))
+                step.when_written(self._log.begin(group, tombstones))
                 for record in tuple(tombstones):
                     step.append(record)
                 del self._groups[group.group_id]
@@ -147,7 +147,6 @@ class GroupDirectory:
         if not self._to_expire:
             self._to_expire = list(reversed(self._groups))
         pending = self._table.groups_with_pending()
-        undo = _Undo()
         looked_at = 0
         while self._to_expire and looked_at < OFFSETS_PER_SLICE:
             group = self._groups.get(self._to_expire.pop())
@@ -158,35 +157,13 @@ class GroupDirectory:
                 continue
             all_gone = self._offsets.expire(group, step) and group.group_id not in pending
             if all_gone and _is_deserted(group):
-                self._bury(group, step, undo)
-        undo.follow(step)
+                self._bury(group, step)
         return bool(self._to_expire)
 
 
-class _Undo:
-    """What to do, group by group, once the fate of one write is known."""
-
-    def __init__(self) -> None:
-        self._parts: list[Callable[[ErrorCode, int], Ready[LogRecord]]] = []
-
-    def also(self, part: Callable[[ErrorCode, int], Ready[LogRecord]]) -> None:
-        self._parts.append(part)
-
-    def follow(self, step: GroupStep) -> None:
-        if self._parts:
-            step.on_written = self._written
-
-    def _written(self, code: ErrorCode, now_ms: int) -> Ready[LogRecord]:
-        replies: list[tuple[Token, object]] = []
-        for part in self._parts:
-            replies += part(code, now_ms).replies
-        return Ready(replies=tuple(replies))
-
-
-def _revive(group: ClassicGroup, code: ErrorCode) -> Ready[LogRecord]:
+def _revive(group: ClassicGroup, code: ErrorCode) -> None:
     if code is not ErrorCode.NONE:
         group.state = GroupState.EMPTY
-    return Ready()
 
 
 def _is_deserted(group: ClassicGroup | ConsumerGroup) -> bool:

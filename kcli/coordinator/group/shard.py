@@ -19,16 +19,16 @@ from typing import Protocol
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
 from kcli.coordinator.group.classic.join import Caller, Join, JoinProtocol
 from kcli.coordinator.group.classic.membership import MembershipProtocol, leave_unknown_group
-from kcli.coordinator.group.classic.rebalance import GroupStep, Rebalance, TimerKind
+from kcli.coordinator.group.classic.rebalance import Rebalance
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
-from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.protocol import ConsumerProtocol
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.records import group_tombstones
 from kcli.coordinator.group.consumer.targets.sessions import TimesOf
 from kcli.coordinator.group.directory import GroupDirectory
 from kcli.coordinator.group.groups import Groups
-from kcli.coordinator.group.offsets.table import NO_PRODUCER_ID, OffsetTable
 from kcli.coordinator.group.offsets.requests import OffsetProtocol, member_epoch_error
+from kcli.coordinator.group.offsets.table import NO_PRODUCER_ID, OffsetTable
 from kcli.coordinator.group.other.group import OtherGroup, type_of_key
 from kcli.coordinator.group.records import (
     ConsumerRecord,
@@ -37,24 +37,25 @@ from kcli.coordinator.group.records import (
     OffsetRecord,
     OtherRecord,
 )
+from kcli.coordinator.group.step import GroupReady, GroupStep, GroupTimers, TimerKind
 from kcli.coordinator.group.topics import Topics
-from kcli.coordinator.runtime import Producer, Ready, Step, Timers, Token
+from kcli.coordinator.runtime import Producer, Step, Token
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages import consumer_group_describe as cgd
-from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
+from kcli.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kcli.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kcli.protocol.messages.describe_groups import DescribedGroup
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kcli.protocol.messages.leave_group import LeaveGroupRequest
+from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kcli.protocol.messages.list_groups import ListedGroup
-from kcli.protocol.messages.offset_commit import OffsetCommitRequest
-from kcli.protocol.messages.offset_delete import OffsetDeleteRequest
+from kcli.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kcli.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kcli.protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kcli.protocol.records.consumer_offsets import GroupMetadataValue
-
-GroupReady = Ready[LogRecord]
-
 
 NEXT_SLICE_MS = 1
 """Between two slices of the search for old offsets: time enough for whoever waits."""
@@ -76,7 +77,7 @@ class GroupShard:
     def __init__(self, config: GroupConfig, rng: Uuids, times_of: TimesOf = _default_times) -> None:
         self._config = config
         self._groups: Groups = {}
-        self._timers = Timers()
+        self._timers = GroupTimers()
         self._table = OffsetTable()
         self._rebalance = Rebalance(config, self._timers)
         self._joins = JoinProtocol(config, self._rebalance, rng.uuid)
@@ -98,7 +99,11 @@ class GroupShard:
     # The consumer protocol
 
     def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, now_ms: int
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        token: Token[ConsumerGroupHeartbeatResponse],
+        now_ms: int,
     ) -> GroupReady:
         """ConsumerGroupHeartbeat; raises KafkaError where it is refused."""
         with _whole(now_ms) as step:
@@ -119,27 +124,29 @@ class GroupShard:
 
     # The classic protocol, in groups of either
 
-    def join_group(self, request: JoinGroupRequest, caller: Caller, token: Token, now_ms: int) -> GroupReady:
+    def join_group(
+        self, request: JoinGroupRequest, caller: Caller, token: Token[JoinGroupResponse], now_ms: int
+    ) -> GroupReady:
         step: GroupStep = Step(now_ms)
         config = self._config
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
-            return _refuse_join(request, ErrorCode.INVALID_SESSION_TIMEOUT, token)
+            return _refuse_join(request, ErrorCode.INVALID_SESSION_TIMEOUT, token, now_ms)
         protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
         join = Join(request, caller, token, protocols)
         group = self._groups.get(request.group_id)
         if isinstance(group, OtherGroup):
-            return _refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, token)
+            return _refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, token, now_ms)
         if isinstance(group, ConsumerGroup) and group.members:
             try:
                 with _whole(now_ms) as step:
                     self._consumers.classic_members.join(group, join, step)
             except KafkaError as error:
-                return _refuse_join(request, error.code, token)
+                return _refuse_join(request, error.code, token, now_ms)
             return step.ready()
         is_new = not isinstance(group, ClassicGroup)
         if not isinstance(group, ClassicGroup):
             if request.member_id:
-                return _refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID, token)
+                return _refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID, token, now_ms)
             if group is not None:
                 # Its protocol does not matter any more.
                 self._consumers.log.writer(group, step).put_all(tuple(group_tombstones(group)))
@@ -153,7 +160,9 @@ class GroupShard:
             step.append(GroupRecord(request.group_id, newborn))
         return step.ready()
 
-    def sync_group(self, request: SyncGroupRequest, token: Token, now_ms: int) -> GroupReady:
+    def sync_group(
+        self, request: SyncGroupRequest, token: Token[SyncGroupResponse], now_ms: int
+    ) -> GroupReady:
         group = self._groups.get(request.group_id)
         step: GroupStep = Step(now_ms)
         match group:
@@ -187,7 +196,7 @@ class GroupShard:
                 return ErrorCode.UNKNOWN_MEMBER_ID
 
     def leave_group(
-        self, request: LeaveGroupRequest, api_version: int, token: Token, now_ms: int
+        self, request: LeaveGroupRequest, api_version: int, token: Token[LeaveGroupResponse], now_ms: int
     ) -> GroupReady:
         group = self._groups.get(request.group_id)
         step: GroupStep = Step(now_ms)
@@ -204,14 +213,18 @@ class GroupShard:
     # Offsets
 
     def commit_offsets(
-        self, request: OffsetCommitRequest, api_version: int, token: Token, now_ms: int
+        self, request: OffsetCommitRequest, api_version: int, token: Token[OffsetCommitResponse], now_ms: int
     ) -> GroupReady:
         step: GroupStep = Step(now_ms)
         self._offsets.commit(self._groups.get(request.group_id), request, api_version, token, step)
         return step.ready()
 
     def commit_offsets_in_transaction(
-        self, request: OffsetCommitRequest, producer: Producer, token: Token, now_ms: int
+        self,
+        request: OffsetCommitRequest,
+        producer: Producer,
+        token: Token[OffsetCommitResponse],
+        now_ms: int,
     ) -> GroupReady:
         """The offsets wait for the end of the producer's transaction."""
         step: GroupStep = Step(now_ms, producer)
@@ -240,7 +253,9 @@ class GroupShard:
         found = self._offsets.fetch(group_id, topics, require_stable=require_stable)
         return OffsetFetchResponseGroup(group_id=group_id, topics=found)
 
-    def delete_offsets(self, request: OffsetDeleteRequest, token: Token, now_ms: int) -> GroupReady:
+    def delete_offsets(
+        self, request: OffsetDeleteRequest, token: Token[OffsetDeleteResponse], now_ms: int
+    ) -> GroupReady:
         step: GroupStep = Step(now_ms)
         self._offsets.delete(self._groups.get(request.group_id), request, token, step)
         return step.ready()
@@ -263,7 +278,9 @@ class GroupShard:
     def describe_consumer_group(self, group_id: str) -> cgd.DescribedGroup:
         return self._directory.describe_consumer(group_id)
 
-    def delete_groups(self, request: DeleteGroupsRequest, token: Token, now_ms: int) -> GroupReady:
+    def delete_groups(
+        self, request: DeleteGroupsRequest, token: Token[DeleteGroupsResponse], now_ms: int
+    ) -> GroupReady:
         step: GroupStep = Step(now_ms)
         self._directory.delete_groups(request, token, step)
         return step.ready()
@@ -274,18 +291,14 @@ class GroupShard:
     def next_deadline_ms(self) -> int | None:
         return self._timers.next_deadline_ms
 
-    def tick(self, now_ms: int) -> tuple[GroupReady, ...]:
-        """Acts on every deadline that has passed; one `Ready` for each that did something."""
-        done = []
-        while (key := self._timers.pop_expired(now_ms)) is not None:
-            assert isinstance(key, tuple)
-            kind, group_id, member_id = key
-            with _whole(now_ms) as step:
-                self._expire(kind, group_id, member_id, step)
-            ready = step.ready()
-            if ready.records or ready.replies:
-                done.append(ready)
-        return tuple(done)
+    def tick(self, now_ms: int) -> GroupReady | None:
+        """Acts on the deadline that passed first; None if none has passed."""
+        key = self._timers.pop_expired(now_ms)
+        if key is None:
+            return None
+        with _whole(now_ms) as step:
+            self._expire(*key, step)
+        return step.ready()
 
     def _expire(self, kind: TimerKind, group_id: str, member_id: str, step: GroupStep) -> None:
         if kind is TimerKind.OFFSETS_CHECK:
@@ -393,10 +406,13 @@ def _whole(now_ms: int) -> Iterator[GroupStep]:
     try:
         yield step
     except BaseException:
-        if step.on_written is not None:
-            step.on_written(ErrorCode.UNKNOWN_SERVER_ERROR, now_ms)
+        step.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         raise
 
 
-def _refuse_join(request: JoinGroupRequest, code: ErrorCode, token: Token) -> GroupReady:
-    return Ready(replies=((token, JoinGroupResponse(error_code=code, member_id=request.member_id)),))
+def _refuse_join(
+    request: JoinGroupRequest, code: ErrorCode, token: Token[JoinGroupResponse], now_ms: int
+) -> GroupReady:
+    step: GroupStep = Step(now_ms)
+    step.reply(token, JoinGroupResponse(error_code=code, member_id=request.member_id))
+    return step.ready()

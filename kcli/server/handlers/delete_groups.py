@@ -43,11 +43,9 @@ def error_response(
 async def _delete(context: RequestContext, part: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Deletes groups of one shard."""
     try:
-        answer = context.broker.groups.call(
+        answer: DeleteGroupsResponse | Awaitable[DeleteGroupsResponse] = context.broker.groups.call(
             part.groups_names[0], lambda shard, token, now_ms: shard.delete_groups(part, token, now_ms)
         )
-        response = await answer if isinstance(answer, Awaitable) else answer
+        return await answer if isinstance(answer, Awaitable) else answer
     except KafkaError as error:
         return fail_delete_groups(part, error.code)
-    assert isinstance(response, DeleteGroupsResponse)
-    return response

@@ -32,6 +32,7 @@ def _described(context: RequestContext, transactional_id: str) -> TransactionSta
     if not transactional_id:
         return TransactionState(error_code=ErrorCode.INVALID_REQUEST)
     try:
-        return context.broker.transactions.shards.runner(transactional_id).shard.describe(transactional_id)
+        runner = context.broker.transactions.shards.runner(transactional_id)
     except KafkaError as error:
         return TransactionState(transactional_id=transactional_id, error_code=error.code)
+    return runner.ask(lambda shard, _: shard.describe(transactional_id))

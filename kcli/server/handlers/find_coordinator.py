@@ -92,7 +92,7 @@ def _beginning(
     )
 
 
-def _shards(context: RequestContext, topic: InternalTopic) -> CoordinatorShards[Any, Any]:
+def _shards(context: RequestContext, topic: InternalTopic) -> CoordinatorShards[Any, Any, Any]:
     return context.broker.groups.shards if topic is GROUP_TOPIC else context.broker.transactions.shards
 
 

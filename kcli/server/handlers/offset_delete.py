@@ -5,6 +5,7 @@ Partitions that do not exist are refused one by one with UNKNOWN_TOPIC_OR_PARTIT
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
 
 from kcli.errors import ErrorCode
@@ -22,7 +23,7 @@ from kcli.server.requests.context import RequestContext
 def handle(context: RequestContext, request: OffsetDeleteRequest) -> object:
     require_group_id(request.group_id)
     known = existing(context.broker.metadata.topics, request.topics)
-    answer = context.broker.groups.call(
+    answer: OffsetDeleteResponse | Awaitable[OffsetDeleteResponse] = context.broker.groups.call(
         request.group_id,
         lambda shard, token, now_ms: shard.delete_offsets(replace(request, topics=known), token, now_ms),
     )

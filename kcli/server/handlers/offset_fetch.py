@@ -96,15 +96,17 @@ def _fetch(
     if group.topics is not None:
         topics = tuple((topic.name, topic.partition_indexes) for topic in group.topics)
     try:
-        shard = context.broker.groups.runner(group.group_id).shard
+        runner = context.broker.groups.runner(group.group_id)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
-    return shard.fetch_offsets(
-        group.group_id,
-        topics,
-        member_id=group.member_id,
-        member_epoch=group.member_epoch,
-        require_stable=require_stable,
+    return runner.ask(
+        lambda shard, _: shard.fetch_offsets(
+            group.group_id,
+            topics,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
+            require_stable=require_stable,
+        )
     )
 
 

@@ -57,13 +57,14 @@ def _commit(context: RequestContext, request: TxnOffsetCommitRequest, verdicts: 
     (verdict,) = verdicts.values()
     if isinstance(verdict, KafkaError):
         raise verdict
-    producer = Producer(request.producer_id, request.producer_epoch, verdict)
+    producer = Producer(request.producer_id, request.producer_epoch)
     return commit_existing(
         context,
         _as_commit(request),
         lambda known: context.broker.groups.call(
             known.group_id,
             lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
+            verification=verdict,
         ),
     )
 

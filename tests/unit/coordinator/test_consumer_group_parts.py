@@ -9,12 +9,10 @@ import pytest
 from kcli.config.java_order import hash_order
 from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
-from kcli.coordinator.group.consumer.targets import targets
-from kcli.coordinator.group.consumer.state.assignment import assignment, disjoint, is_subset, overlaps, size
 from kcli.coordinator.group.consumer.migration.embedded import assignment_bytes, by_id
+from kcli.coordinator.group.consumer.state.assignment import assignment, disjoint, is_subset, overlaps, size
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState
-from kcli.coordinator.group.consumer.targets.reconciliation import check_state, reconcile
 from kcli.coordinator.group.consumer.state.records import (
     current_record,
     epoch_record,
@@ -22,6 +20,8 @@ from kcli.coordinator.group.consumer.state.records import (
     member_record,
     regex_record,
 )
+from kcli.coordinator.group.consumer.targets import targets
+from kcli.coordinator.group.consumer.targets.reconciliation import check_state, reconcile
 from kcli.coordinator.group.consumer.targets.regexes import compiled, matching
 from kcli.coordinator.group.records import ConsumerRecord, GroupRecord, OffsetRecord, decode, encode
 from kcli.coordinator.group.shard import GroupShard

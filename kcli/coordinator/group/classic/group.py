@@ -20,7 +20,8 @@ from kcli.coordinator.group.classic.subscription import union_of_topics
 from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.describe_groups import DescribedGroupMember
-from kcli.protocol.messages.join_group import JoinGroupResponseMember
+from kcli.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from kcli.protocol.messages.sync_group import SyncGroupResponse
 from kcli.protocol.records.consumer_offsets import GroupMetadataValue, MemberMetadata
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -59,9 +60,9 @@ class ClassicMember:
     session_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
-    join_token: Token | None = None
+    join_token: Token[JoinGroupResponse] | None = None
     """The JoinGroup of this member that waits for the join phase to end. Set only through the group, which counts."""
-    sync_token: Token | None = None
+    sync_token: Token[SyncGroupResponse] | None = None
     """The SyncGroup of this member that waits for the leader's assignment."""
     is_new: bool = False
     """Has not had an answer to its first JoinGroup yet, so cannot heartbeat."""
@@ -223,7 +224,9 @@ class ClassicGroup:
         else:
             self.subscribed = None
 
-    def add(self, member: ClassicMember, protocol_type: str, join_token: Token | None) -> None:
+    def add(
+        self, member: ClassicMember, protocol_type: str, join_token: Token[JoinGroupResponse] | None
+    ) -> None:
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader_id is None:
@@ -276,7 +279,9 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def await_join(self, member: ClassicMember, token: Token | None) -> Token | None:
+    def await_join(
+        self, member: ClassicMember, token: Token[JoinGroupResponse] | None
+    ) -> Token[JoinGroupResponse] | None:
         """Parks a JoinGroup (None: nobody waits any more) and returns the one that waited before."""
         before = member.join_token
         member.join_token = token

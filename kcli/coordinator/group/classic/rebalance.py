@@ -10,12 +10,11 @@ new member, an id handed out but not yet used, and heartbeats.
 from __future__ import annotations
 
 import logging
-from enum import IntEnum
 
 from kcli.coordinator.group.classic.group import ClassicGroup, ClassicMember, GroupState
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.records import GroupRecord, LogRecord
-from kcli.coordinator.runtime import Step, Timers
+from kcli.coordinator.group.records import GroupRecord
+from kcli.coordinator.group.step import GroupStep, GroupTimers, TimerKind, session_key
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.join_group import JoinGroupResponse
 from kcli.protocol.messages.sync_group import SyncGroupResponse
@@ -26,33 +25,11 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a member may wait for the answer to its first JoinGroup: it cannot heartbeat meanwhile, and nobody sees
 it go (KAFKA-7610)."""
 
-GroupStep = Step[LogRecord]
-
-
-class TimerKind(IntEnum):
-    SESSION = 0
-    JOIN = 1
-    SYNC = 2
-    OFFSETS_CHECK = 3
-    REVOCATION = 4
-    """A member of a consumer group has until then to give up partitions."""
-    MEMBER_JOIN = 5
-    """A classic member of a consumer group has until then to join again,"""
-    MEMBER_SYNC = 6
-    """and until then to fetch its assignment."""
-
-
-TimerKey = tuple[TimerKind, str, str]
-
-
-def session_key(group_id: str, member_id: str) -> TimerKey:
-    return (TimerKind.SESSION, group_id, member_id)
-
 
 class Rebalance:
     """Moves classic groups through their phases; shared by all groups of a shard."""
 
-    def __init__(self, config: GroupConfig, timers: Timers) -> None:
+    def __init__(self, config: GroupConfig, timers: GroupTimers) -> None:
         self._config = config
         self._timers = timers
 

@@ -7,23 +7,22 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 
 from kcli.coordinator.group.classic.group import ClassicGroup
-from kcli.coordinator.group.classic.rebalance import GroupStep, Rebalance, TimerKind
+from kcli.coordinator.group.classic.rebalance import Rebalance
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.consumer.members.classic_members import ClassicMembers
 from kcli.coordinator.group.consumer.members.departure import Departures
-from kcli.coordinator.group.consumer.migration.downgrade import Downgrades
-from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.members.heartbeat import ConsumerHeartbeats
+from kcli.coordinator.group.consumer.migration.downgrade import Downgrades
+from kcli.coordinator.group.consumer.migration.upgrade import Upgrades
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.log import ConsumerLog
 from kcli.coordinator.group.consumer.state.records import regex_record
 from kcli.coordinator.group.consumer.targets.regexes import Regexes, changed
 from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions, TimesOf
 from kcli.coordinator.group.consumer.targets.targets import Targets
-from kcli.coordinator.group.consumer.migration.upgrade import Upgrades
 from kcli.coordinator.group.groups import Group, Groups
-from kcli.coordinator.group.records import LogRecord
+from kcli.coordinator.group.step import GroupStep, GroupTimers, TimerKind
 from kcli.coordinator.group.topics import NoTopics, Topics
-from kcli.coordinator.runtime import Ready, Step, Timers
 from kcli.errors import ErrorCode
 
 _log = logging.getLogger("kcli.coordinator.group")
@@ -36,7 +35,7 @@ class ConsumerProtocol:
         self,
         config: GroupConfig,
         groups: Groups,
-        timers: Timers,
+        timers: GroupTimers,
         rebalance: Rebalance,
         times_of: TimesOf,
         new_uuid: Callable[[], uuid.UUID],
@@ -119,9 +118,8 @@ class ConsumerProtocol:
             if isinstance(group, ConsumerGroup):
                 self._sessions.restart_all(group, now_ms)
 
-    def _restored(self, group_id: str, failed: Group | None, now_ms: int) -> Ready[LogRecord]:
+    def _restored(self, group_id: str, failed: Group | None, step: GroupStep) -> None:
         """A write failed and the group is what it was before it."""
-        step: GroupStep = Step(now_ms)
         group = self._groups.get(group_id)
         _log.warning("[GroupId %s] A write failed; the group is back at what is committed.", group_id)
         if isinstance(failed, ClassicGroup) and failed is not group:
@@ -130,8 +128,7 @@ class ConsumerProtocol:
                 self._rebalance.fail_waiting(failed, member, code, member.member_id, step)
             self._rebalance.forget(failed)
         if isinstance(group, ConsumerGroup):
-            self._sessions.restart_all(group, now_ms)
+            self._sessions.restart_all(group, step.now_ms)
         elif isinstance(group, ClassicGroup):
             for member in group.members.values():
-                self._rebalance.restart_session(group, member, now_ms)
-        return step.ready()
+                self._rebalance.restart_session(group, member, step.now_ms)

@@ -6,15 +6,16 @@ KIPs: 211 (expiry), 320 (leader epochs), 447 (require stable), 496 (deletion), 7
 from __future__ import annotations
 
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
-from kcli.coordinator.group.classic.rebalance import GroupStep, Rebalance
+from kcli.coordinator.group.classic.rebalance import Rebalance
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.failure import fail_offset_commit
 from kcli.coordinator.group.groups import Group
 from kcli.coordinator.group.offsets.table import OffsetTable, is_expired
 from kcli.coordinator.group.other.group import OtherGroup
-from kcli.coordinator.group.records import NO_TIMESTAMP, LogRecord, OffsetRecord
-from kcli.coordinator.runtime import Ready, Token
+from kcli.coordinator.group.records import NO_TIMESTAMP, OffsetRecord
+from kcli.coordinator.group.step import GroupStep
+from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -52,7 +53,7 @@ class OffsetProtocol:
         group: Group | None,
         request: OffsetCommitRequest,
         api_version: int,
-        token: Token,
+        token: Token[OffsetCommitResponse],
         step: GroupStep,
     ) -> None:
         code = _commit_error(group, request, api_version)
@@ -64,13 +65,21 @@ class OffsetProtocol:
         self._commit_unless(code, request, token, step)
 
     def commit_in_transaction(
-        self, group: Group | None, request: OffsetCommitRequest, token: Token, step: GroupStep
+        self,
+        group: Group | None,
+        request: OffsetCommitRequest,
+        token: Token[OffsetCommitResponse],
+        step: GroupStep,
     ) -> None:
         """TxnOffsetCommit, as the OffsetCommit that it is but for who may; pending until the transaction ends."""
         self._commit_unless(_transactional_commit_error(group, request), request, token, step)
 
     def _commit_unless(
-        self, code: ErrorCode, request: OffsetCommitRequest, token: Token, step: GroupStep
+        self,
+        code: ErrorCode,
+        request: OffsetCommitRequest,
+        token: Token[OffsetCommitResponse],
+        step: GroupStep,
     ) -> None:
         if code is not ErrorCode.NONE:
             step.reply(token, fail_offset_commit(request, code))
@@ -83,13 +92,12 @@ class OffsetProtocol:
         records = [record for record in step.records if isinstance(record, OffsetRecord)]
         if records:
             self._table.expect(records)
-            step.on_written = lambda code, _: self._written(records, code)
+            step.when_written(lambda code, _: self._written(records, code))
 
-    def _written(self, records: list[OffsetRecord], code: ErrorCode) -> Ready[LogRecord]:
+    def _written(self, records: list[OffsetRecord], code: ErrorCode) -> None:
         if code is not ErrorCode.NONE:
             for record in records:
                 self._table.arrived(record)
-        return Ready()
 
     def _commit_topic(
         self, request: OffsetCommitRequest, topic: OffsetCommitRequestTopic, step: GroupStep
@@ -161,7 +169,11 @@ class OffsetProtocol:
     # OffsetDelete
 
     def delete(
-        self, group: Group | None, request: OffsetDeleteRequest, token: Token, step: GroupStep
+        self,
+        group: Group | None,
+        request: OffsetDeleteRequest,
+        token: Token[OffsetDeleteResponse],
+        step: GroupStep,
     ) -> None:
         code = _delete_error(group)
         if group is None or code is not ErrorCode.NONE:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 
-from kcli.coordinator.group.consumer.state.assignment import Assignment, assignment
 from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
+from kcli.coordinator.group.consumer.state.assignment import Assignment, assignment
 
 MAX_ROUNDS = 16
 """Kafka's limit: a round about halves the imbalance, and two suffice where subscriptions do not overlap in part."""

@@ -10,10 +10,10 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kcli.coordinator.group.consumer.state.assignment import Assignment
 from kcli.coordinator.group.consumer.assignors.heterogeneous import assign_heterogeneous
 from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
 from kcli.coordinator.group.consumer.assignors.uniform import assign_homogeneous
+from kcli.coordinator.group.consumer.state.assignment import Assignment
 from kcli.coordinator.hashing import in_hash_order, java_hash
 
 UNIFORM = "uniform"

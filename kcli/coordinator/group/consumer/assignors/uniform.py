@@ -9,8 +9,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
-from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment
 from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment
 from kcli.coordinator.hashing import in_hash_order, uuid_hash
 
 _TopicPartition = tuple[uuid.UUID, int]

@@ -15,17 +15,17 @@ from dataclasses import replace
 from kcli.coordinator.group.classic.group import CONSUMER_PROTOCOL_TYPE
 from kcli.coordinator.group.classic.join import MEMBER_ID_REQUIRED_VERSION, Join
 from kcli.coordinator.group.classic.membership import leave_response, leaving
-from kcli.coordinator.group.classic.rebalance import GroupStep
 from kcli.coordinator.group.consumer.members.departure import Departures
+from kcli.coordinator.group.consumer.members.heartbeat import ConsumerHeartbeats, Place, identified, place_of
 from kcli.coordinator.group.consumer.migration.downgrade import Downgrades
 from kcli.coordinator.group.consumer.migration.embedded import assignment_bytes, by_id
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
-from kcli.coordinator.group.consumer.members.heartbeat import ConsumerHeartbeats, Place, identified, place_of
 from kcli.coordinator.group.consumer.state.log import ConsumerLog
 from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState, sorted_names
 from kcli.coordinator.group.consumer.targets.reconciliation import check_state
 from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
 from kcli.coordinator.group.consumer.targets.targets import Targets
+from kcli.coordinator.group.step import GroupStep
 from kcli.coordinator.group.topics import Topics
 from kcli.coordinator.runtime import Token
 from kcli.errors import (
@@ -38,7 +38,12 @@ from kcli.errors import (
     UnknownMemberIdException,
 )
 from kcli.protocol.messages.join_group import JoinGroupResponse
-from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
+from kcli.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kcli.protocol.records.consumer_offsets import ClassicMemberMetadata, ClassicProtocol
 from kcli.protocol.records.consumer_protocol import ConsumerProtocolSubscription, decode_subscription
@@ -109,7 +114,13 @@ class ClassicMembers:
 
     # SyncGroup
 
-    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, token: Token, step: GroupStep) -> None:
+    def sync(
+        self,
+        group: ConsumerGroup,
+        request: SyncGroupRequest,
+        token: Token[SyncGroupResponse],
+        step: GroupStep,
+    ) -> None:
         member = self._member(group, request.member_id, request.group_instance_id, request.generation_id)
         protocol, embedded = _first_protocol(member)
         if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
@@ -173,7 +184,7 @@ class ClassicMembers:
         group: ConsumerGroup,
         request: LeaveGroupRequest,
         api_version: int,
-        token: Token,
+        token: Token[LeaveGroupResponse],
         step: GroupStep,
     ) -> None:
         """Members of either protocol: an administrator removes them so."""

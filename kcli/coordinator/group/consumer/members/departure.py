@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from kcli.coordinator.group.classic.rebalance import GroupStep, TimerKind
 from kcli.coordinator.group.consumer.migration.downgrade import Downgrades
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.log import ConsumerLog
@@ -13,6 +12,7 @@ from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberS
 from kcli.coordinator.group.consumer.state.records import member_tombstones, regex_tombstone
 from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
 from kcli.coordinator.group.consumer.targets.targets import Targets
+from kcli.coordinator.group.step import GroupStep, TimerKind
 
 _log = logging.getLogger("kcli.coordinator.group")
 

@@ -16,12 +16,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kcli.coordinator.group.classic.join import Caller
-from kcli.coordinator.group.classic.rebalance import GroupStep
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.state.assignment import Assignment
 from kcli.coordinator.group.consumer.members.departure import Departures
+from kcli.coordinator.group.consumer.members.heartbeat_request import (
+    check_epoch,
+    check_request,
+    owned_partitions,
+)
+from kcli.coordinator.group.consumer.migration.upgrade import Upgrades
+from kcli.coordinator.group.consumer.state.assignment import Assignment
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
-from kcli.coordinator.group.consumer.members.heartbeat_request import check_epoch, check_request, owned_partitions
 from kcli.coordinator.group.consumer.state.log import ConsumerLog, Writer
 from kcli.coordinator.group.consumer.state.member import (
     LEAVE_EPOCH,
@@ -29,12 +33,12 @@ from kcli.coordinator.group.consumer.state.member import (
     ConsumerMember,
     sorted_names,
 )
-from kcli.coordinator.group.consumer.targets.reconciliation import check_state
 from kcli.coordinator.group.consumer.state.records import current_record, member_tombstones, target_record
+from kcli.coordinator.group.consumer.targets.reconciliation import check_state
 from kcli.coordinator.group.consumer.targets.regexes import Regexes
 from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
 from kcli.coordinator.group.consumer.targets.targets import Targets
-from kcli.coordinator.group.consumer.migration.upgrade import Upgrades
+from kcli.coordinator.group.step import GroupStep
 from kcli.coordinator.runtime import Token
 from kcli.errors import (
     FencedInstanceIdException,
@@ -84,7 +88,11 @@ class ConsumerHeartbeats:
         self._new_uuid = new_uuid
 
     def heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, step: GroupStep
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        token: Token[ConsumerGroupHeartbeatResponse],
+        step: GroupStep,
     ) -> None:
         """Raises KafkaError, with nothing changed."""
         check_request(request, caller.api_version, self._config.consumer_assignors)
@@ -96,7 +104,11 @@ class ConsumerHeartbeats:
     # Regular heartbeats
 
     def _beat(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, step: GroupStep
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        token: Token[ConsumerGroupHeartbeatResponse],
+        step: GroupStep,
     ) -> None:
         joins = request.member_epoch == 0
         entrance = self._upgrades.enter(request.group_id, creates=joins)
@@ -120,7 +132,7 @@ class ConsumerHeartbeats:
         self._sessions.restart(group, after, step.now_ms)
         resolve = self._targets.regexes_due(group, step.now_ms)
         if resolve is not None:
-            step.sends.append(resolve)
+            step.send(resolve)
         step.reply(token, self._answer(request, before, after))
 
     def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
@@ -185,7 +197,12 @@ class ConsumerHeartbeats:
 
     # Leaving
 
-    def _leave(self, request: ConsumerGroupHeartbeatRequest, token: Token, step: GroupStep) -> None:
+    def _leave(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        token: Token[ConsumerGroupHeartbeatResponse],
+        step: GroupStep,
+    ) -> None:
         group = self._upgrades.existing(request.group_id)
         member_id = request.member_id
         member = identified(group, member_id, request.instance_id)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from kcli.coordinator.group.classic.group import ClassicGroup, ClassicMember
 from kcli.coordinator.group.classic.rebalance import Rebalance
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, disjoint
 from kcli.coordinator.group.consumer.migration.embedded import by_id
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, disjoint
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.log import Writer
 from kcli.coordinator.group.consumer.state.member import ConsumerMember, sorted_names

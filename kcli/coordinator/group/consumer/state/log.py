@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from kcli.coordinator.group.classic.rebalance import GroupStep
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.groups import Group, Groups
-from kcli.coordinator.group.records import ConsumerKey, ConsumerRecord, ConsumerValue, LogRecord
-from kcli.coordinator.runtime import Ready
+from kcli.coordinator.group.records import ConsumerKey, ConsumerRecord, ConsumerValue
+from kcli.coordinator.group.step import GroupContinuation, GroupStep
 from kcli.errors import ErrorCode
 from kcli.protocol.records import consumer_offsets as co
 
-Restored = Callable[[str, Group | None, int], Ready[LogRecord]]
-"""Told (group id, what stood there until now, time) when a group is back at what the log holds."""
+Restored = Callable[[str, Group | None, GroupStep], None]
+"""Called when a group is back at what the log holds: group id, the group that stood there until now, and a step."""
 Records = deque[ConsumerRecord]
 """Of one write, those that are not committed yet."""
 
@@ -41,23 +40,23 @@ class ConsumerLog:
         """To write what a step changes about a group. From the first record on the group is in the table."""
         return Writer(self, group, step)
 
-    def begin(self, group: ConsumerGroup, records: Records) -> Callable[[ErrorCode, int], Ready[LogRecord]]:
+    def begin(self, group: ConsumerGroup, records: Records) -> GroupContinuation:
         """A write of these records, which may still grow. Puts the group in its place; what is returned is to be called
         once, when the fate of the write is known."""
         group_id = group.group_id
         before = self._groups.get(group_id)
         self._groups[group_id] = group
         self._on_their_way.setdefault(group_id, []).append(records)
-        return lambda code, now_ms: self._written(group_id, records, before, code, now_ms)
+        return lambda code, step: self._written(group_id, records, before, code, step)
 
     def _written(
-        self, group_id: str, records: Records, before: Group | None, code: ErrorCode, now_ms: int
-    ) -> Ready[LogRecord]:
+        self, group_id: str, records: Records, before: Group | None, code: ErrorCode, step: GroupStep
+    ) -> None:
         if code in _STILL_IN_THE_LOG:
             group = self._groups.get(group_id)
             if code is not ErrorCode.NONE and isinstance(group, ConsumerGroup):
                 group.is_resolving = False  # what was to be sent with the answer is not
-            return Ready()
+            return
         writes = self._on_their_way[group_id]
         writes[:] = [write for write in writes if write is not records]
         if not writes:
@@ -70,7 +69,7 @@ class ConsumerLog:
             self._groups[group_id] = before
         elif isinstance(present, ConsumerGroup):
             del self._groups[group_id]
-        return self._restored(group_id, present, now_ms)
+        self._restored(group_id, present, step)
 
     def _from_log(self, group_id: str) -> ConsumerGroup | None:
         """The group as its records have it; None where there are none."""
@@ -134,10 +133,9 @@ class Writer:
 
     def put(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
         record = ConsumerRecord(key, value)
-        if self._records:
-            self.step.append(record)
-        else:
-            self.step.append(record, self._log.begin(self.group, self._records))
+        if not self._records:
+            self.step.when_written(self._log.begin(self.group, self._records))
+        self.step.append(record)
         self._records.append(record)
         self.group.apply(record)
 

@@ -1,7 +1,7 @@
 """Subscriptions by regular expression (RE2): when they are resolved, and what becomes of the answer.
 
 Matching every topic against every expression takes time, so it is done outside the shard: a `ResolveRegexes` goes out
-with a heartbeat's answer, and `ConsumerHeartbeats.regexes_resolved` takes what came of it. All the expressions of a
+with a heartbeat's answer, and `ConsumerProtocol.regexes_resolved` takes the answer. All the expressions of a
 group are resolved together, so that a new topic makes one rebalance; at most every `MIN_REFRESH_MS`, and only for an
 expression that is not resolved yet, when there are new topics, or when the last time is long ago.
 """
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.log import Writer
 from kcli.coordinator.group.consumer.state.member import ConsumerMember
@@ -34,15 +34,6 @@ class RegexChange(Enum):
     UPDATED = 1
     RESOLVED = 2
     """Updated, to something whose topics are known, so that a new target can be computed at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResolveRegexes:
-    """Work for the shell: match these against the names of all topics, and bring the answer back."""
-
-    group_id: str
-    regexes: tuple[str, ...]
-    topics: Topics
 
 
 class Pattern(Protocol):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcli.coordinator.group.classic.rebalance import TimerKind, session_key
 from kcli.coordinator.group.config import ConsumerTimes
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState
-from kcli.coordinator.runtime import Timers
+from kcli.coordinator.group.step import GroupTimers, TimerKind, session_key
 
 TimesOf = Callable[[str], ConsumerTimes]
 """The session timeout and heartbeat interval of a group."""
 
 
 class ConsumerSessions:
-    def __init__(self, timers: Timers, times_of: TimesOf) -> None:
+    def __init__(self, timers: GroupTimers, times_of: TimesOf) -> None:
         self._timers = timers
         self.times_of = times_of
 

@@ -7,12 +7,13 @@ import uuid
 from collections.abc import Callable
 
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment
+from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
 from kcli.coordinator.group.consumer.assignors.table import ASSIGNORS, GroupSpec
+from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.log import Writer
 from kcli.coordinator.group.consumer.state.member import ConsumerMember
-from kcli.coordinator.group.consumer.targets.reconciliation import reconcile
 from kcli.coordinator.group.consumer.state.records import (
     assignment_epoch_record,
     current_record,
@@ -21,9 +22,9 @@ from kcli.coordinator.group.consumer.state.records import (
     partition_metadata_tombstone,
     target_record,
 )
-from kcli.coordinator.group.consumer.targets.regexes import RegexChange, Regexes, ResolveRegexes
+from kcli.coordinator.group.consumer.targets.reconciliation import reconcile
+from kcli.coordinator.group.consumer.targets.regexes import RegexChange, Regexes
 from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
-from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
 from kcli.coordinator.group.topics import Topics, metadata_hash
 
 _log = logging.getLogger("kcli.coordinator.group")
