@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kcli.coordinator.group.failure import fail_delete_groups
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -37,7 +36,15 @@ async def handle(context: RequestContext, request: DeleteGroupsRequest) -> Delet
 def error_response(
     _context: RequestContext, request: DeleteGroupsRequest, error: KafkaError
 ) -> DeleteGroupsResponse:
-    return fail_delete_groups(request, error.code)
+    return _failed(request, error.code)
+
+
+def _failed(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=tuple(
+            DeletableGroupResult(group_id=group_id, error_code=code) for group_id in request.groups_names
+        )
+    )
 
 
 async def _delete(context: RequestContext, part: DeleteGroupsRequest) -> DeleteGroupsResponse:
@@ -48,4 +55,4 @@ async def _delete(context: RequestContext, part: DeleteGroupsRequest) -> DeleteG
         )
         return await answer if isinstance(answer, Awaitable) else answer
     except KafkaError as error:
-        return fail_delete_groups(part, error.code)
+        return _failed(part, error.code)

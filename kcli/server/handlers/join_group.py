@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kcli.coordinator.group.classic.join import Caller
-from kcli.coordinator.group.failure import fail_join
+from kcli.coordinator.group.classic.join import Caller, fail_join
 from kcli.errors import KafkaError
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kcli.server.coordinators.group_ids import client_host, require_group_id

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kcli.coordinator.group.failure import fail_offset_commit
+from kcli.coordinator.group.offsets.requests import fail_offset_commit
 from kcli.errors import KafkaError
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,

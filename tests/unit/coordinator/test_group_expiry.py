@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.directory import OFFSETS_PER_SLICE
+from kcli.coordinator.group.offsets.expiry import OFFSETS_PER_SLICE
 from kcli.coordinator.group.records import GroupRecord, OffsetRecord
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.step import GroupReady

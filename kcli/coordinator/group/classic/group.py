@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kcli.coordinator.group.classic.subscription import union_of_topics
+from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.describe_groups import DescribedGroupMember
@@ -98,6 +99,8 @@ class ClassicGroup:
         "subscribed",
     )
 
+    group_type = GroupType.CLASSIC
+
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
@@ -114,7 +117,7 @@ class ClassicGroup:
         self.pending_syncs: dict[str, None] = {}
         self.awaiting_join_count = 0
         self.subscribed: dict[str, None] | None = None
-        """Topics somebody subscribes; None when that cannot be told."""
+        """The topics that members subscribe; None when they are not known."""
         self.new_member_added = False
         self.initial_delay_ms = 0
         self.initial_remaining_ms = 0

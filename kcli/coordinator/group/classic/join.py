@@ -258,5 +258,9 @@ def _assignments(group: ClassicGroup) -> dict[str, bytes]:
     return {member.member_id: member.assignment for member in group.members.values()}
 
 
+def fail_join(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code, member_id=request.member_id)
+
+
 def _refuse(join: Join, code: ErrorCode, member_id: str, step: GroupStep) -> None:
     step.reply(join.token, JoinGroupResponse(error_code=code, member_id=member_id))

@@ -8,20 +8,12 @@ from __future__ import annotations
 
 import struct
 
+from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.group.records import OtherRecord
 
 _EPOCH = struct.Struct(">xxi")  # value version, epoch
 _MEMBER = struct.Struct(">xxiib")  # value version, member epoch, previous member epoch, state
 _STABLE_MEMBER = 0
-
-
-class GroupType:
-    """Names on the wire."""
-
-    CLASSIC = "classic"
-    CONSUMER = "consumer"
-    SHARE = "share"
-    STREAMS = "streams"
 
 
 _MEMBER_TYPES = {GroupType.SHARE: 10, GroupType.STREAMS: 19}
@@ -30,9 +22,9 @@ _ASSIGNMENT_EPOCH_TYPES = {GroupType.SHARE: 12, GroupType.STREAMS: 20}
 _CURRENT_TYPES = {GroupType.SHARE: 14, GroupType.STREAMS: 22}
 
 
-def type_of_key(key_type: int) -> str | None:
-    """Which type of group writes records of this key type; None for a type we have never heard of. Those of consumer
-    groups are taken apart before."""
+def type_of_key(key_type: int) -> GroupType | None:
+    """The type of group that writes records of this key type; None for an unknown one. Keys of classic and consumer
+    groups do not come here."""
     if 10 <= key_type <= 15:
         return GroupType.SHARE
     if key_type == 17 or 19 <= key_type <= 23:
@@ -41,14 +33,10 @@ def type_of_key(key_type: int) -> str | None:
 
 
 class OtherGroup:
-    def __init__(self, group_id: str, group_type: str) -> None:
+    def __init__(self, group_id: str, group_type: GroupType) -> None:
         self.group_id = group_id
         self.group_type = group_type
         self._values: dict[int, dict[bytes, bytes]] = {}
-
-    @property
-    def protocol_type(self) -> str:
-        return self.group_type
 
     def replay(self, record: OtherRecord) -> None:
         if record.value is not None:
@@ -72,15 +60,15 @@ class OtherGroup:
     def state(self) -> str:
         if not self.has_members:
             return "Empty"
-        if self.group_type == GroupType.SHARE:
+        if self.group_type is GroupType.SHARE:
             return "Stable"
         epoch = self._epoch(_EPOCH_TYPES[self.group_type])
         if epoch > self._epoch(_ASSIGNMENT_EPOCH_TYPES[self.group_type]):
             return "Assigning"
         current = self._values.get(_CURRENT_TYPES[self.group_type], {})
         members = len(self._values[_MEMBER_TYPES[self.group_type]])
-        settled = sum(_is_settled(value, epoch) for value in current.values())
-        return "Stable" if settled == members else "Reconciling"
+        reconciled = sum(_is_reconciled(value, epoch) for value in current.values())
+        return "Stable" if reconciled == members else "Reconciling"
 
     def _epoch(self, key_type: int) -> int:
         for value in self._values.get(key_type, {}).values():
@@ -89,7 +77,7 @@ class OtherGroup:
         return 0
 
 
-def _is_settled(value: bytes, epoch: int) -> bool:
+def _is_reconciled(value: bytes, epoch: int) -> bool:
     if len(value) < _MEMBER.size:
         return False
     member_epoch, _, state = _MEMBER.unpack_from(value)

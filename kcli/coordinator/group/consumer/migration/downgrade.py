@@ -23,7 +23,7 @@ from kcli.coordinator.group.consumer.state.log import Writer
 from kcli.coordinator.group.consumer.state.member import ConsumerMember
 from kcli.coordinator.group.consumer.state.records import group_tombstones
 from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
-from kcli.coordinator.group.groups import Groups
+from kcli.coordinator.group.protocol import Groups
 from kcli.coordinator.group.records import GroupRecord
 from kcli.coordinator.group.topics import Topics
 

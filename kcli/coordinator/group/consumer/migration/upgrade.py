@@ -28,7 +28,7 @@ from kcli.coordinator.group.consumer.state.records import (
     target_record,
 )
 from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
-from kcli.coordinator.group.groups import Groups
+from kcli.coordinator.group.protocol import Groups
 from kcli.coordinator.group.records import GroupRecord
 from kcli.coordinator.group.topics import Topics, metadata_hash
 from kcli.errors import CorruptRecordError, ErrorCode, GroupIdNotFoundException

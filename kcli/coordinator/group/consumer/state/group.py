@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment
 from kcli.coordinator.group.consumer.state.member import ConsumerMember
+from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.group.records import ConsumerRecord
 from kcli.protocol.records import consumer_offsets as co
 
@@ -37,6 +38,8 @@ class ResolvedRegex:
 
 
 class ConsumerGroup:
+    group_type = GroupType.CONSUMER
+
     __slots__ = (
         "_owners",
         "_regex_subscribers",

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
-from kcli.coordinator.group.groups import Group, Groups
+from kcli.coordinator.group.protocol import Group, Groups
 from kcli.coordinator.group.records import ConsumerKey, ConsumerRecord, ConsumerValue
 from kcli.coordinator.group.step import GroupContinuation, GroupStep
 from kcli.errors import ErrorCode
