@@ -5,14 +5,21 @@ The request goes to the controller in the background. Each topic is asked for on
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from kcli.config.broker import BrokerConfig
 from kcli.controller.topics import DEFAULT
+from kcli.errors import ErrorCode, KafkaError
 from kcli.model import topic_names
-from kcli.protocol.messages.create_topics import CreatableTopic
+from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic
 from kcli.server.requests.context import RequestContext
+
+_log = logging.getLogger("kcli.server.AutoTopicCreation")
+
+CREATE_TIMEOUT_MS = 30_000
+"""The time that a request between brokers may take (request.timeout.ms)."""
 
 SHARE_TOPIC = InternalTopic(
     topic_names.SHARE_STATE_TOPIC,
@@ -49,3 +56,19 @@ def _creation(config: BrokerConfig, name: str) -> CreatableTopic:
     if config.is_set("default.replication.factor"):
         replicas = config.integer("default.replication.factor")
     return CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
+
+
+async def create(context: RequestContext, topic: InternalTopic) -> bool:
+    """Has the controller create an internal topic; False, with the reason in the log, if it is refused."""
+    creation = topic.creation(context.broker.config)
+    request = CreateTopicsRequest(topics=(creation,), timeout_ms=CREATE_TIMEOUT_MS)
+    try:
+        response = await context.broker.quorum.create_topics(request, context)
+    except KafkaError as error:
+        _log.error("Topic %s cannot be created: %s", topic.name, error.message)
+        return False
+    for result in response.topics:
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            _log.error("Topic %s cannot be created: %s", topic.name, result.error_message)
+            return False
+    return True

@@ -1,24 +1,15 @@
-"""The topics brokers keep their coordinators' state in: how they are configured, and creating one when it is needed."""
+"""The topics in which brokers keep the state of their coordinators, and how they are configured."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kcli.config.broker import BrokerConfig
-from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
-    CreateTopicsRequest,
 )
-from kcli.server.requests.context import RequestContext
-
-_log = logging.getLogger("kcli.server.AutoTopicCreation")
-
-CREATE_TIMEOUT_MS = 30_000
-"""As long as a request of our own may take (request.timeout.ms)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +51,3 @@ TRANSACTION_TOPIC = InternalTopic(
         "unclean.leader.election.enable": "false",
     },
 )
-
-
-async def create(context: RequestContext, topic: InternalTopic) -> bool:
-    """Has the controller create it; False, with the reason in the log, when it would not."""
-    creation = topic.creation(context.broker.config)
-    request = CreateTopicsRequest(topics=(creation,), timeout_ms=CREATE_TIMEOUT_MS)
-    try:
-        response = await context.broker.quorum.create_topics(request, context)
-    except KafkaError as error:
-        _log.error("Topic %s cannot be created: %s", topic.name, error.message)
-        return False
-    for result in response.topics:
-        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            _log.error("Topic %s cannot be created: %s", topic.name, result.error_message)
-            return False
-    return True

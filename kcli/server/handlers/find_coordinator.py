@@ -17,13 +17,14 @@ from kcli.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from kcli.server.coordinators.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic, create
+from kcli.server.coordinators.auto_topics import create
+from kcli.server.coordinators.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic
 from kcli.server.coordinators.shards import CoordinatorShards
 from kcli.server.requests.context import RequestContext
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0
-"""More than the partitions of a new topic take; whose log is longer has clients that wait for it by themselves."""
+"""Enough to load an empty partition. Clients retry by themselves while a longer log loads."""
 _NO_NODE = -1
 _NO_PORT = -1
 
