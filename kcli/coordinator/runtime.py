@@ -1,4 +1,4 @@
-"""What every coordinator shard gives its shell, and the deadlines it keeps.
+"""The contract between a coordinator shard and its shell, and the deadlines that a shard keeps.
 
 A shard is a deterministic state machine that owns one partition of an internal topic. A call returns a `Ready`: records
 for the shell to append and replies to send once those records are committed. The order is a contract: append, wait for
@@ -160,11 +160,11 @@ class Timers(Generic[KeyT]):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `pop_expired` is next worth calling; may be early, never late."""
+        """The next moment at which `pop_expired` may find something; may be early, never late."""
         return self._heap[0][0] if self._heap else None
 
     def pop_expired(self, now_ms: int) -> KeyT | None:
-        """The key whose deadline passed first, or None. It is forgotten: to run again it must be scheduled again."""
+        """Removes and returns the key whose deadline passed first, or None."""
         while self._heap and self._heap[0][0] <= now_ms:
             queued_ms, _, key = heapq.heappop(self._heap)
             if self._queued.get(key) != queued_ms:

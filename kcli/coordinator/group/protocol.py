@@ -1,4 +1,4 @@
-"""What a group shard needs of each type of group, and the table of the types.
+"""The interface of a type of group to its shard, and the table of the types.
 
 A new type is a package with a `GroupProtocol` and a row in the table (`GroupShard`); it brings records and requests of
 its own, which go to it directly. The methods here are for what every group may be asked: the requests of the classic
@@ -117,6 +117,7 @@ class Protocols:
     def __init__(
         self, groups: Groups, table: Mapping[GroupType, GroupProtocol], missing: GroupRequests
     ) -> None:
+        assert table.keys() == set(GroupType), "every type of group has a row"
         self._groups = groups
         self._table = table
         self._missing = missing

@@ -2,7 +2,7 @@
 
 A call takes what was asked, the token of its request and the time, and returns a `Ready` (see `coordinator.runtime`).
 `replay` alone changes a transactional id, live and on loading; what the shard keeps beside that is soft: which ids have
-a change on its way to the log (everybody else hears CONCURRENT_TRANSACTIONS meanwhile), which partitions still wait for
+a change on its way to the log (other requests get CONCURRENT_TRANSACTIONS meanwhile), which partitions still wait for
 their marker, and which fences could not be written. Markers are the shell's to send: a `SendMarkers` comes out once
 Prepare is committed, and again after every load, and `markers_written` takes in what has become of them.
 """
@@ -15,7 +15,7 @@ from itertools import islice
 
 from kcli.coordinator.runtime import Answer, AnswerT, Continuation, Ready, Step, Timers, Token
 from kcli.coordinator.transaction.config import TransactionConfig
-from kcli.coordinator.transaction.end import Verdict, judge_end
+from kcli.coordinator.transaction.end import EndDecision, judge_end
 from kcli.coordinator.transaction.init import expected_epoch, init_refused, is_own, renewed, rotates
 from kcli.coordinator.transaction.questions import Pattern, describe, list_transactions
 from kcli.coordinator.transaction.records import TransactionRecord
@@ -58,7 +58,7 @@ AT_ONCE_MS = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendMarkers:
-    """Every partition must get its marker; `markers_written` wants to hear of each."""
+    """Every partition must get its marker; the shell reports each by `markers_written`."""
 
     transactional_id: str
     producer_id: int
@@ -80,7 +80,7 @@ class TransactionShard:
         self._version = version
         self._transactions: dict[str, Transaction] = {}
         self._pending = set[str]()  # a change of theirs is on its way to the log
-        self._overdue = set[str]()  # of those, so long that who asked was told; it may be committed yet
+        self._overdue = set[str]()  # of those, the ones whose write timed out; it may be committed yet
         self._unmarked: dict[str, set[TopicPartition]] = {}
         self._failed_fences: dict[str, int] = {}  # the epoch that is not good any more
         self._timers = Timers[tuple[str, str]]()
@@ -203,9 +203,9 @@ class TransactionShard:
 
     def wants_producer_id_to_end(self, request: EndTxnRequest, client_version: int) -> bool:
         """Whether `end` will put a fresh producer id by, the epoch being exhausted."""
-        verdict = self._judge_end(request, client_version)
+        decision = self._judge_end(request, client_version)
         known = self._transactions.get(request.transactional_id)
-        return verdict.next_state is not None and known is not None and _needs_next_id(known, client_version)
+        return decision.next_state is not None and known is not None and _needs_next_id(known, client_version)
 
     def end(
         self,
@@ -216,32 +216,32 @@ class TransactionShard:
         now_ms: int,
     ) -> TransactionReady:
         """Answered once the decision is committed, before the markers are written."""
-        verdict = self._judge_end(request, client_version)
+        decision = self._judge_end(request, client_version)
         known = self._transactions.get(request.transactional_id)
-        if known is None or verdict.next_state is None:
-            return _answer(token, _end_response(verdict.code, known, client_version))
+        if known is None or decision.next_state is None:
+            return _answer(token, _end_response(decision.code, known, client_version))
         next_producer_id = NO_PRODUCER_ID
         if _needs_next_id(known, client_version):
             if fresh_producer_id is None:
                 return _answer(token, EndTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS))
             next_producer_id = fresh_producer_id
-        after = prepared(known, verdict.next_state, client_version, now_ms, next_producer_id)
+        after = prepared(known, decision.next_state, client_version, now_ms, next_producer_id)
         step: TransactionStep = Step(now_ms)
         self._write({request.transactional_id: after}, step, self._sends_markers(request.transactional_id))
         step.reply(token, _end_response(ErrorCode.NONE, after, client_version))
         return step.ready()
 
-    def _judge_end(self, request: EndTxnRequest, client_version: int) -> Verdict:
+    def _judge_end(self, request: EndTxnRequest, client_version: int) -> EndDecision:
         transactional_id = request.transactional_id
         if not transactional_id:
-            return Verdict(ErrorCode.INVALID_REQUEST)
+            return EndDecision(ErrorCode.INVALID_REQUEST)
         known = self._transactions.get(transactional_id)
         if known is None:
-            return Verdict(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            return EndDecision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if transactional_id in self._pending:
-            return Verdict(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return EndDecision(ErrorCode.CONCURRENT_TRANSACTIONS)
         if self._is_fenced(transactional_id, request.producer_epoch):
-            return Verdict(ErrorCode.PRODUCER_FENCED)
+            return EndDecision(ErrorCode.PRODUCER_FENCED)
         return judge_end(known, request, client_version)
 
     # Markers
@@ -393,7 +393,7 @@ class TransactionShard:
         step: TransactionStep,
         continuation: TransactionContinuation | None = None,
     ) -> None:
-        """Appends the next state of each id; nobody else may change it until that is committed or has failed.
+        """Appends the next state of each id; until that is committed or has failed it does not change again.
 
         `continuation` goes on in both cases. After a time-out neither is known: `replay` shows what became of it.
         """
@@ -434,7 +434,7 @@ class TransactionShard:
                 self._timers.schedule((_CARRY_OUT, transactional_id), AT_ONCE_MS)
 
     def end_transaction(self, _producer_id: int, *, committed: bool) -> None:
-        """Whoever may have markers written can have them written here, too: they end nothing, and stop no load."""
+        """An operator may have markers written here, too: they end nothing, and stop no load."""
 
     def start(self, now_ms: int) -> TransactionReady:
         """The log has been replayed to its end: what was decided is carried out."""
@@ -444,7 +444,7 @@ class TransactionShard:
         return Ready(sends=tuple(self._markers(name) for name in decided))
 
     def resign(self, _now_ms: int) -> TransactionReady:
-        """Another broker coordinates from now on. Nobody is parked here but those whose writes are on their way."""
+        """Another broker coordinates from now on. Requests wait here only for their writes, which the shell fails."""
         return Ready()
 
 
@@ -457,7 +457,7 @@ def _needs_next_id(known: Transaction, client_version: int) -> bool:
 
 
 def _end_response(code: ErrorCode, known: Transaction | None, client_version: int) -> EndTxnResponse:
-    """TV2 tells the client which producer id and epoch its next transaction has."""
+    """In TV2 the answer has the producer id and epoch of the next transaction."""
     if code is not ErrorCode.NONE or known is None or client_version < TV2:
         return EndTxnResponse(error_code=code)
     if known.next_producer_id != NO_PRODUCER_ID:

@@ -124,7 +124,7 @@ class GroupCoordinator:
             runner.ask(lambda shard, _: shard.topics_changed(self._topics, changed, has_new=has_new))
 
     def times_of(self, group_id: str) -> ConsumerTimes:
-        """What a consumer group is configured to, else the broker's own."""
+        """The configured times of a consumer group, else those of the broker."""
         found = self._times.get(group_id)
         if found is None:
             overrides = self._image.config(ConfigResource(ConfigResourceType.GROUP, group_id))

@@ -40,7 +40,7 @@ RECORD_OVERHEAD_BYTES = 64
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):
-    """What a runner needs of its state machine."""
+    """The state machine that a runner drives."""
 
     @property
     def next_deadline_ms(self) -> int | None: ...
@@ -70,7 +70,7 @@ class RunnerSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class ControlMarker:
     """The control batch that ends a producer's transaction, ready to be appended."""
 
     batch: bytes
@@ -87,7 +87,7 @@ class _Write(Generic[RecordT, SendT]):
     records: list[Record]
     size_bytes: int
     offsets: list[int]
-    marker: Marker | None = None
+    marker: ControlMarker | None = None
     verification: Verification | None = None
     failure: ErrorCode = ErrorCode.NONE
 
@@ -174,7 +174,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             size_bytes += len(key) + RECORD_OVERHEAD_BYTES + (0 if value is None else len(value))
         self._gather(_Write(ready, records, size_bytes, [], verification=verification))
 
-    def end_transaction(self, marker: Marker) -> asyncio.Future[None]:
+    def end_transaction(self, marker: ControlMarker) -> asyncio.Future[None]:
         """Appends a marker behind what was gathered; done when it is committed and the shard has seen it."""
         token: asyncio.Future[None] = self._loop.create_future()
         self._gather(_Write(Ready(replies=(Answer(token, None),)), [], len(marker.batch), [], marker))

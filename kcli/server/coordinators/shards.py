@@ -1,8 +1,8 @@
 """The shards of one coordinator on this broker: one for each partition of its internal topic that the broker leads.
 
 A shard is loaded when the broker becomes the leader of its partition and given up when it ceases to be; meanwhile
-callers hear COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR. Creating the topic is FindCoordinator's business. What
-differs between groups and transactions is in a `ShardKind`.
+callers get COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR. FindCoordinator creates the topic. A `ShardKind` holds
+the differences between groups and transactions.
 """
 
 from __future__ import annotations

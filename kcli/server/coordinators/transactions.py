@@ -235,7 +235,7 @@ class TransactionCoordinator:
         outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
         for topic, partition in partitions:
             if metadata.partition(topic, partition) is None:
-                outcomes[topic, partition] = ErrorCode.NONE  # deleted: nobody will read it
+                outcomes[topic, partition] = ErrorCode.NONE  # deleted: it needs no marker
             else:
                 outcomes[topic, partition] = self._markers.write(end, topic, partition)
         return {

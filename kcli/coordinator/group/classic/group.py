@@ -28,7 +28,7 @@ from kcli.protocol.records.consumer_offsets import GroupMetadataValue, MemberMet
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""What a member speaks: (name, metadata) in its order of preference."""
+"""The protocols of a member: (name, metadata) in its order of preference."""
 
 
 class GroupState(Enum):
@@ -156,7 +156,7 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member that speaks this could live here: it shares one protocol with all the others."""
+        """Whether a member with these protocols may join: it must share one of them with all other members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         count = len(self.members)
@@ -177,7 +177,7 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def joined_members(self) -> tuple[JoinGroupResponseMember, ...]:
-        """What the leader is told of everybody, to assign from."""
+        """All members, as the answer to the leader lists them."""
         name = self.protocol_name
         return tuple(
             JoinGroupResponseMember(
@@ -242,7 +242,7 @@ class ClassicGroup:
         self.await_join(member, join_token)
 
     def remove(self, member_id: str) -> None:
-        """Forgets a member or a pending id; whoever waits on it must have been answered before."""
+        """Forgets a member or a pending id; its requests must have been answered before."""
         self.pending_joins.pop(member_id, None)
         self.pending_syncs.pop(member_id, None)
         member = self.members.pop(member_id, None)
@@ -285,7 +285,7 @@ class ClassicGroup:
     def await_join(
         self, member: ClassicMember, token: Token[JoinGroupResponse] | None
     ) -> Token[JoinGroupResponse] | None:
-        """Parks a JoinGroup (None: nobody waits any more) and returns the one that waited before."""
+        """Parks a JoinGroup (None: none waits any more) and returns the one that waited before."""
         before = member.join_token
         member.join_token = token
         self.awaiting_join_count += (token is not None) - (before is not None)

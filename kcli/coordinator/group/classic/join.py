@@ -26,7 +26,7 @@ SKIP_ASSIGNMENT_VERSION = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """What a JoinGroup carries beside its body."""
+    """The client that sent a request, as its header and connection describe it."""
 
     api_version: int
     client_id: str
@@ -35,7 +35,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One JoinGroup on its way through: the request, whose it is and where the answer goes."""
+    """One JoinGroup: the request, its client, and the token of the answer."""
 
     request: JoinGroupRequest
     caller: Caller

@@ -50,7 +50,7 @@ class MembershipProtocol:
 
     def _store_assignments(self, group: ClassicGroup, request: SyncGroupRequest, step: GroupStep) -> None:
         given = {each.member_id: each.assignment for each in request.assignments}
-        # A member the leader passed over gets nothing, in so many words (KAFKA-3526).
+        # A member that the leader left out gets an empty assignment (KAFKA-3526).
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         generation_id = group.generation_id
         step.append(GroupRecord(group.group_id, group.to_metadata(assignments)))
@@ -151,7 +151,7 @@ def leave_response(results: tuple[MemberResponse, ...], api_version: int) -> Lea
 
 
 def leave_unknown_group(request: LeaveGroupRequest, api_version: int) -> LeaveGroupResponse:
-    """A member of no group is told UNKNOWN_MEMBER_ID, at the level its version reads."""
+    """Answers a member of no group with UNKNOWN_MEMBER_ID, at the level that its version reads."""
     code = ErrorCode.UNKNOWN_MEMBER_ID
     return leave_response(
         tuple(_left(identity, code) for identity in leaving(request, api_version)), api_version
@@ -159,7 +159,7 @@ def leave_unknown_group(request: LeaveGroupRequest, api_version: int) -> LeaveGr
 
 
 def _words(identity: MemberIdentity) -> str:
-    """Who leaves and, where it says so, why (KIP-800)."""
+    """The member that leaves and, if it gives one, its reason (KIP-800)."""
     name = identity.member_id or f"instance {identity.group_instance_id}"
     return f"{name}; client reason: {identity.reason}" if identity.reason else name
 

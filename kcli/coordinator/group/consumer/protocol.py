@@ -208,7 +208,7 @@ class ConsumerProtocol:
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, step: GroupStep
     ) -> None:
-        """What a `ResolveRegexes` came to; None if it failed, and is to be asked again."""
+        """Takes the result of a `ResolveRegexes`; None if it failed, so that it is asked for again."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return

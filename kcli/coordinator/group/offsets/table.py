@@ -1,7 +1,7 @@
 """The committed offsets of a shard, and those that wait for the end of a transaction.
 
 Only `replay` and `end_transaction` change the table. Records that are written but not committed yet are noted, so that
-whoever deletes a group or a topic meanwhile deletes what they will bring. An offset committed in a transaction stays
+the deletion of a group or a topic meanwhile covers their offsets, too. An offset committed in a transaction stays
 pending under its producer id until the marker; a commit then applies it unless the table holds one written later in
 the log.
 """
@@ -27,7 +27,7 @@ class OffsetTable:
         self._groups: dict[str, _Topics] = {}
         self._pending: dict[int, dict[_Key, _Entry]] = {}
         self._expected: dict[_Key, int] = {}
-        """How many offsets for this partition are on their way through the log."""
+        """Number of offsets for this partition that are on their way through the log."""
 
     # What is on its way
 
@@ -108,7 +108,7 @@ class OffsetTable:
         return frozenset(key[0] for key in self._uncommitted())
 
     def size_of(self, group_id: str) -> int:
-        """How many offsets a group has."""
+        """The number of offsets of a group."""
         return sum(map(len, self._groups.get(group_id, {}).values()))
 
     # Tombstones

@@ -66,11 +66,11 @@ class _Work:
 
     def balance(self) -> None:
         shared = [topic_id for topic_id in self.topic_order if len(self._subscribers[topic_id]) > 1]
-        settled = 0  # so many topics in a row needed nothing
+        balanced = 0  # topics in a row that needed nothing
         for _ in range(MAX_ROUNDS):
             for topic_id in shared:
-                settled = 0 if self._balance_topic(topic_id) else settled + 1
-                if settled >= len(shared):
+                balanced = 0 if self._balance_topic(topic_id) else balanced + 1
+                if balanced >= len(shared):
                     return
 
     def _balance_topic(self, topic_id: uuid.UUID) -> bool:
@@ -153,10 +153,10 @@ class _Balancer:
         return number
 
     def next_most_loaded(self) -> int:
-        """-1 when nobody is left who could give anything."""
+        """-1 if no member is left that could give a partition."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
-                # Everybody in the range was excluded: it begins anew with the next lower level.
+                # All members in the range were excluded: it begins again with the next lower level.
                 self._most_level = self._loads[self._sorted[self._most_start - 1]]
             else:
                 self._most_level -= 1

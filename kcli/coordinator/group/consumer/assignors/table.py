@@ -33,14 +33,15 @@ Assignor = Callable[[GroupSpec], dict[str, Assignment]]
 
 
 def uniform(spec: GroupSpec) -> dict[str, Assignment]:
-    """Everybody gets as many partitions as everybody else, give or take one, and keeps what it may."""
+    """Gives all members the same number of partitions, give or take one; they keep what they can."""
     members = {member_id: spec.members[member_id] for member_id in in_hash_order(spec.members, java_hash)}
     assign = assign_homogeneous if spec.homogeneous else assign_heterogeneous
     return assign(members, spec.partition_counts)
 
 
 def range_(spec: GroupSpec) -> dict[str, Assignment]:
-    """Of each topic a contiguous range to each subscriber: equal numbers meet in one member, so that it can join."""
+    """Gives each subscriber a contiguous range of each topic: equal partition numbers of several topics go to one
+    member, which can join them."""
 
     def order(member_id: str) -> tuple[bool, str]:
         instance_id = spec.members[member_id].instance_id

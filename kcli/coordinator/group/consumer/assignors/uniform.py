@@ -54,11 +54,11 @@ def _never_assigned(
 def _keep(
     assigned: Assignment, partition_counts: Mapping[uuid.UUID, int], quota: int, free: list[_TopicPartition]
 ) -> tuple[Assignment, int]:
-    """What a member keeps, and its room for more; what it has beyond its quota becomes free."""
+    """The partitions that a member keeps, and its room for more; those beyond its quota become free."""
     kept: dict[uuid.UUID, frozenset[int]] = {}
     for topic_id, partitions in assigned.items():
         if topic_id not in partition_counts:
-            continue  # nobody subscribes it any more, or it is gone
+            continue  # not subscribed any more, or deleted
         if len(partitions) <= quota:
             quota -= len(partitions)
             kept[topic_id] = partitions

@@ -1,1 +1,1 @@
-"""What members of a consumer group ask, in either protocol, and how they leave."""
+"""The requests of members of a consumer group, in either protocol, and how members leave."""

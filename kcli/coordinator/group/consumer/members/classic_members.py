@@ -1,7 +1,7 @@
 """Members of the classic protocol in a consumer group, while a group changes from one to the other (KIP-848).
 
-They cannot tell the difference: JoinGroup is a heartbeat that says all and never makes them the leader, SyncGroup
-fetches what they were assigned, and Heartbeat tells them to join again when there is something to give up or to get.
+They cannot tell the difference: JoinGroup is a full heartbeat that never makes them the leader, SyncGroup fetches
+their assignment, and Heartbeat has them join again when there is something to give up or to get.
 Their generation is their member epoch. All four raise KafkaError with nothing changed.
 """
 
@@ -16,7 +16,12 @@ from kcli.coordinator.group.classic.group import CONSUMER_PROTOCOL_TYPE
 from kcli.coordinator.group.classic.join import MEMBER_ID_REQUIRED_VERSION, Join
 from kcli.coordinator.group.classic.membership import leave_response, leaving
 from kcli.coordinator.group.consumer.members.departure import Departures
-from kcli.coordinator.group.consumer.members.heartbeat import ConsumerHeartbeats, Place, identified, place_of
+from kcli.coordinator.group.consumer.members.heartbeat import (
+    ConsumerHeartbeats,
+    MatchedMember,
+    identified,
+    match_member,
+)
 from kcli.coordinator.group.consumer.migration.downgrade import Downgrades
 from kcli.coordinator.group.consumer.migration.embedded import assignment_bytes, by_id
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
@@ -91,19 +96,19 @@ class ClassicMembers:
             return
         subscription = _subscription(join, member_id)
         if is_new or request.group_instance_id is None:
-            place = place_of(group, member_id, request.group_instance_id)
+            matched = match_member(group, member_id, request.group_instance_id)
         else:
-            place = Place(identified(group, member_id, request.group_instance_id))
-        before = place.member
+            matched = MatchedMember(identified(group, member_id, request.group_instance_id))
+        before = matched.member
         after = _updated(before, join, subscription)
         owned = by_id(subscription.owned_partitions, self._topics())
         check_state(before, owned)
-        replaced = place.replaces
+        replaced = matched.replaces
         downgrades = replaced is not None and self._downgrades.is_due(group, (replaced.member_id,), joining=1)
         writer = self._log.writer(group, step)
         if replaced is not None:
             self._heartbeats.replace(writer, replaced, before)
-        changed = self._targets.take_in(writer, before, after)
+        changed = self._targets.update_member(writer, before, after)
         after = self._targets.reconcile(writer, member_id, owned)
         if downgrades:
             self._downgrades.convert(writer, (), rebalances=changed)
@@ -271,7 +276,7 @@ def _first_protocol(member: ConsumerMember) -> tuple[str, bytes]:
 
 
 def _joined(member: ConsumerMember) -> JoinGroupResponse:
-    """Nobody leads: the coordinator assigns."""
+    """Names no leader, because the coordinator assigns."""
     return JoinGroupResponse(
         generation_id=member.epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,

@@ -1,4 +1,4 @@
-"""Members of a consumer group that go: who leaves, who was silent for too long, who did not do what it was told."""
+"""The end of memberships in a consumer group: members that leave, are silent too long, or miss a deadline."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """ConsumerGroupHeartbeat: the one request of the consumer group protocol (KIP-848).
 
-Whoever joins, changes its subscription, gives up a partition or leaves says so in a heartbeat, and what it should do
-next is in the answer. A heartbeat does five things in this order: it saves what is new about the member; raises the
+A member joins, changes its subscription, gives up partitions and leaves by heartbeats; the answer says what it should
+do next. A heartbeat does five things in this order: it saves what is new about the member; raises the
 group epoch if that or the topics changed what the group subscribes; computes targets if the group epoch is ahead of
-them; takes the member a step towards its target; and starts its session anew. Whatever may be refused is refused before
-the first record is written.
+them; takes the member a step towards its target; and starts its session again. All checks come before the first record
+is written.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a member stands in its group. `replaces`: the static member whose place it takes."""
+class MatchedMember:
+    """The member that a request is for. `replaces`: the static member whose place it takes."""
 
     member: ConsumerMember
     replaces: ConsumerMember | None = None
@@ -111,21 +111,21 @@ class ConsumerHeartbeats:
         step: GroupStep,
     ) -> None:
         joins = request.member_epoch == 0
-        entrance = self._upgrades.enter(request.group_id, creates=joins)
-        group = entrance.group
+        upgraded = self._upgrades.find(request.group_id, creates=joins)
+        group = upgraded.group
         member_id = request.member_id or _text(self._new_uuid())
         self.check_room(group, member_id, request.instance_id)
         owned = owned_partitions(request.topic_partitions)
-        place = self._place(group, request, member_id, owned)
-        before = place.member
+        matched = self._match(group, request, member_id, owned)
+        before = matched.member
         check_state(before, owned)
         after = _updated(before, request, caller)
         self._regexes.check(group, before, after.topic_regex)
         writer = self._log.writer(group, step)
-        self._upgrades.begin(entrance, writer)
-        if place.replaces is not None:
-            self.replace(writer, place.replaces, before)
-        self._targets.take_in(writer, before, after)
+        self._upgrades.write(upgraded, writer)
+        if matched.replaces is not None:
+            self.replace(writer, matched.replaces, before)
+        self._targets.update_member(writer, before, after)
         after = self._targets.reconcile(writer, after.member_id, owned)
         if before.is_classic:
             self._sessions.cancel(group.group_id, after.member_id)  # it joins and syncs no more
@@ -147,25 +147,25 @@ class ConsumerHeartbeats:
                 f"{self._config.consumer_max_size} members."
             )
 
-    def _place(
+    def _match(
         self,
         group: ConsumerGroup,
         request: ConsumerGroupHeartbeatRequest,
         member_id: str,
         owned: Assignment | None,
-    ) -> Place:
+    ) -> MatchedMember:
         if request.member_epoch != 0:
             member = identified(group, member_id, request.instance_id)
             check_epoch(member, request.member_epoch, owned)
-            return Place(member)
-        place = place_of(group, member_id, request.instance_id)
-        before = place.replaces
+            return MatchedMember(member)
+        matched = match_member(group, member_id, request.instance_id)
+        before = matched.replaces
         if before is not None and not before.is_classic and before.epoch != STATIC_LEAVE_EPOCH:
             raise UnreleasedInstanceIdException(
                 f"Static member {member_id} with instance id {request.instance_id} cannot join the group because "
                 f"the instance id is owned by {before.member_id} member."
             )
-        return place
+        return matched
 
     def replace(self, writer: Writer, old: ConsumerMember, new: ConsumerMember) -> None:
         """A static member is back under another id: it takes over what was assigned to it."""
@@ -180,19 +180,19 @@ class ConsumerHeartbeats:
     def _answer(
         self, request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
     ) -> ConsumerGroupHeartbeatResponse:
-        """The assignment is told who joins, who says all of itself (it does so when it missed an answer), and whose
-        assignment has changed."""
+        """The answer carries the assignment if the member joins, if it reports everything (as it does after it missed
+        an answer), or if its assignment has changed."""
         is_full = (
             request.rebalance_timeout_ms != -1
             and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
             and request.topic_partitions is not None
         )
-        tells = request.member_epoch == 0 or is_full or before.assigned != after.assigned
+        has_assignment = request.member_epoch == 0 or is_full or before.assigned != after.assigned
         return ConsumerGroupHeartbeatResponse(
             member_id=after.member_id,
             member_epoch=after.epoch,
             heartbeat_interval_ms=self._sessions.times_of(request.group_id).heartbeat_interval_ms,
-            assignment=_response(after.assigned) if tells else None,
+            assignment=_response(after.assigned) if has_assignment else None,
         )
 
     # Leaving
@@ -235,18 +235,18 @@ def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) ->
     return holder
 
 
-def place_of(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Place:
-    """Where somebody who joins stands: in the place of the instance's former self, in its own, or in a new one."""
+def match_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> MatchedMember:
+    """The member as which a client joins: the former member of its instance, itself, or a new one."""
     holder = group.static_member(instance_id)
     if holder is None:
-        return Place(group.members.get(member_id) or ConsumerMember(member_id=member_id))
-    return Place(replace(holder, member_id=member_id, epoch=0, previous_epoch=0), holder)
+        return MatchedMember(group.members.get(member_id) or ConsumerMember(member_id=member_id))
+    return MatchedMember(replace(holder, member_id=member_id, epoch=0, previous_epoch=0), holder)
 
 
 def _updated(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
 ) -> ConsumerMember:
-    """What a heartbeat leaves out is as it was."""
+    """Keeps everything that the heartbeat leaves out."""
     names = request.subscribed_topic_names
     regex = request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
@@ -281,5 +281,5 @@ def _response(assigned: Assignment) -> ResponseAssignment:
 
 
 def _text(value: uuid.UUID) -> str:
-    """As Kafka writes an id: URL-safe base64 without padding."""
+    """An id as Kafka writes it: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must look like, before anybody asks for its group."""
+"""The checks of a ConsumerGroupHeartbeat that need no group."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def owned_partitions(listed: tuple[RequestTopicPartitions, ...] | None) -> Assignment | None:
-    """What a member says it has; None where it says nothing."""
+    """The partitions that a member reports; None if the heartbeat leaves them out."""
     if listed is None:
         return None
     return assignment((each.topic_id or ZERO_UUID, each.partitions) for each in listed)

@@ -85,16 +85,16 @@ class Downgrades:
         return classic
 
     def _member(self, member: ConsumerMember) -> ClassicMember:
-        said = member.classic
-        assert said is not None, f"{member.member_id} does not speak the classic protocol"
-        protocols = tuple((each.name, each.metadata) for each in said.supported_protocols)
+        classic = member.classic
+        assert classic is not None, f"{member.member_id} does not speak the classic protocol"
+        protocols = tuple((each.name, each.metadata) for each in classic.supported_protocols)
         return ClassicMember(
             member_id=member.member_id,
             group_instance_id=member.instance_id,
             client_id=member.client_id,
             client_host=member.client_host,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
-            session_timeout_ms=said.session_timeout_ms,
+            session_timeout_ms=classic.session_timeout_ms,
             protocols=protocols,
             assignment=assignment_bytes(member.assigned, self._topics(), protocols[0][1]),
         )

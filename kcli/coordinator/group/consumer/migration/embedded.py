@@ -1,7 +1,7 @@
 """Between the two protocols: what classic consumers embed in their messages, as a consumer group says it.
 
 Classic members name topics, consumer groups their ids; what does not exist is left out either way: a topic, or those of
-its partitions that it had before it was deleted and made anew.
+its partitions that it had before it was deleted and created again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def by_id(listed: Iterable[TopicPartitions], topics: Topics) -> Assignment:
 
 
 def assignment_bytes(assigned: Assignment, topics: Topics, subscription: bytes) -> bytes:
-    """What a classic member is given, in the version that it subscribed in."""
+    """The assignment of a classic member, in the version that it subscribed in."""
     found = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
     listed = tuple(
         TopicPartitions(topic=topic.name, partitions=tuple(sorted(partitions)))

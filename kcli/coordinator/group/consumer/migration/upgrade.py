@@ -1,8 +1,8 @@
 """Into the consumer protocol: a member that speaks it comes to a group that may not yet.
 
 An empty classic group gives way. One with members becomes a consumer group with the same members, epoch and
-assignments, if the policy allows (`group.consumer.migration.policy`); they go on in the classic protocol, and those who
-wait for a rebalance are told to join again.
+assignments, if the policy allows (`group.consumer.migration.policy`); they go on in the classic protocol, and those
+that wait for a rebalance are asked to join again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
+class UpgradedGroup:
     """The consumer group that a heartbeat is for, and the classic group that it takes the place of."""
 
     group: ConsumerGroup
@@ -69,25 +69,25 @@ class Upgrades:
         found = "not found" if group is None else "is not a consumer group"
         raise GroupIdNotFoundException(f"Group {group_id} {found}.")
 
-    def enter(self, group_id: str, *, creates: bool) -> Entrance:
+    def find(self, group_id: str, *, creates: bool) -> UpgradedGroup:
         """Raises GROUP_ID_NOT_FOUND; changes nothing yet."""
         group = self._groups.get(group_id)
         if group is None:
             if not creates:
                 raise GroupIdNotFoundException(f"Consumer group {group_id} not found.")
-            return Entrance(ConsumerGroup(group_id))
+            return UpgradedGroup(ConsumerGroup(group_id))
         if not creates or isinstance(group, ConsumerGroup):
-            return Entrance(self.existing(group_id))
+            return UpgradedGroup(self.existing(group_id))
         if not isinstance(group, ClassicGroup):
             raise GroupIdNotFoundException(f"Group {group_id} is not a consumer group.")
         if not group.members:  # also while it waits in vain for members of a rebalance
-            return Entrance(ConsumerGroup(group_id), group)
+            return UpgradedGroup(ConsumerGroup(group_id), group)
         self._check_allowed(group)
-        return Entrance(self._converted(group), group)
+        return UpgradedGroup(self._converted(group), group)
 
-    def begin(self, entrance: Entrance, writer: Writer) -> None:
+    def write(self, upgraded: UpgradedGroup, writer: Writer) -> None:
         """Writes the change of protocol, if it is one."""
-        classic, group = entrance.classic, entrance.group
+        classic, group = upgraded.classic, upgraded.group
         if classic is None:
             return
         step = writer.step

@@ -1,4 +1,4 @@
-"""Which partitions somebody has: by topic id. Values are shared and never changed in place."""
+"""Sets of partitions, by topic id. Values are shared and never changed in place."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""A consumer group (KIP-848): what its records say, and the questions that the protocol asks of it.
+"""A consumer group (KIP-848): its facts, as its records have them, and questions about them.
 
 Three epochs tell how far the group is. The group epoch rises with every change of members, subscriptions or topics; the
 assignment epoch is the group epoch that the targets were computed for; a member's epoch is that of the target it has
 reached. So the state needs not be kept:
 
-    Empty        nobody is in it
+    Empty        it has no members
     Assigning    the group epoch is ahead of the assignment epoch
     Reconciling  some member is not at its target yet
-    Stable       everybody is
+    Stable       all members are
 
 `apply` alone changes the group, record by record, when a record is written and when it is read back. Beside that stands
-what nobody needs after a fail-over: whether topics have changed, and whether a regex is being resolved.
+what is not needed after a fail-over: whether topics have changed, and whether a regex is being resolved.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def owner_of(self, topic_id: uuid.UUID, partition: int) -> str | None:
-        """Who has the partition, or has not given it up yet."""
+        """The member that has the partition, or has not given it up yet."""
         return self._owners.get(topic_id, {}).get(partition)
 
     def target_of(self, member_id: str) -> Assignment:
@@ -108,7 +108,7 @@ class ConsumerGroup:
 
     @property
     def subscribed(self) -> Mapping[str, None]:
-        """The topics that anybody subscribes, as an ordered set."""
+        """The topics that any member subscribes, as an ordered set."""
         if self._subscribed is None:
             self._subscribed = {
                 name: None for member in self.members.values() for name in self.names_of(member)
@@ -132,7 +132,7 @@ class ConsumerGroup:
         return tuple(self._regex_subscribers)
 
     def preferred_assignor(self) -> str | None:
-        """What most members ask for; None when none asks."""
+        """The assignor that most members ask for; None if no member asks."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             if member.server_assignor is not None:
@@ -140,12 +140,12 @@ class ConsumerGroup:
         return max(votes, key=votes.__getitem__) if votes else None
 
     def all_classic_but(self, leaving: Iterable[str]) -> bool:
-        """Whether everybody else speaks the classic protocol."""
+        """Whether all other members speak the classic protocol."""
         gone = frozenset(leaving)
         return all(member.is_classic for member in self.members.values() if member.member_id not in gone)
 
     def awaits_release(self, member: ConsumerMember) -> bool:
-        """Whether some of its target still belongs to somebody else."""
+        """Whether some of its target still belongs to other members."""
         return any(
             self.owner_of(topic_id, partition) not in (None, member.member_id)
             for topic_id, partitions in self.target_of(member.member_id).items()
@@ -235,7 +235,8 @@ class ConsumerGroup:
                 self._owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
 
     def _disown(self, member: ConsumerMember) -> None:
-        """Frees what a member has, but for what somebody else was given since: compaction leaves old records."""
+        """Frees the partitions of a member, except those that another member was given since: compaction leaves old
+        records."""
         for has in (member.assigned, member.pending_revocation):
             for topic_id, partitions in has.items():
                 owners = self._owners.get(topic_id, {})

@@ -1,9 +1,9 @@
-"""What consumer groups write, and how a group goes back when a write fails.
+"""The records of consumer groups on their way to the log, and how a group goes back when a write fails.
 
 A group changes when its records are written, not when they are committed: the next heartbeat may come before, and must
 see who owns what. So what the log holds of every group is kept beside it: the committed records, and those of each
-write that is on its way. Should one fail, it is taken out, and the group is made anew out of the rest. A write that
-took too long is no failure: it is in the log, and may yet be committed.
+write that is on its way. If a write fails, its records are taken out, and the group is built again from the rest. A
+write that took too long is no failure: it is in the log, and may be committed later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kcli.protocol.records import consumer_offsets as co
 Restored = Callable[[str, Group | None, GroupStep], None]
 """Called when a group is back at what the log holds: group id, the group that stood there until now, and a step."""
 Records = deque[ConsumerRecord]
-"""Of one write, those that are not committed yet."""
+"""The records of one write that are not committed yet."""
 
 _STILL_IN_THE_LOG = frozenset({ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT})
 

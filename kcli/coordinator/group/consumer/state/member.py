@@ -1,6 +1,6 @@
 """A member of a consumer group (KIP-848), as its two records describe it: what it is, and what it has.
 
-A member is a value: every change makes a new one, and who changes it writes the record that says so.
+A member is a value: every change makes a new one and writes a record of it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MemberState(IntEnum):
     UNREVOKED_PARTITIONS = 1
     """It still has to give up what is pending revocation."""
     UNRELEASED_PARTITIONS = 2
-    """It is at its target epoch, but somebody else has not given up all of its target yet."""
+    """It is at its target epoch, but other members have not given up all of its target yet."""
     UNKNOWN = 127
     """Written by a newer Kafka."""
 

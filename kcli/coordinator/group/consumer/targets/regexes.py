@@ -42,8 +42,8 @@ class Pattern(Protocol):
 
 @functools.lru_cache(maxsize=_CACHED_PATTERNS)
 def compiled(regex: str) -> Pattern:
-    """Raises INVALID_REGULAR_EXPRESSION where it is none."""
-    import re2  # only who subscribes by regex pays for it
+    """Raises INVALID_REGULAR_EXPRESSION."""
+    import re2  # imported late: few groups subscribe by regex
 
     options = re2.Options()
     options.log_errors = False
@@ -97,7 +97,7 @@ class Regexes:
         return RegexChange.RESOLVED if old else RegexChange.UPDATED
 
     def resolution_due(self, group: ConsumerGroup, topics: Topics, now_ms: int) -> ResolveRegexes | None:
-        """What should be resolved now; the group then waits for the answer."""
+        """The expressions that should be resolved now; the group then waits for the answer."""
         wanted = group.subscribed_regexes
         if not wanted or group.is_resolving:
             return None

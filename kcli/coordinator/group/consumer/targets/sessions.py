@@ -1,4 +1,4 @@
-"""How long a member of a consumer group may be silent, or take to do what it was told."""
+"""The deadlines of a member of a consumer group: for its heartbeats, and for steps it was asked to take."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class ConsumerSessions:
         self._timers.schedule(session_key(group.group_id, member.member_id), now_ms + timeout_ms)
 
     def restart_all(self, group: ConsumerGroup, now_ms: int) -> None:
-        """The group comes from the log: everybody has all the time again."""
+        """Starts every deadline again, because the group comes from the log."""
         for member in group.members.values():
             self.restart(group, member, now_ms)
             self.watch_revocation(group, member, now_ms)
 
     def watch_revocation(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """A member that must give up partitions has its rebalance timeout for it. One of the classic protocol is told
-        to join again and has that long for the join."""
+        """A member that must give up partitions has its rebalance timeout for it. A member of the classic protocol is
+        asked to join again instead (`await_join`)."""
         key = (TimerKind.REVOCATION, group.group_id, member.member_id)
         if member.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
             self._timers.schedule(key, now_ms + member.rebalance_timeout_ms)
@@ -42,7 +42,7 @@ class ConsumerSessions:
             self._timers.cancel(key)
 
     def await_join(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """A classic member has been told to join again; asking twice gives it no more time."""
+        """A classic member has been asked to join again; asking twice gives it no more time."""
         key = (TimerKind.MEMBER_JOIN, group.group_id, member.member_id)
         if not self._timers.is_scheduled(key):
             self._timers.schedule(key, now_ms + member.rebalance_timeout_ms)

@@ -45,7 +45,7 @@ class Targets:
         self._regexes = regexes
         self._topics = topics
 
-    def take_in(self, writer: Writer, before: ConsumerMember, after: ConsumerMember) -> bool:
+    def update_member(self, writer: Writer, before: ConsumerMember, after: ConsumerMember) -> bool:
         """Saves a new or changed member, and brings epoch and targets up to date with it. Whether its subscription
         has changed."""
         group = writer.group
