@@ -79,6 +79,8 @@ class Ready(Generic[RecordT, SendT]):
 
     def written(self, code: ErrorCode, now_ms: int) -> Ready[RecordT, SendT]:
         """Tells the shard that the records are committed, or why not; returns what the shard does next."""
+        if not self.continuations:
+            return Ready()
         step: Step[RecordT, SendT] = Step(now_ms)
         for continuation in self.continuations:
             continuation(code, step)

@@ -23,7 +23,8 @@ from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng
 from kcli.server.coordinators.group_topics import ImageTopics
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
-from kcli.server.coordinators.shard_runner import RunnerSettings, ShardRunner
+from kcli.server.coordinators.shard_log import RunnerSettings
+from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.producer_state import Verification

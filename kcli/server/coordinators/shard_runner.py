@@ -14,16 +14,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from kcli.coordinator.runtime import Answer, AnswerT, Producer, Ready, RecordT, SendT, Token
+from kcli.coordinator.runtime import Answer, AnswerT, Ready, RecordT, SendT, Token
 from kcli.errors import ErrorCode, KafkaError, error_for
-from kcli.protocol.batches.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record, encode_batch
-from kcli.protocol.batches.compression import Codec
+from kcli.protocol.batches.batch import NO_PRODUCER_ID, Record
+from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
 from kcli.server.partitions.replicas import LeaderPartition
-from kcli.storage.log.log import AppendOrigin
 from kcli.storage.log.producer_state import Verification
 
 _log = logging.getLogger("kcli.server.CoordinatorRuntime")
@@ -32,11 +31,8 @@ T = TypeVar("T")
 ShardRecordT = TypeVar("ShardRecordT")
 ShardSendT = TypeVar("ShardSendT")
 
-ACKS_ALL = -1
 UNLIMITED_LINGER = -1
 """Kafka's word for: gather until there is nothing else to do; here, until the end of this turn of the event loop."""
-RECORD_OVERHEAD_BYTES = 64
-"""More than a record adds to its key and value (varints and length, at most 21), so that an estimate errs high."""
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):
@@ -58,45 +54,6 @@ class Shard(Protocol[ShardRecordT, ShardSendT]):
 ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerSettings:
-    linger_ms: int
-    commit_timeout_ms: int
-    """`offsets.commit.timeout.ms`: how long callers wait for the other replicas."""
-    max_batch_bytes: int
-    codec: Codec = Codec.NONE
-    base_sequence: int = 0
-    """Kafka leaves the sequence of a batch without a producer at 0 in `__consumer_offsets`, at -1 in other topics."""
-
-
-@dataclass(frozen=True, slots=True)
-class ControlMarker:
-    """The control batch that ends a producer's transaction, ready to be appended."""
-
-    batch: bytes
-    producer_id: int
-    committed: bool
-    transaction_version: int
-
-
-@dataclass(slots=True)
-class _Write(Generic[RecordT, SendT]):
-    """One `Ready` on its way to the log: its records, encoded, and from where they were appended; or a marker."""
-
-    ready: Ready[RecordT, SendT]
-    records: list[Record]
-    size_bytes: int
-    offsets: list[int]
-    marker: ControlMarker | None = None
-    verification: Verification | None = None
-    failure: ErrorCode = ErrorCode.NONE
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it must have a batch of its own."""
-        return self.marker is not None or self.ready.producer is not None
-
-
 class ShardRunner(Generic[RecordT, SendT, ShardT]):
     """`write_error` translates an error of the log into that of an answer; `send` does the `sends` of a Ready."""
 
@@ -115,14 +72,15 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._shard = shard
         self.partition = partition
         self._settings = settings
+        self._log = ShardLog(partition, settings, now_ms)
         self._encode = encode
         self._write_error = write_error
         self._now_ms = now_ms
         self._loop = asyncio.get_running_loop()
-        self._gathered: list[_Write[RecordT, SendT]] = []
+        self._gathered: list[Write[RecordT, SendT]] = []
         self._gathered_bytes = 0
         self._flush_handle: asyncio.Handle | None = None
-        self._in_flight: deque[tuple[int, list[_Write[RecordT, SendT]]]] = deque()
+        self._in_flight: deque[tuple[int, list[Write[RecordT, SendT]]]] = deque()
         self._committer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -166,21 +124,17 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._deliver(ready)
             return
         now_ms = self._now_ms()
-        records = []
-        size_bytes = 0
-        for record in ready.records:
-            key, value = self._encode(record)
-            records.append(Record(-1, now_ms, key, value))
-            size_bytes += len(key) + RECORD_OVERHEAD_BYTES + (0 if value is None else len(value))
-        self._gather(_Write(ready, records, size_bytes, [], verification=verification))
+        records = [Record(-1, now_ms, *self._encode(record)) for record in ready.records]
+        size_bytes = sum(map(estimated_bytes, records))
+        self._gather(Write(ready, records, size_bytes, verification=verification))
 
     def end_transaction(self, marker: ControlMarker) -> asyncio.Future[None]:
         """Appends a marker behind what was gathered; done when it is committed and the shard has seen it."""
         token: asyncio.Future[None] = self._loop.create_future()
-        self._gather(_Write(Ready(replies=(Answer(token, None),)), [], len(marker.batch), [], marker))
+        self._gather(Write(Ready(replies=(Answer(token, None),)), [], len(marker.batch), marker=marker))
         return token
 
-    def _gather(self, write: _Write[RecordT, SendT]) -> None:
+    def _gather(self, write: Write[RecordT, SendT]) -> None:
         too_large = self._gathered_bytes + write.size_bytes > self._settings.max_batch_bytes
         if self._gathered and (write.is_alone or too_large):
             self._flush()
@@ -219,7 +173,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         if not writes:
             return
         try:
-            end_offset = self._append(writes)
+            end_offset = self._log.append(writes)
         except KafkaError as error:
             _log.warning("Writing to %s failed: %s", self.partition, error.message)
             self._finish(writes, error.code)
@@ -232,64 +186,6 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._committer = self._loop.create_task(
                 self._await_commits(), name=f"commits of {self.partition}"
             )
-
-    def _append(self, writes: list[_Write[RecordT, SendT]]) -> int:
-        """Appends one batch, or several if one would be too large; returns the offset after the last record."""
-        marker = writes[0].marker
-        if marker is not None:
-            result = self.partition.append_marker(
-                marker.batch, now_ms=self._now_ms(), transaction_version=marker.transaction_version
-            )
-            return result.last_offset + 1
-        batches = [self._batch(chunk, writes[0].ready.producer) for chunk in self._chunks(writes)]
-        offsets: list[int] = []
-        for raw in self._appends(batches):
-            result = self.partition.append(
-                raw,
-                acks=ACKS_ALL,
-                origin=AppendOrigin.COORDINATOR,
-                now_ms=self._now_ms(),
-                verification=writes[0].verification,
-            )
-            offsets += range(result.base_offset, result.last_offset + 1)
-        placed = (write for write in writes for _ in write.records)
-        for offset, write in zip(offsets, placed, strict=True):
-            write.offsets.append(offset)
-        return offsets[-1] + 1
-
-    def _appends(self, batches: list[bytes]) -> list[bytes]:
-        """All batches in one append, so that none is in the log if one of them is refused. The log takes no append
-        larger than a segment; batches that only together are larger are appended one by one."""
-        segment_bytes = self.partition.log.config.segment_size_bytes
-        sizes = [len(batch) for batch in batches]
-        if len(batches) == 1 or max(sizes) <= segment_bytes < sum(sizes):
-            return batches
-        return [b"".join(batches)]
-
-    def _chunks(self, writes: list[_Write[RecordT, SendT]]) -> Iterator[list[Record]]:
-        """The records of each batch."""
-        limit = self._settings.max_batch_bytes
-        chunk: list[Record] = []
-        chunk_bytes = 0
-        for write in writes:
-            for record in write.records:
-                size_bytes = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
-                if chunk and chunk_bytes + size_bytes > limit:
-                    yield chunk
-                    chunk, chunk_bytes = [], 0
-                chunk.append(record)
-                chunk_bytes += size_bytes
-        yield chunk
-
-    def _batch(self, records: list[Record], producer: Producer | None) -> bytes:
-        return encode_batch(
-            records,
-            codec=self._settings.codec,
-            base_sequence=self._settings.base_sequence if producer is None else 0,
-            producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
-            producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch,
-            transactional=producer is not None,
-        )
 
     async def _await_commits(self) -> None:
         """Finishes what is in flight in the order of the log. After the time-out the callers get an error; the records
@@ -308,12 +204,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._finish(writes, ErrorCode.NONE)
         self._committer = None
 
-    def _finish(self, writes: list[_Write[RecordT, SendT]], code: ErrorCode) -> None:
+    def _finish(self, writes: list[Write[RecordT, SendT]], code: ErrorCode) -> None:
         for write in writes:
             if code is ErrorCode.NONE:
-                self._replay(write)
+                self._accept(self.ask(partial(_replay, write)))
                 if write.failure is ErrorCode.NONE:
-                    self._continue(write, code)
                     self._deliver(write.ready)
             else:
                 self._fail(write, code)
@@ -323,35 +218,17 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
                 if not barrier.done():
                     barrier.set_result(None)
 
-    def _replay(self, write: _Write[RecordT, SendT]) -> None:
-        marker = write.marker
-        if marker is not None:
-            self.ask(lambda shard, _: shard.end_transaction(marker.producer_id, committed=marker.committed))
-            return
-        producer = write.ready.producer
-        producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
-
-        def replay(shard: ShardT, _now_ms: int) -> None:
-            for record, offset in zip(write.ready.records, write.offsets, strict=True):
-                shard.replay(record, offset, producer_id)
-
-        self.ask(replay)
-
     def _deliver(self, ready: Ready[RecordT, SendT]) -> None:
         _answer(ready)
         for work in ready.sends:
             self._send(work)
 
-    def _fail(self, write: _Write[RecordT, SendT], code: ErrorCode) -> None:
+    def _fail(self, write: Write[RecordT, SendT], code: ErrorCode) -> None:
         if write.failure is not ErrorCode.NONE:
             return
         write.failure = code
-        self._continue(write, code)
+        self.run(lambda _, now_ms: write.ready.written(code, now_ms))
         self._answer_error(write.ready, self._write_error(code))
-
-    def _continue(self, write: _Write[RecordT, SendT], code: ErrorCode) -> None:
-        if write.ready.continuations:
-            self.run(lambda _, now_ms: write.ready.written(code, now_ms))
 
     def _answer_error(self, ready: Ready[RecordT, SendT], code: ErrorCode) -> None:
         for reply in ready.replies:
@@ -414,3 +291,15 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
 def _answer(ready: Ready[RecordT, SendT]) -> None:
     for reply in ready.replies:
         reply.deliver()
+
+
+def _replay(write: Write[RecordT, SendT], shard: Shard[RecordT, SendT], now_ms: int) -> Ready[RecordT, SendT]:
+    """Takes a committed write into the shard; what the shard does next, unless it did that after a time-out."""
+    if write.marker is not None:
+        shard.end_transaction(write.marker.producer_id, committed=write.marker.committed)
+    else:
+        producer = write.ready.producer
+        producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
+        for record, offset in zip(write.ready.records, write.offsets, strict=True):
+            shard.replay(record, offset, producer_id)
+    return write.ready.written(ErrorCode.NONE, now_ms) if write.failure is ErrorCode.NONE else Ready()

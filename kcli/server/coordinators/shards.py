@@ -27,7 +27,8 @@ from kcli.errors import (
 from kcli.metadata.image import MetadataImage
 from kcli.runtime.clock import Clock
 from kcli.server.coordinators.loader import load
-from kcli.server.coordinators.shard_runner import RunnerSettings, ShardRunner, ShardT
+from kcli.server.coordinators.shard_log import RunnerSettings
+from kcli.server.coordinators.shard_runner import ShardRunner, ShardT
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.producer_state import Verification
 

@@ -13,7 +13,7 @@ from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
-from kcli.server.coordinators.shard_runner import ControlMarker
+from kcli.server.coordinators.shard_log import ControlMarker
 from kcli.server.partitions.replicas import LeaderPartition, Replicas
 
 COMMIT_TIMEOUT_SECONDS = 30

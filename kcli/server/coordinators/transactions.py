@@ -31,7 +31,8 @@ from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kcli.runtime.clock import Clock
 from kcli.server.coordinators.internal_topics import TRANSACTION_TOPIC
-from kcli.server.coordinators.shard_runner import RunnerSettings, ShardRunner
+from kcli.server.coordinators.shard_log import RunnerSettings
+from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
 from kcli.server.coordinators.transaction_markers import MarkerWriter, TransactionEnd
 from kcli.server.partitions.replicas import LeaderPartition

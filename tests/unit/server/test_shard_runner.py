@@ -34,7 +34,8 @@ from kcli.protocol.messages.offset_commit import (
 )
 from kcli.runtime.rng import SystemRng
 from kcli.server.coordinators.loader import COLUMNS_FROM_BYTES, load
-from kcli.server.coordinators.shard_runner import RunnerSettings, ShardRunner
+from kcli.server.coordinators.shard_log import RunnerSettings
+from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.storage.log.log import AppendOrigin
 
 TOPIC = "__consumer_offsets"
