@@ -1,6 +1,6 @@
 # `make check` is what bin/test runs; the rest are its parts.
 PY := .venv/bin/python
-.PHONY: check format lint types arrows test sim generate bench
+.PHONY: check format lint types arrows test sim generate bench house
 
 check: lint types arrows test sim
 
@@ -34,3 +34,7 @@ generate:
 
 bench:
 	$(PY) bench/run.py
+
+# Measures of the source tree, with their goals; bench/house.py --verbose lists every place.
+house:
+	$(PY) bench/house.py

@@ -27,9 +27,10 @@ from typing import Any
 from run import Bench, _pinned
 
 from kcli.client.admin.admin import AdminClient
-from kcli.client.config import Address, client_config
+from kcli.client.config import client_config
 from kcli.client.connection import Connection
 from kcli.errors import ErrorCode
+from kcli.model.addresses import Address
 from kcli.protocol.messages import consumer_group_heartbeat as ch
 from kcli.protocol.messages import heartbeat as h
 from kcli.protocol.messages import join_group as jg

@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kcli.spark.cluster import Cluster, TopicPartition
+from kcli.model.topic_partition import TopicPartition
+from kcli.spark.cluster import Cluster
 from kcli.spark.encoder import encode_records
 from kcli.spark.jobs import export
 from kcli.spark.jobs.export import COLUMN_TYPES

@@ -11,7 +11,7 @@ from typing import Any
 
 from kcli.cli import rdkafka
 from kcli.cli.syntax.options import CommandError
-from kcli.cli.topic_filter import INTERNAL_TOPICS
+from kcli.model.topic_names import INTERNAL_TOPICS
 
 METADATA_MAX_AGE_MS = 300_000
 """Java's default of metadata.max.age.ms: how often a consumer looks for new topics."""

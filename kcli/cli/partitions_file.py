@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from kcli.model.topic_partition import TopicPartition
+
 # Such a file lists partitions; a cluster's largest allowed count fits many times over.
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
@@ -49,6 +51,6 @@ def repeated(values: Iterable[Any]) -> list[Any]:
     return [value for value, times in seen.items() if times > 1]
 
 
-def partition_names(partitions: Iterable[tuple[str, int]], between: str = ",") -> str:
+def partition_names(partitions: Iterable[TopicPartition], between: str = ",") -> str:
     """`a-0,a-1`"""
     return between.join(f"{topic}-{number}" for topic, number in partitions)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-# Topics.isInternal: what brokers keep for themselves.
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-
 # What Java's patterns have and Python's have not, and every other escape, to step over it.
 _JAVA = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|$)|\\p\{(?P<kind>\w+)\}|(?P<named>\(\?<)(?=[A-Za-z])|\\.|[\[\]]|&&"

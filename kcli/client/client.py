@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
-from kcli.client.config import Address, ClientConfig
+from kcli.client.config import ClientConfig
 from kcli.client.connection import Connection
 from kcli.errors import (
     ErrorCode,
@@ -24,6 +24,9 @@ from kcli.errors import (
     UnsupportedVersionException,
     error_for,
 )
+from kcli.model.addresses import Address
+from kcli.model.request_values import CoordinatorType
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import Network, SystemNetwork
@@ -34,7 +37,6 @@ T = TypeVar("T")
 
 BACKOFF_FACTOR = 2.0  # KIP-580: exponential, from retry.backoff.ms to retry.backoff.max.ms
 ENDPOINT_BROKERS, ENDPOINT_CONTROLLERS = 1, 2
-GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +175,12 @@ class Client:
         self._known = _Known(nodes, response.controller_id)
         return response
 
-    async def leaders(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The leader of each partition. One without a leader raises a retriable error."""
         wanted = list(partitions)
         response = await self.metadata(sorted({topic for topic, _ in wanted}))
         topics = {topic.name: topic for topic in response.topics}
-        found: dict[tuple[str, int], int] = {}
+        found: dict[TopicPartition, int] = {}
         for topic, partition in wanted:
             raise_for(topics[topic].error_code)
             entry = next(
@@ -188,10 +190,10 @@ class Client:
                 raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if entry.leader_id < 0:
                 raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
-            found[topic, partition] = entry.leader_id
+            found[TopicPartition(topic, partition)] = entry.leader_id
         return found
 
-    async def coordinator(self, key: str, key_type: int = GROUP_COORDINATOR) -> int:
+    async def coordinator(self, key: str, key_type: CoordinatorType = CoordinatorType.GROUP) -> int:
         """The node that coordinates a group (or transactional id). Raises a retriable error while there is none."""
         from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -205,7 +207,7 @@ class Client:
         return node.id
 
     async def coordinators(
-        self, keys: Iterable[str], key_type: int = GROUP_COORDINATOR
+        self, keys: Iterable[str], key_type: CoordinatorType = CoordinatorType.GROUP
     ) -> dict[str, int | KafkaError]:
         """The node that coordinates each, or why that is not known; brokers before 3.0 are asked one by one."""
         from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -226,7 +228,7 @@ class Client:
         unknown = error_for(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return {key: found.get(key, unknown) for key in wanted}
 
-    async def _coordinator_or_error(self, key: str, key_type: int) -> int | KafkaError:
+    async def _coordinator_or_error(self, key: str, key_type: CoordinatorType) -> int | KafkaError:
         try:
             return await self.coordinator(key, key_type)
         except KafkaError as error:

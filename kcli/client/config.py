@@ -7,23 +7,11 @@ from dataclasses import dataclass
 
 from kcli.config.properties import Properties
 from kcli.errors import KcliError
-
-PORTS = range(1, 65536)
+from kcli.model.addresses import MAX_PORT, Address, read_server
 
 
 class ClientConfigError(KcliError):
     """A setting that cannot be used; the message names it and says what would be right."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a server listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +32,13 @@ class ClientConfig:
 
 
 def parse_address(text: str, setting: str = "bootstrap.servers") -> Address:
-    """`host:port` or `[ipv6]:port`. Raises ClientConfigError."""
-    host, colon, port = text.strip().rpartition(":")
-    host = host.rpartition("://")[2]  # Kafka lets a listener's protocol stand in front
-    if not colon or not host or not port.isdecimal() or int(port) not in PORTS:
+    """Reads `host:port` or `[ipv6]:port`. Raises ClientConfigError."""
+    address = read_server(text.strip())
+    if address is None:
         raise ClientConfigError(
-            f"Invalid url in {setting}: {text.strip()} (wanted: host:port, port 1 to 65535)"
+            f"Invalid url in {setting}: {text.strip()} (wanted: host:port, port 1 to {MAX_PORT})"
         )
-    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+    return address
 
 
 def parse_addresses(text: str, setting: str = "bootstrap.servers") -> tuple[Address, ...]:

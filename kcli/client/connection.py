@@ -10,8 +10,8 @@ import struct
 from typing import Any
 
 from kcli import KAFKA_VERSION
-from kcli.client.config import Address
 from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
+from kcli.model.addresses import Address
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import decode_response, encode_request

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.client.config import Address
 from kcli.errors import KafkaError
+from kcli.model.addresses import Address
 from kcli.model.object_name import ObjectName, unquoted
 
 Value = str | int | float

@@ -26,6 +26,7 @@ from kcli.config.properties import Properties
 from kcli.config.providers import resolve
 from kcli.config.start_up import check, check_removed
 from kcli.config.topic import server_default
+from kcli.model.addresses import Address
 
 __all__ = ["BROKER", "DYNAMIC_ONLY", "NEWER", "BrokerConfig"]
 
@@ -235,7 +236,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         return name.upper() or self.text("security.inter.broker.protocol")
 
     @property
-    def metrics_address(self) -> tuple[str, int] | None:
+    def metrics_address(self) -> Address | None:
         """Where metrics are served (kcli.metrics.listener); None where they are not."""
         key = "kcli.metrics.listener"
         text = self.text(key).strip()
@@ -244,13 +245,13 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     # --- quorum
 
     @property
-    def quorum_voters(self) -> dict[int, tuple[str, int]]:
+    def quorum_voters(self) -> dict[int, Address]:
         """The static voters, id to (host, port); empty with a dynamic quorum."""
         key = "controller.quorum.voters"
         return parse_voters(self.listed(key), key)
 
     @property
-    def quorum_bootstrap_servers(self) -> tuple[tuple[str, int], ...]:
+    def quorum_bootstrap_servers(self) -> tuple[Address, ...]:
         key = "controller.quorum.bootstrap.servers"
         return parse_addresses(self.listed(key), key)
 

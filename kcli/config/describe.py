@@ -8,29 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 from kcli.config.broker import BROKER, DYNAMIC_ONLY, BrokerConfig
 from kcli.config.client_metrics import CLIENT_METRICS
 from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, ConfigValue, UpdateMode, value_text
 from kcli.config.group import BROKER_SYNONYMS, GROUP
 from kcli.config.topic import SERVER_SYNONYMS, TOPIC, server_default
+from kcli.model.configs import ConfigSource
 
 LISTENER_PREFIX = "listener.name."
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from, numbered as DescribeConfigs numbers it."""
-
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    CLIENT_METRICS_CONFIG = 7
-    GROUP_CONFIG = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +80,11 @@ def describe_group(
 ) -> tuple[ConfigEntry, ...]:
     """Every group key, by name; the ones not set have the value of their broker key and, in Kafka, no synonym."""
     defaults = {name: broker.get(synonym) for name, synonym in BROKER_SYNONYMS.items()}
-    return _described(GROUP, overrides, defaults, ConfigSource.GROUP_CONFIG)
+    return _described(GROUP, overrides, defaults, ConfigSource.DYNAMIC_GROUP_CONFIG)
 
 
 def describe_client_metrics(overrides: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
-    return _described(CLIENT_METRICS, overrides, {}, ConfigSource.CLIENT_METRICS_CONFIG)
+    return _described(CLIENT_METRICS, overrides, {}, ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG)
 
 
 def broker_key(name: str) -> ConfigKey | None:

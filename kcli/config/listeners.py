@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kcli.config.definition import ConfigError
+from kcli.model.addresses import MAX_PORT, Address, read_address, read_server
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _URI = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)", re.ASCII)
-_HOST_PORT = re.compile(r"\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
-_MAX_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def parse_listeners(
     found: list[Listener] = []
     for uri in split_list(text):
         match = _URI.fullmatch(uri)
-        if match is None or int(match[3]) > _MAX_PORT:
+        if match is None or int(match[3]) > MAX_PORT:
             raise _refused(
                 key, text, f"Unable to parse {uri} to a broker endpoint; it must be name://host:port"
             )
@@ -84,32 +83,33 @@ def parse_listeners(
     return tuple(found)
 
 
-def parse_addresses(text: Iterable[str], key: str) -> tuple[tuple[str, int], ...]:
-    """`host:port` each, as (host, port)."""
+def parse_addresses(text: Iterable[str], key: str) -> tuple[Address, ...]:
+    """Reads `host:port` of each. Raises ConfigError."""
     return tuple(parse_address(item, key) for item in text)
 
 
-def parse_address(text: str, key: str) -> tuple[str, int]:
-    match = _HOST_PORT.fullmatch(text)
-    if match is None or not 0 < int(match[2]) <= _MAX_PORT or not match[1]:
+def parse_address(text: str, key: str) -> Address:
+    """Reads `host:port`. Raises ConfigError."""
+    address = read_server(text)
+    if address is None:
         raise ConfigError(f"Invalid url in {key}: {text}; it must be host:port", key=key)
-    return match[1], int(match[2])
+    return address
 
 
-def parse_bind_address(text: str, key: str) -> tuple[str, int]:
-    """`host:port` to listen at: no host is every interface, port 0 any free one."""
-    match = _HOST_PORT.fullmatch(text.strip())
-    if match is None or int(match[2]) > _MAX_PORT:
+def parse_bind_address(text: str, key: str) -> Address:
+    """Reads `host:port` to listen at: no host is every interface, port 0 any free one. Raises ConfigError."""
+    address = read_address(text.strip())
+    if address is None:
         raise ConfigError(
             f"Invalid value {text} for configuration {key}: it must be host:port, or :port for every interface",
             key=key,
         )
-    return match[1], int(match[2])
+    return address
 
 
-def parse_voters(text: Iterable[str], key: str) -> dict[int, tuple[str, int]]:
+def parse_voters(text: Iterable[str], key: str) -> dict[int, Address]:
     """`id@host:port` each, as id to (host, port)."""
-    voters: dict[int, tuple[str, int]] = {}
+    voters: dict[int, Address] = {}
     for item in text:
         node, at, address = item.partition("@")
         if not at or not node.strip().isdigit():

@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kcli.config.features import KRAFT_VERSION
 from kcli.controller.configs import MIN_INSYNC_REPLICAS, elr_enabled
-from kcli.metadata.image import CLUSTER_DEFAULT, METADATA_VERSION, MetadataImage
+from kcli.metadata.image import METADATA_VERSION, MetadataImage
+from kcli.metadata.snapshot_file import decode_snapshot, encode_snapshot
+from kcli.model.configs import CLUSTER_DEFAULT
+from kcli.protocol.batches.control import VotersRecord
 from kcli.protocol.records.metadata import (
     BeginTransactionRecord,
     ConfigRecord,
@@ -22,8 +25,6 @@ from kcli.protocol.records.metadata import (
     encode_metadata_record,
     write_version_for,
 )
-from kcli.raft.snapshot import decode_snapshot, encode_snapshot
-from kcli.raft.voters import VoterSet
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 # Metadata transactions exist from here on (3.6-IV1, KIP-868).
@@ -62,7 +63,7 @@ def decode_bootstrap(content: bytes, name: str = BOOTSTRAP_FILE) -> list[Metadat
     return [decode_metadata_record(value)[0] for values in snapshot.batches for value in values]
 
 
-def encode_voters_snapshot(voters: VoterSet, kraft_version: int, now_ms: int) -> bytes:
+def encode_voters_snapshot(voters: VotersRecord, kraft_version: int, now_ms: int) -> bytes:
     """The content of the snapshot 0-0 that `format --standalone` leaves in `__cluster_metadata-0`."""
     batches = encode_snapshot(
         (),

@@ -16,8 +16,9 @@ from kcli.errors import (
     InvalidRequestException,
     UnknownTopicOrPartitionException,
 )
-from kcli.metadata.image import ConfigResource, ConfigResourceType, MetadataImage
+from kcli.metadata.image import MetadataImage
 from kcli.model import topic_names
+from kcli.model.configs import ConfigResource, ConfigResourceType
 
 # A key's value by its name; None deletes it.
 NewValues = Mapping[str, str | None]

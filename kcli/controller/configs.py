@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from kcli.config.client_metrics import CLIENT_METRICS
 from kcli.config.definition import ConfigDef, ConfigType
@@ -26,21 +25,13 @@ from kcli.errors import (
     InvalidRequestException,
     KafkaError,
 )
-from kcli.metadata.image import ConfigResource, ConfigResourceType, MetadataImage
+from kcli.metadata.image import MetadataImage
+from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
 from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord, MetadataRecord
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 # Kafka's strings have a 16-bit length.
 MAX_VALUE_LENGTH = 32_767
-
-
-class ConfigOperation(IntEnum):
-    """IncrementalAlterConfigs' operations."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,89 +1,30 @@
-"""The controller: every decision about the cluster, as pure methods on one image.
+"""The state that every decision about the cluster looks at: the image as appended, and the brokers' sessions.
 
-A method takes a request and answers with a `Decision`: the records to append and the response to send once they are
-committed. Only `replay` moves the state, live and on reload alike, so a restart and normal running are the same code.
-The shell must append the records of a decision and replay them before it asks for the next one.
+Decisions are the rows of `api`. Only `replay` changes the state, live and on reload alike, so a restart and normal
+running are the same code. The caller must append the records of a decision and replay them before it asks for the next
+one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from kcli.controller import (
-    brokers,
-    configs,
-    features,
-    leadership,
-    producer_ids,
-    reassignments,
-    replicas,
-    topics,
-)
+from kcli.controller import brokers
 from kcli.controller.brokers import BrokerContext
-from kcli.controller.configs import ConfigChange, ConfigOperation, ResourceChange
-from kcli.controller.decision import Decision, decide
 from kcli.controller.sessions import BrokerSessions
 from kcli.controller.settings import ControllerSettings
-from kcli.controller.topics import Charge, TopicContext, no_charge
+from kcli.controller.topics import TopicContext
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import ControllerRegistration, MetadataImage
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import controller_record
-from kcli.protocol.messages import (
-    allocate_producer_ids as ap,
-)
-from kcli.protocol.messages import (
-    alter_configs as ac,
-)
-from kcli.protocol.messages import (
-    alter_partition as al,
-)
-from kcli.protocol.messages import (
-    alter_partition_reassignments as ar,
-)
-from kcli.protocol.messages import (
-    assign_replicas_to_dirs as ad,
-)
-from kcli.protocol.messages import (
-    broker_heartbeat as hb,
-)
-from kcli.protocol.messages import (
-    broker_registration as br,
-)
-from kcli.protocol.messages import (
-    create_partitions as cp,
-)
-from kcli.protocol.messages import (
-    create_topics as ct,
-)
-from kcli.protocol.messages import (
-    delete_topics as dt,
-)
-from kcli.protocol.messages import (
-    elect_leaders as el,
-)
-from kcli.protocol.messages import (
-    incremental_alter_configs as ic,
-)
-from kcli.protocol.messages import (
-    list_partition_reassignments as lr,
-)
-from kcli.protocol.messages import (
-    unregister_broker as ub,
-)
-from kcli.protocol.messages import (
-    update_features as uf,
-)
 from kcli.protocol.records.metadata import AbortTransactionRecord, MetadataRecord, NoOpRecord
 from kcli.runtime.rng import Rng
 
-if TYPE_CHECKING:
-    from kcli.protocol.messages import alter_client_quotas as aq
-    from kcli.protocol.messages import alter_user_scram_credentials as au
-
 
 class Controller:
+    """`settings` and `rng` are the deciders'; `now_ms` begins the sessions of the brokers that the image knows."""
+
     def __init__(self, replayer: ImageReplayer, settings: ControllerSettings, rng: Rng, now_ms: int) -> None:
         self._replayer = replayer
         self._settings = settings
@@ -112,156 +53,23 @@ class Controller:
         self.next_offset = last_offset + 1
         self._replayer.skip(last_offset, epoch, timestamp_ms)
 
-    # Topics.
+    # What the deciders look at.
 
-    def create_topics(
-        self,
-        request: ct.CreateTopicsRequest,
-        *,
-        describable: Callable[[str], bool] = lambda _topic: True,
-        charge: Charge = no_charge,
-    ) -> Decision[ct.CreateTopicsResponse]:
-        return topics.create_topics(self._topic_context(), request, describable=describable, charge=charge)
+    @property
+    def settings(self) -> ControllerSettings:
+        return self._settings
 
-    def create_partitions(
-        self, request: cp.CreatePartitionsRequest, charge: Charge = no_charge
-    ) -> Decision[cp.CreatePartitionsResponse]:
-        return topics.create_partitions(self._topic_context(), request, charge)
-
-    def delete_topics(
-        self, request: dt.DeleteTopicsRequest, api_version: int, charge: Charge = no_charge
-    ) -> Decision[dt.DeleteTopicsResponse]:
-        return topics.delete_topics(self.image, self._settings, request, api_version, charge)
-
-    def _topic_context(self) -> TopicContext:
+    def topic_context(self) -> TopicContext:
         return TopicContext(self.image, self._settings, self._rng)
 
-    # Configs.
+    def broker_context(self, now_ms: int) -> BrokerContext:
+        return BrokerContext(self.image, self._settings, self._sessions, self.next_offset, now_ms)
 
-    def incremental_alter_configs(
-        self, request: ic.IncrementalAlterConfigsRequest
-    ) -> Decision[ic.IncrementalAlterConfigsResponse]:
-        asked = [
-            ResourceChange(
-                resource.resource_type,
-                resource.resource_name,
-                [
-                    ConfigChange(config.name, ConfigOperation(config.config_operation), config.value)
-                    for config in resource.configs
-                ],
-            )
-            for resource in request.resources
-        ]
-        records, errors = configs.alter_all(self.image, asked, self._settings)
-        response = ic.IncrementalAlterConfigsResponse(
-            responses=tuple(
-                ic.AlterConfigsResourceResponse(
-                    error_code=error.code,
-                    error_message=error.message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                )
-                for resource, error in zip(request.resources, errors, strict=True)
-            )
-        )
-        return decide([] if request.validate_only else records, response)
-
-    def alter_configs(self, request: ac.AlterConfigsRequest) -> Decision[ac.AlterConfigsResponse]:
-        asked = [
-            ResourceChange(
-                resource.resource_type,
-                resource.resource_name,
-                [ConfigChange(config.name, ConfigOperation.SET, config.value) for config in resource.configs],
-                replace_all=True,
-            )
-            for resource in request.resources
-        ]
-        records, errors = configs.alter_all(self.image, asked, self._settings)
-        response = ac.AlterConfigsResponse(
-            responses=tuple(
-                ac.AlterConfigsResourceResponse(
-                    error_code=error.code,
-                    error_message=error.message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                )
-                for resource, error in zip(request.resources, errors, strict=True)
-            )
-        )
-        return decide([] if request.validate_only else records, response)
-
-    # Quotas and credentials: asked for so rarely that a start does without them.
-
-    def alter_client_quotas(
-        self, request: aq.AlterClientQuotasRequest, resolvable: Callable[[str], bool]
-    ) -> Decision[aq.AlterClientQuotasResponse]:
-        from kcli.controller import client_quotas
-
-        return client_quotas.alter_client_quotas(self.image, request, resolvable=resolvable)
-
-    def alter_user_scram_credentials(
-        self, request: au.AlterUserScramCredentialsRequest
-    ) -> Decision[au.AlterUserScramCredentialsResponse]:
-        from kcli.controller import scram
-
-        return scram.alter_user_scram_credentials(self.image, request)
-
-    # Brokers and their replicas.
-
-    def register_broker(
-        self, request: br.BrokerRegistrationRequest, now_ms: int
-    ) -> Decision[br.BrokerRegistrationResponse]:
-        return brokers.register_broker(self._broker_context(now_ms), request)
-
-    def heartbeat(
-        self, request: hb.BrokerHeartbeatRequest, now_ms: int
-    ) -> Decision[hb.BrokerHeartbeatResponse]:
-        return brokers.heartbeat(self._broker_context(now_ms), request)
+    # Records that nobody asked for by a request.
 
     def fence_expired(self, now_ms: int, *, exempt: int | None = None) -> Sequence[MetadataRecord]:
         """The records that fence a broker that fell silent; nothing when all are heard of."""
-        return brokers.fence_expired(self._broker_context(now_ms), exempt)
-
-    def unregister_broker(
-        self, request: ub.UnregisterBrokerRequest, now_ms: int
-    ) -> Decision[ub.UnregisterBrokerResponse]:
-        return brokers.unregister_broker(self._broker_context(now_ms), request)
-
-    def alter_partition(
-        self, request: al.AlterPartitionRequest, now_ms: int
-    ) -> Decision[al.AlterPartitionResponse]:
-        return replicas.alter_partition(self._broker_context(now_ms), request)
-
-    def assign_replicas_to_dirs(
-        self, request: ad.AssignReplicasToDirsRequest, now_ms: int
-    ) -> Decision[ad.AssignReplicasToDirsResponse]:
-        return replicas.assign_replicas_to_dirs(self._broker_context(now_ms), request)
-
-    def alter_partition_reassignments(
-        self, request: ar.AlterPartitionReassignmentsRequest
-    ) -> Decision[ar.AlterPartitionReassignmentsResponse]:
-        return reassignments.alter_partition_reassignments(self.image, self._settings, request)
-
-    def list_partition_reassignments(
-        self, request: lr.ListPartitionReassignmentsRequest
-    ) -> Decision[lr.ListPartitionReassignmentsResponse]:
-        return Decision((), reassignments.list_partition_reassignments(self.image, request))
-
-    def elect_leaders(self, request: el.ElectLeadersRequest) -> Decision[el.ElectLeadersResponse]:
-        return leadership.elect_leaders(self.image, self._settings, request)
-
-    def allocate_producer_ids(
-        self, request: ap.AllocateProducerIdsRequest, now_ms: int
-    ) -> Decision[ap.AllocateProducerIdsResponse]:
-        return producer_ids.allocate_producer_ids(self._broker_context(now_ms), request)
-
-    def _broker_context(self, now_ms: int) -> BrokerContext:
-        return BrokerContext(self.image, self._settings, self._sessions, self.next_offset, now_ms)
-
-    # The cluster itself.
-
-    def update_features(self, request: uf.UpdateFeaturesRequest) -> Decision[uf.UpdateFeaturesResponse]:
-        return features.update_features(self.image, self._settings, request)
+        return brokers.fence_expired(self.broker_context(now_ms), exempt)
 
     def register_controller(self, registration: ControllerRegistration) -> Sequence[MetadataRecord]:
         """A controller says where it is and what it supports; nothing when that is known already."""

@@ -20,7 +20,8 @@ from kcli.metadata.image import (
     LeaderRecoveryState,
     PartitionImage,
 )
-from kcli.protocol.records.metadata import NO_LEADER, NO_LEADER_CHANGE, PartitionChangeRecord
+from kcli.model.ids import NO_LEADER
+from kcli.protocol.records.metadata import NO_LEADER_CHANGE, PartitionChangeRecord
 
 
 class Election(Enum):

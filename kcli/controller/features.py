@@ -17,7 +17,8 @@ from kcli.controller.configs import MIN_INSYNC_REPLICAS
 from kcli.controller.decision import Decision, decide
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import InvalidUpdateVersionException
-from kcli.metadata.image import CLUSTER_DEFAULT, ConfigResourceType, MetadataImage, VersionRange
+from kcli.metadata.image import MetadataImage, VersionRange
+from kcli.model.configs import CLUSTER_DEFAULT, ConfigResourceType
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import ConfigRecord, FeatureLevelRecord, MetadataRecord
 

@@ -11,9 +11,11 @@ from kcli.controller.decision import Decision, decide
 from kcli.controller.election import Election, ElectionRules, PartitionTarget, may_lead, partition_change
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import ErrorCode, InvalidRequestException
-from kcli.metadata.image import CLUSTER_DEFAULT, BrokerRegistration, MetadataImage, PartitionImage, TopicImage
+from kcli.metadata.image import BrokerRegistration, MetadataImage, PartitionImage, TopicImage
+from kcli.model.configs import CLUSTER_DEFAULT
+from kcli.model.ids import NO_LEADER
 from kcli.protocol.messages import elect_leaders as el
-from kcli.protocol.records.metadata import NO_LEADER, MetadataRecord, PartitionChangeRecord
+from kcli.protocol.records.metadata import MetadataRecord, PartitionChangeRecord
 
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 

@@ -33,8 +33,6 @@ from kcli.errors import (
 from kcli.metadata.image import (
     MIGRATING_DIRECTORY,
     UNASSIGNED_DIRECTORY,
-    ConfigResource,
-    ConfigResourceType,
     LeaderRecoveryState,
     MetadataImage,
     PartitionImage,
@@ -42,6 +40,7 @@ from kcli.metadata.image import (
 )
 from kcli.metadata.snapshot import partition_record
 from kcli.model import topic_names
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt

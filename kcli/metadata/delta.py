@@ -18,8 +18,6 @@ from kcli.metadata import values
 from kcli.metadata.image import (
     AclEntry,
     BrokerRegistration,
-    ConfigResource,
-    ConfigResourceType,
     ControllerRegistration,
     DelegationToken,
     LeaderRecoveryState,
@@ -31,6 +29,7 @@ from kcli.metadata.image import (
     TopicImage,
     Topics,
 )
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.records import metadata as records
 
 K = TypeVar("K")

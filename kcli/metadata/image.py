@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from kcli.model.configs import ConfigResource, ConfigResourceType
+
 # Directory ids with a meaning of their own (KIP-858); real ones are random and never below 100.
 MIGRATING_DIRECTORY = uuid.UUID(int=0)
 UNASSIGNED_DIRECTORY = uuid.UUID(int=1)
@@ -25,28 +27,6 @@ class LeaderRecoveryState(IntEnum):
 
     RECOVERED = 0
     RECOVERING = 1
-
-
-class ConfigResourceType(IntEnum):
-    """What a config belongs to, as it stands in Config records and requests."""
-
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class ConfigResource:
-    """A topic, a broker (name "" = the cluster's default), a group, a client-metrics subscription."""
-
-    type: ConfigResourceType
-    name: str
-
-
-CLUSTER_DEFAULT = ConfigResource(ConfigResourceType.BROKER, "")
 
 
 @dataclass(frozen=True, slots=True)

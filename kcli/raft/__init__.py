@@ -1,1 +1,1 @@
-"""The metadata quorum (KIP-595): who leads, how far the log is committed, and what its snapshots hold. Pure."""
+"""The metadata quorum (KIP-595): who leads, who votes, and how far the log is committed. Pure."""

@@ -1,71 +1,44 @@
-"""The quorum seen from one member: a message in, and out comes what the shell owes it.
+"""One member of the metadata quorum (KIP-595): a message in, and out comes a `Ready`, the caller's duties.
 
-The shell obeys a `Ready` from top to bottom: make the vote durable, append the control records, flush, and only then
-tell anybody. The high watermark moves when the shell reports how far the log is flushed: a lone voter is its own
-majority, so what is on its disk is committed, but never before the first record of its own epoch is.
+The node holds no log, no file, no clock and no socket. The caller carries out each `Ready` from top to bottom: it makes
+the vote durable, appends, flushes, and only then sends and applies. So another node never learns of a vote or a record
+that a power failure could still take back. The node decides when the caller reports the flush: it counts the voters
+that hold the log on disk, and the high watermark is what a majority holds. A lone voter is its own majority.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import assert_never
 
-from kcli.errors import StorageError
+from kcli.errors import KcliError, NotControllerException
+from kcli.model.ids import NO_LEADER, NO_OFFSET
 from kcli.protocol.batches.control import KRaftVersionRecord, LeaderChangeMessage, RaftControl
 from kcli.protocol.batches.control import Voter as VoterId
-from kcli.raft.states import MOVES, UNKNOWN_OFFSET, Candidate, Leader, Resigned, State, Unattached
-from kcli.raft.voters import ReplicaKey, VoterSet
-from kcli.storage.checkpoint import NO_LEADER, NO_VOTE, QuorumState
+from kcli.raft.election_state import ElectionState
+from kcli.raft.messages import (
+    NOTHING,
+    Append,
+    ControlBatch,
+    DataBatch,
+    Flushed,
+    Message,
+    Ready,
+    Resign,
+    Start,
+)
+from kcli.raft.states import MOVES, Candidate, Leader, Resigned, State, Unattached
+from kcli.raft.voters import NO_VOTERS, ReplicaKey, VoterSet
 
 
-class QuorumError(StorageError):
+class QuorumError(KcliError):
     """This node cannot take part in its quorum as it is set up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What the node finds when it starts. `voters_in_log`: the log itself names the voters, not only `format`'s
-    snapshot or the configuration.
-    """
-
-    stored: QuorumState | None
-    log_end_offset: int
-    log_epoch: int
-    voters: VoterSet
-    kraft_version: int
-    voters_in_log: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Flushed:
-    """The log is durable up to this offset."""
-
-    end_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Resign:
-    """The node is about to stop."""
-
-
-Message = Start | Flushed | Resign
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """What the caller owes us, in this order: persist, append in `epoch` as one batch, flush, commit."""
-
-    persist: tuple[QuorumState, ...] = ()
-    append: tuple[RaftControl, ...] = ()
-    flush: bool = False
-    high_watermark: int | None = None
 
 
 class RaftNode:
     def __init__(self, key: ReplicaKey) -> None:
         self.key = key
         self.state: State = Unattached(epoch=0)
-        self.voters = VoterSet()
+        self.voters = NO_VOTERS
         self.kraft_version = 0
 
     @property
@@ -78,12 +51,19 @@ class RaftNode:
 
     @property
     def high_watermark(self) -> int:
-        return self.state.high_watermark if isinstance(self.state, Leader) else UNKNOWN_OFFSET
+        return self.state.high_watermark if isinstance(self.state, Leader) else NO_OFFSET
 
-    def step(self, message: Message) -> Ready:
+    def step(self, message: Message, now: float) -> Ready:
+        """`now`: seconds of a monotonic clock, for the timers of elections; a lone voter has none.
+
+        Raises QuorumError on `Start` with voters it cannot lead alone, NotControllerException on `Append` while it
+        does not lead.
+        """
         match message:
             case Start():
                 return self._start(message)
+            case Append(values=values):
+                return self._append(values)
             case Flushed(end_offset=end_offset):
                 return self._flushed(end_offset)
             case Resign():
@@ -91,52 +71,61 @@ class RaftNode:
             case _ as unreachable:
                 assert_never(unreachable)
 
+    # Elections.
+
     def _start(self, start: Start) -> Ready:
         self.voters = start.voters
         self.kraft_version = start.kraft_version
         self.state = _restored(start, self.key)
         if not self.voters.is_only_voter(self.key):
             raise QuorumError(_why_not_alone(self.key, self.voters))
-        self._move(Candidate(self.epoch + 1))
-        ballot = self._stored(voted=self.key)
+        candidate = Candidate(self.epoch + 1, granted=(self.key,))
+        self._move(candidate)
+        vote = self._election_state()
+        assert self.voters.is_majority(len(candidate.granted)), "the vote of the only voter is a majority"
         self._move(Leader(self.epoch, epoch_start_offset=start.log_end_offset))
-        return Ready(
-            persist=(ballot, self._stored()), append=self._first_records(start.voters_in_log), flush=True
-        )
+        first = ControlBatch(self.epoch, self._first_records(candidate, start.voters_in_log))
+        return Ready(persist=(vote, self._election_state()), append=(first,), flush=True)
 
-    def _first_records(self, voters_in_log: bool) -> tuple[RaftControl, ...]:
+    def _first_records(self, elected: Candidate, voters_in_log: bool) -> tuple[RaftControl, ...]:
         """The new leader's first batch. Voters known only from `format` are put into the log once and for all."""
-        ids = tuple(VoterId(voter_id=voter_id) for voter_id in self.voters.ids)
         change = LeaderChangeMessage(
-            leader_id=self.key.id, voters=ids, granting_voters=(VoterId(voter_id=self.key.id),)
+            leader_id=self.key.id,
+            voters=tuple(VoterId(voter_id=voter_id) for voter_id in self.voters.ids),
+            granting_voters=tuple(VoterId(voter_id=voter.id) for voter in elected.granted),
         )
         if self.kraft_version == 0 or voters_in_log:
             return (change,)
         return (change, KRaftVersionRecord(k_raft_version=self.kraft_version), self.voters.record())
 
-    def _flushed(self, end_offset: int) -> Ready:
-        state = self.state
-        if not isinstance(state, Leader) or end_offset <= max(state.epoch_start_offset, state.high_watermark):
-            return Ready()
-        self._move(replace(state, high_watermark=end_offset))
-        return Ready(high_watermark=end_offset)
-
     def _resign(self) -> Ready:
         if isinstance(self.state, Leader):
             self._move(Resigned(self.epoch))
-        return Ready()
+        return NOTHING
 
-    def _stored(self, voted: ReplicaKey | None = None) -> QuorumState:
-        """As it stands in the quorum-state file; its version is that of the voters it speaks of (KIP-853)."""
-        version = min(self.kraft_version, 1)
-        state = QuorumState(
-            leader_id=self.leader_id,
-            leader_epoch=self.epoch,
-            voted_id=NO_VOTE if voted is None else voted.id,
-            version=version,
-            voters=self.voters.ids if version == 0 else None,
-        )
-        return state if voted is None else replace(state, voted_directory_id=voted.directory_id)
+    # The log.
+
+    def _append(self, values: tuple[bytes, ...]) -> Ready:
+        if not isinstance(self.state, Leader):
+            raise NotControllerException
+        return Ready(append=(DataBatch(self.epoch, values),), flush=True)
+
+    def _flushed(self, end_offset: int) -> Ready:
+        before = self.state
+        if not isinstance(before, Leader):
+            return NOTHING
+        after = before.flushed_by(self.key.id, end_offset, self.voters)
+        self._move(after)
+        if after.high_watermark == before.high_watermark:
+            return NOTHING
+        return Ready(apply=after.high_watermark)
+
+    # State.
+
+    def _election_state(self) -> ElectionState:
+        voted = self.key if isinstance(self.state, Candidate) else None
+        static_voters = self.voters.ids if self.kraft_version == 0 else None
+        return ElectionState(self.epoch, self.leader_id, voted, static_voters)
 
     def _move(self, state: State) -> None:
         assert (type(self.state), type(state)) in MOVES, f"{self.state} cannot become {state}"
@@ -145,15 +134,15 @@ class RaftNode:
 
 
 def _restored(start: Start, key: ReplicaKey) -> State:
+    """The state before the election. A log of a newer epoch than the stored state overrides it."""
     stored = start.stored
-    if stored is None or stored.leader_epoch < start.log_epoch:
+    if stored is None or stored.epoch < start.log_epoch:
         return Unattached(start.log_epoch)
     if stored.leader_id == key.id:
-        return Resigned(stored.leader_epoch)
-    voted = None if stored.voted_id == NO_VOTE else ReplicaKey(stored.voted_id, stored.voted_directory_id)
-    if voted is not None and voted.matches(key):
-        return Candidate(stored.leader_epoch)
-    return Unattached(stored.leader_epoch, voted)
+        return Resigned(stored.epoch)
+    if stored.voted is not None and stored.voted.matches(key):
+        return Candidate(stored.epoch, granted=(key,))
+    return Unattached(stored.epoch, stored.voted)
 
 
 def _why_not_alone(key: ReplicaKey, voters: VoterSet) -> str:

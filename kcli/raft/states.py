@@ -1,17 +1,21 @@
 """The states of a member of the quorum, one class each; the legal moves are one table.
 
-A lone voter needs four of them: at start it is Unattached, Resigned (it led when it stopped) or Candidate (it stopped
-while it was electing itself), and from each of them it goes through Candidate to Leader. Nobody can take that from it,
-so it stays Leader until it resigns to stop.
+A lone voter needs four of them:
+
+    start -> Unattached | Resigned | Candidate -> Candidate -> Leader -> Resigned
+
+At start it is Resigned if it led when it stopped, Candidate if it stopped during its own election, else Unattached.
+From each of them it becomes Candidate in a new epoch. Its own vote is the majority, so it leads at once, and it stays
+Leader until it resigns to stop, because no other voter can take the lead from it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from kcli.raft.voters import ReplicaKey
-
-UNKNOWN_OFFSET = -1
+from kcli.model.ids import NO_OFFSET
+from kcli.raft.voters import ReplicaKey, VoterSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +28,38 @@ class Unattached:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Asks for votes in an epoch of its own and has voted for itself."""
+    """Asks for votes in an epoch of its own. `granted`: the voters that gave theirs, itself first."""
 
     epoch: int
+    granted: tuple[ReplicaKey, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Leads `epoch`, which began at `epoch_start_offset`. Nothing is committed before an entry of this epoch is."""
+    """Leads `epoch`, whose first record is at `epoch_start_offset`.
+
+    `flushed`: the end offset that each voter has on disk, by its id. The high watermark is the end offset that a
+    majority has on disk. It is unknown until that majority holds a record of this epoch: an older record could still
+    be overwritten, however many voters hold it (Raft, section 5.4.2).
+    """
 
     epoch: int
     epoch_start_offset: int
-    high_watermark: int = UNKNOWN_OFFSET
+    high_watermark: int = NO_OFFSET
+    flushed: Mapping[int, int] = field(default_factory=dict)
+
+    def flushed_by(self, voter_id: int, end_offset: int, voters: VoterSet) -> Leader:
+        """The same leader after a voter reported `end_offset`. The high watermark never goes back."""
+        flushed = {**self.flushed, voter_id: end_offset}
+        counted = voters.majority_offset(flushed)
+        if counted <= max(self.epoch_start_offset, self.high_watermark):
+            return replace(self, flushed=flushed)
+        return replace(self, flushed=flushed, high_watermark=counted)
 
 
 @dataclass(frozen=True, slots=True)
 class Resigned:
-    """Led the epoch and does so no more; only a higher epoch can follow."""
+    """Led the epoch and gave up the lead; only a higher epoch can follow."""
 
     epoch: int
 

@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcli.model.addresses import Address
+from kcli.model.ids import NO_OFFSET, ZERO_ID
 from kcli.protocol.batches.control import KRaftVersionFeature, VoterEndpoint, VoterRecord, VotersRecord
-
-ZERO_ID = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Voter:
     """`endpoints`: listener name to (host, port), in the order of the log."""
 
     key: ReplicaKey
-    endpoints: Mapping[str, tuple[str, int]]
+    endpoints: Mapping[str, Address]
     min_kraft_version: int = 0
     max_kraft_version: int = 1
 
@@ -47,6 +47,17 @@ class VoterSet:
     @property
     def ids(self) -> tuple[int, ...]:
         return tuple(voter.key.id for voter in self.voters)
+
+    def is_majority(self, count: int) -> bool:
+        return count > len(self.voters) // 2
+
+    def majority_offset(self, end_offsets: Mapping[int, int]) -> int:
+        """The highest offset that a majority of the voters has reached; those not in `end_offsets` have none.
+
+        Of n end offsets, highest first, the one at index n // 2 is reached by n // 2 + 1 voters: a majority.
+        """
+        reached = sorted((end_offsets.get(voter_id, NO_OFFSET) for voter_id in self.ids), reverse=True)
+        return reached[len(reached) // 2]
 
     def record(self) -> VotersRecord:
         return VotersRecord(
@@ -76,7 +87,9 @@ def voter_set(record: VotersRecord) -> VoterSet:
         tuple(
             Voter(
                 key=ReplicaKey(voter.voter_id, voter.voter_directory_id),
-                endpoints={endpoint.name: (endpoint.host, endpoint.port) for endpoint in voter.endpoints},
+                endpoints={
+                    endpoint.name: Address(endpoint.host, endpoint.port) for endpoint in voter.endpoints
+                },
                 min_kraft_version=voter.k_raft_version_feature.min_supported_version,
                 max_kraft_version=voter.k_raft_version_feature.max_supported_version,
             )

@@ -1,1 +1,1 @@
-"""What the leader of a partition decides: in-sync replicas, high watermark, requests that wait. Pure."""
+"""The leader's decisions on a partition: high watermark, in-sync replicas, and which waiting requests are due. Pure."""

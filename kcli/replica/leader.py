@@ -1,97 +1,88 @@
-"""What the leader of one partition decides: how far records are committed, and whether it may take new ones.
+"""The state of a partition's leader: how far its records are committed, and whether it may take new ones.
 
-The high watermark is the smallest log end of the in-sync replicas; it never goes back on a leader, and it stands still
-while fewer replicas are in sync than min.insync.replicas asks for (KIP-966). On a single node the leader is its own
-only in-sync replica, and every append is committed at once.
+The high watermark is the smallest log end of the in-sync replicas. On one leader it never goes back, and it stands
+still while fewer replicas are in sync than min.insync.replicas asks for (KIP-966). A partition with one replica has an
+ISR of one: every append is committed at once.
+
+All of it is values. The caller keeps the present `LeaderState`, one `FollowerState` per follower and the high watermark
+(in the log), and replaces each of them by what these functions return.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from heapq import heappop, heappush
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kcli.errors import ErrorCode
+from kcli.model.ids import NO_OFFSET
+from kcli.model.request_values import ACKS_ALL
+from kcli.replica.isr import Isr, effective_min_isr
 
 
-@dataclass(slots=True)
-class Follower:
-    """How far one follower is, as its last fetch said: it holds everything below `log_end_offset`."""
+@dataclass(frozen=True, slots=True)
+class FollowerState:
+    """A follower's log as its last fetch described it: it has every record below `log_end_offset`."""
 
-    log_start_offset: int = -1
-    log_end_offset: int = -1
+    log_start_offset: int = NO_OFFSET
+    log_end_offset: int = NO_OFFSET
 
 
+@dataclass(frozen=True, slots=True)
 class LeaderState:
-    """One term of leadership. A new leader epoch makes a new state; the high watermark lives in the log."""
+    """One term of leadership, as the metadata and the topic's config describe it. A new leader epoch is a new term."""
 
-    __slots__ = ("followers", "isr", "leader_epoch", "min_insync_replicas", "node_id", "replicas")
+    node_id: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: Isr
 
-    def __init__(
-        self,
-        *,
-        node_id: int,
-        replicas: tuple[int, ...],
-        isr: tuple[int, ...],
-        leader_epoch: int,
-        min_insync_replicas: int,
-    ) -> None:
-        assert node_id in replicas, f"node {node_id} cannot lead a partition on {replicas}"
-        self.node_id = node_id
-        self.replicas = replicas
-        self.isr = isr
-        self.leader_epoch = leader_epoch
-        self.min_insync_replicas = min_insync_replicas
-        self.followers = {replica: Follower() for replica in replicas if replica != node_id}
+    def with_isr(self, members: tuple[int, ...]) -> LeaderState:
+        return replace(self, isr=Isr(members, self.isr.required))
 
-    @property
-    def effective_min_isr(self) -> int:
-        """min.insync.replicas, but never more than there are replicas."""
-        return min(self.min_insync_replicas, len(self.replicas))
+    def with_min_insync_replicas(self, count: int) -> LeaderState:
+        required = effective_min_isr(count, replicas=len(self.replicas))
+        return replace(self, isr=Isr(self.isr.members, required))
 
-    @property
-    def has_enough_replicas(self) -> bool:
-        return len(self.isr) >= self.effective_min_isr
+    def new_followers(self) -> dict[int, FollowerState]:
+        """The followers at the begin of the term. Their log ends are unknown, which holds the high watermark back."""
+        return {replica: FollowerState() for replica in self.replicas if replica != self.node_id}
 
-    def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
-        """A follower asks for records from `log_end_offset` on: it has what is below."""
-        follower = self.followers[replica]
-        follower.log_start_offset = log_start_offset
-        follower.log_end_offset = log_end_offset
+    def accepts(self, acks: int) -> bool:
+        """Whether records may be appended. Only acks=all asks for enough in-sync replicas."""
+        return acks != ACKS_ALL or self.isr.is_sufficient
 
-    def high_watermark(self, current: int, log_end_offset: int) -> int:
-        """Where the high watermark belongs now, given where it is and where the leader's own log ends."""
-        if len(self.isr) == 1:
-            return log_end_offset if self.has_enough_replicas and log_end_offset > current else current
-        if not self.has_enough_replicas:
+    def high_watermark(
+        self, current: int, log_end_offset: int, followers: Mapping[int, FollowerState]
+    ) -> int:
+        """The new high watermark, from the current one, the end of the leader's own log and its followers."""
+        isr = self.isr
+        if not isr.is_sufficient:
             return current
-        slowest = min(
-            (follower.log_end_offset for replica, follower in self.followers.items() if replica in self.isr),
-            default=log_end_offset,
-        )
-        return max(current, min(slowest, log_end_offset))
+        slowest = log_end_offset
+        if len(isr.members) > 1:
+            for replica, follower in followers.items():
+                if follower.log_end_offset < slowest and replica in isr.members:
+                    slowest = follower.log_end_offset
+        return slowest if slowest > current else current
+
+    def produce_outcome(self, offset: int, high_watermark: int) -> ErrorCode:
+        """The answer to a produce with acks=all that waited until now for everything before `offset`.
+
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records are committed, but replicas have left the ISR since.
+        """
+        if high_watermark < offset:
+            return ErrorCode.REQUEST_TIMED_OUT
+        return ErrorCode.NONE if self.isr.is_sufficient else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-class CommitQueue:
-    """Who waits for which offset to be committed, nearest first."""
-
-    __slots__ = ("_arrivals", "_heap")
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Callable[[], None]]] = []
-        self._arrivals = 0
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def wait_for(self, offset: int, callback: Callable[[], None]) -> None:
-        """Calls back once the high watermark is at `offset` or beyond, or the leadership has ended."""
-        self._arrivals += 1
-        heappush(self._heap, (offset, self._arrivals, callback))
-
-    def advance(self, high_watermark: int) -> None:
-        while self._heap and self._heap[0][0] <= high_watermark:
-            heappop(self._heap)[2]()
-
-    def release_all(self) -> None:
-        waiting, self._heap = self._heap, []
-        for _, _, callback in sorted(waiting, key=lambda entry: entry[:2]):
-            callback()
+def begin_term(
+    *,
+    node_id: int,
+    leader_epoch: int,
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    min_insync_replicas: int,
+) -> LeaderState:
+    assert node_id in replicas, f"node {node_id} cannot lead a partition on {replicas}"
+    required = effective_min_isr(min_insync_replicas, replicas=len(replicas))
+    return LeaderState(node_id, leader_epoch, replicas, Isr(isr, required))

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-Buffer = bytes | bytearray | memoryview
+from kcli.model.buffers import Buffer
 
 
 class File(Protocol):

@@ -17,12 +17,13 @@ from kcli.config.definition import ConfigError
 from kcli.config.not_built import check_can_serve, start_up_warnings
 from kcli.config.properties import load
 from kcli.errors import KafkaError, StorageError
+from kcli.raft.node import QuorumError
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
-from kcli.server.broker import Broker
+from kcli.server.node import Node
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
@@ -46,20 +47,18 @@ async def _serve(config: BrokerConfig) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     try:
-        broker = Broker(
-            config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng()
-        )
-        await broker.start()
-        assert broker.settling is not None, "begun by start"
-        broker.settling.add_done_callback(_keep_what_is_there)
-    except (StorageError, KafkaError, OSError) as error:
+        node = Node(config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng())
+        await node.start()
+        assert node.warming_up is not None, "begun by start"
+        node.warming_up.add_done_callback(_keep_what_is_there)
+    except (StorageError, QuorumError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)
         return 1
     waiting = loop.create_task(stopping.wait())
-    await asyncio.wait((waiting, broker.halted), return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait((waiting, node.halted), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
-    halted = broker.halted.done()
-    await broker.stop(clean=not halted)
+    halted = node.halted.done()
+    await node.stop(clean=not halted)
     return 1 if halted else 0
 
 

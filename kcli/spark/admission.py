@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 
-from kcli.spark.cluster import TopicPartition
+from kcli.model.topic_partition import TopicPartition
 from kcli.spark.offsets import OffsetRange, Offsets
 from kcli.spark.options import SourceOptions
 

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.columns import Columns, Depth, Spans, decode
-from kcli.spark.cluster import TopicPartition
 from kcli.spark.fetcher import Fetched
 from kcli.spark.offsets import OffsetRange
 

@@ -19,6 +19,9 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
     error_for,
 )
+from kcli.model.addresses import Address, read_server
+from kcli.model.request_values import READ_UNCOMMITTED, CoordinatorType
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -32,19 +35,9 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.spark.connection import Connection
 from kcli.spark.security import Security
 
-LATEST = -1
-EARLIEST = -2
-"""Timestamps that ListOffsets understands as the ends of the log."""
-
-GROUP = 0
-TRANSACTION = 1
-"""Kinds of coordinators, as FindCoordinator numbers them."""
-
 NO_TRANSACTION_TIMEOUT = 0x7FFF_FFFF
 """What an idempotent producer without transactions sends."""
 
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
 
 BOOTSTRAP_SECONDS = 5.0
 """How long to look for any broker in one go: a wrong address should be told soon."""
@@ -55,14 +48,6 @@ LAST_BACKOFF_SECONDS = 1.0
 
 UNKNOWN_TOPIC_SECONDS = 3.0
 """A topic made a moment ago may not be known everywhere; one that is misspelt never will be."""
-
-
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class FoundOffset(NamedTuple):
@@ -96,7 +81,7 @@ class Cluster:
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
         self._bootstrap = parse_servers(settings.bootstrap_servers)
-        self._nodes: dict[int, tuple[str, int]] = {}
+        self._nodes: dict[int, Address] = {}
         self._connections: dict[int, Connection] = {}
         self._any: Connection | None = None
         self._leaders: dict[TopicPartition, int] = {}
@@ -222,7 +207,7 @@ class Cluster:
             if transactional_id is None:
                 answer = self._on_any(request, ApiKey.INIT_PRODUCER_ID)
             else:
-                node = self.coordinator(TRANSACTION, transactional_id)
+                node = self.coordinator(CoordinatorType.TRANSACTION, transactional_id)
                 answer = self.connection(node).request(request, ApiKey.INIT_PRODUCER_ID)
             if answer.error_code:
                 name = transactional_id or "an idempotent producer"
@@ -238,7 +223,7 @@ class Cluster:
             answer = self._on_any(FindCoordinatorRequest(key=name, key_type=kind), ApiKey.FIND_COORDINATOR)
             if answer.error_code:
                 raise error_for(answer.error_code, f"the coordinator of {name}: {answer.error_code.name}")
-            self._nodes[answer.node_id] = (answer.host, answer.port)
+            self._nodes[answer.node_id] = Address(answer.host, answer.port)
             self._coordinators[kind, name] = answer.node_id
         return self._coordinators[kind, name]
 
@@ -298,7 +283,7 @@ class Cluster:
             topics=tuple(MetadataRequestTopic(name=name) for name in topics), allow_auto_topic_creation=create
         )
         answer = self._on_any(request, ApiKey.METADATA)
-        self._nodes = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        self._nodes = {each.node_id: Address(each.host, each.port) for each in answer.brokers}
         for topic in answer.topics:
             if topic.error_code:
                 raise error_for(topic.error_code, _topic_error(topic.name, topic.error_code))
@@ -386,14 +371,14 @@ def _topic_error(name: str, code: ErrorCode) -> str:
     return f"topic {name}: {code.name}"
 
 
-def parse_servers(text: str) -> list[tuple[str, int]]:
-    """`host:port,[::1]:port` as pairs. ValueError names the part that is wrong."""
+def parse_servers(text: str) -> list[Address]:
+    """Reads `host:port,[::1]:port`. Raises ValueError naming the part that is wrong."""
     servers = []
     for part in filter(None, (each.strip() for each in text.split(","))):
-        host, colon, port = part.rpartition(":")
-        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"Invalid url in bootstrap.servers: {part} (host:port is meant)")
-        servers.append((host.removeprefix("[").removesuffix("]"), int(port)))
+        address = read_server(part)
+        if address is None:
+            raise ValueError(f"Invalid url in bootstrap.servers: {part} (expected host:port)")
+        servers.append(address)
     if not servers:
-        raise ValueError("No bootstrap urls given in bootstrap.servers (host:port,… is meant)")
+        raise ValueError("No bootstrap urls given in bootstrap.servers (expected host:port,…)")
     return servers

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcli.errors import CorruptRecordError, ErrorCode, KafkaError, error_for
+from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
 from kcli.protocol.batches.batch import LENGTH_OVERHEAD
 from kcli.protocol.batches.batch_headers import AbortedTransaction, BatchHeaders, corrupt, read_headers
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kcli.protocol.wire.api import ApiKey
-from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, Cluster, Retry
+from kcli.spark.cluster import Cluster, Retry
 from kcli.spark.connection import Pending
 from kcli.spark.offsets import OffsetRange, data_loss
 from kcli.spark.options import SourceOptions

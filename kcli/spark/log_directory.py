@@ -19,11 +19,14 @@ from itertools import pairwise
 import numpy as np
 
 from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
+from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches import batch_headers
 from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
 from kcli.protocol.batches.columns import Depth, decode
 from kcli.runtime.disk import SystemDisk
-from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, FoundOffset, TopicPartition
+from kcli.spark.cluster import FoundOffset
 from kcli.spark.fetcher import Fetched
 from kcli.spark.offsets import OffsetRange, data_loss
 from kcli.spark.options import SourceOptions
@@ -34,9 +37,8 @@ from kcli.storage.log.transaction_index import AbortedTransaction
 
 log = logging.getLogger("kcli.spark")
 
-INTERNAL = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
-)
+NOT_USERS = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
+"""Topics that Kafka keeps for itself."""
 
 ATTEMPTS = 5
 """How often to look again for a segment that went away between listing and opening: cleaning is not that fast."""
@@ -63,7 +65,7 @@ class LogDirectories:
     def topic_names(self) -> list[str]:
         """Every topic that is not internal."""
         self._directories = None
-        return sorted({part.topic for part in self._found() if part.topic not in INTERNAL})
+        return sorted({part.topic for part in self._found() if part.topic not in NOT_USERS})
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         self._directories = None
@@ -276,7 +278,7 @@ class PartitionFiles:
 
     def _checkpoint(self, name: str) -> int | None:
         path = os.path.join(os.path.dirname(os.path.abspath(self._directory)), name)
-        return read_offsets(SystemDisk(), path).get((self.part.topic, self.part.partition))
+        return read_offsets(SystemDisk(), path).get(TopicPartition(self.part.topic, self.part.partition))
 
 
 def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:

@@ -13,7 +13,9 @@ from itertools import pairwise
 from typing import Protocol
 
 from kcli.errors import KcliError, UnknownTopicOrPartitionException
-from kcli.spark.cluster import EARLIEST, LATEST, FoundOffset, TopicPartition
+from kcli.model.request_values import EARLIEST, LATEST
+from kcli.model.topic_partition import TopicPartition
+from kcli.spark.cluster import FoundOffset
 from kcli.spark.options import Position, SourceOptions, Subscription
 
 log = logging.getLogger("kcli.spark")

@@ -12,16 +12,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.compression import Codec, codec_named
-from kcli.spark.cluster import (
-    EARLIEST,
-    LATEST,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    ClientSettings,
-    TopicPartition,
-    parse_servers,
-)
+from kcli.spark.cluster import ClientSettings, parse_servers
 from kcli.spark.security import OPTIONS as SECURITY_OPTIONS
 from kcli.spark.security import security_options
 

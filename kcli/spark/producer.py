@@ -6,6 +6,8 @@ import time
 from collections import deque
 
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.request_values import ACKS_ALL
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -13,7 +15,7 @@ from kcli.protocol.messages.produce import (
     TopicProduceData,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.spark.cluster import Cluster, Retry, TopicPartition
+from kcli.spark.cluster import Cluster, Retry
 from kcli.spark.connection import Pending
 from kcli.spark.encoder import RecordsArea, seal
 from kcli.spark.options import SinkOptions
@@ -22,7 +24,6 @@ from kcli.spark.transaction import NOT_OURS, Transaction, add_partitions
 REQUEST_BYTES = 8 << 20
 """Batches for one leader that travel together; far below socket.request.max.bytes (100 MiB)."""
 
-ACKS_ALL = -1
 MAX_SEQUENCE = 0x7FFF_FFFF
 
 

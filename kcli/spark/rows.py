@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.columns import Spans
 from kcli.protocol.batches.record_starts import Ints
-from kcli.spark.cluster import Cluster, TopicPartition
+from kcli.spark.cluster import Cluster
 from kcli.spark.encoder import RecordsArea, encode_records
 from kcli.spark.partitioner import partitions_for_keys
 

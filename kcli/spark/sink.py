@@ -32,6 +32,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from kcli.errors import KcliError
+from kcli.model.topic_names import GROUP_METADATA_TOPIC
 from kcli.spark import transaction
 from kcli.spark.cluster import Cluster
 from kcli.spark.options import SINK_COLUMNS, SinkOptions
@@ -233,7 +234,7 @@ class _Writer(ABC):
                 transaction.abandon(cluster, left)
 
     def _notes_topic(self) -> str:
-        return self.options.topic or transaction.OFFSETS_TOPIC
+        return self.options.topic or GROUP_METADATA_TOPIC
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):

@@ -40,8 +40,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kcli.model.request_values import EARLIEST, LATEST
+from kcli.model.topic_partition import TopicPartition
 from kcli.spark.admission import Admission
-from kcli.spark.cluster import EARLIEST, LATEST, Cluster, TopicPartition
+from kcli.spark.cluster import Cluster
 from kcli.spark.offsets import (
     OffsetRange,
     Offsets,

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.errors import ErrorCode, KafkaError, KcliError, error_for
+from kcli.model.request_values import CoordinatorType
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kcli.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kcli.protocol.messages.end_txn import EndTxnRequest
@@ -27,10 +29,7 @@ from kcli.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.spark.cluster import GROUP, TRANSACTION, Cluster, TopicPartition
-
-OFFSETS_TOPIC = "__consumer_offsets"
-"""Under which topic a note is kept where the sink has no topic of its own: it is there once a group is."""
+from kcli.spark.cluster import Cluster
 
 ABANDON_MS = 5_000
 """How long to try to abort after a failure: the next attempt, or the time-out, does it otherwise."""
@@ -104,7 +103,11 @@ def add_partitions(cluster: Cluster, transaction: Transaction, parts: Iterable[T
 
     def attempt() -> None:
         answer = _ask(
-            cluster, TRANSACTION, transaction.transactional_id, request, ApiKey.ADD_PARTITIONS_TO_TXN
+            cluster,
+            CoordinatorType.TRANSACTION,
+            transaction.transactional_id,
+            request,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
         )
         codes = [
             each.partition_error_code
@@ -138,9 +141,15 @@ def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) ->
     )
 
     def attempt() -> None:
-        answer = _ask(cluster, TRANSACTION, transaction.transactional_id, adding, ApiKey.ADD_OFFSETS_TO_TXN)
+        answer = _ask(
+            cluster,
+            CoordinatorType.TRANSACTION,
+            transaction.transactional_id,
+            adding,
+            ApiKey.ADD_OFFSETS_TO_TXN,
+        )
         _check(transaction, [answer.error_code], "storing the batch id")
-        answer = _ask(cluster, GROUP, group, committing, ApiKey.TXN_OFFSET_COMMIT)
+        answer = _ask(cluster, CoordinatorType.GROUP, group, committing, ApiKey.TXN_OFFSET_COMMIT)
         codes = [each.error_code for found in answer.topics for each in found.partitions]
         _check(transaction, codes, "storing the batch id")
 
@@ -154,7 +163,7 @@ def stored(cluster: Cluster, transactional_id: str, query: str, *, settled: bool
 
     def attempt() -> None:
         found.clear()
-        answer = _ask(cluster, GROUP, transactional_id, request, ApiKey.OFFSET_FETCH)
+        answer = _ask(cluster, CoordinatorType.GROUP, transactional_id, request, ApiKey.OFFSET_FETCH)
         parts = [each for topic in answer.topics for each in topic.partitions]
         for code in (answer.error_code, *(each.error_code for each in parts)):
             if code:
@@ -179,7 +188,7 @@ def end(
     left = list(transactions)
 
     def attempt() -> None:
-        nodes = [cluster.coordinator(TRANSACTION, each.transactional_id) for each in left]
+        nodes = [cluster.coordinator(CoordinatorType.TRANSACTION, each.transactional_id) for each in left]
         sent = []
         for each, node in zip(left, nodes, strict=True):
             request = EndTxnRequest(

@@ -1,4 +1,4 @@
-"""The small text files that say how far something got: offset checkpoints, leader epochs, topic id, quorum state.
+"""The small text files of a log directory: offset checkpoints, leader epochs, topic id, clean shutdown.
 
 All are replaced whole (`replace_file`), so a reader finds the old or the new one.
 """
@@ -9,9 +9,9 @@ import json
 import re
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
+from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import Disk, read_file, replace_file
 
@@ -21,25 +21,24 @@ LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
 CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
-QUORUM_STATE_FILE = "quorum-state"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
 VERSION = 0
 UNKNOWN_BROKER_EPOCH = -1
 
 
-def read_offsets(disk: Disk, path: str) -> dict[tuple[str, int], int]:
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
     """An offset checkpoint; an absent or empty file is one without entries."""
     offsets = {}
     for line, fields in _read_table(disk, path, columns=3):
         try:
-            offsets[(fields[0], int(fields[1]))] = int(fields[2])
+            offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
         except ValueError:
             raise _malformed(path, line, "'<topic> <partition> <offset>'", " ".join(fields)) from None
     return offsets
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[tuple[str, int], int]) -> None:
+def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
     rows = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
     _write_table(disk, path, rows, len(offsets))
 
@@ -130,70 +129,3 @@ def read_clean_shutdown(disk: Disk, path: str) -> int | None:
 
 def write_clean_shutdown(disk: Disk, path: str, broker_epoch: int) -> None:
     replace_file(disk, path, f'{{"version":{VERSION},"brokerEpoch":{broker_epoch}}}'.encode())
-
-
-NO_LEADER = -1
-NO_VOTE = -1
-NO_DIRECTORY = uuid.UUID(int=0)
-
-
-@dataclass(frozen=True, slots=True)
-class QuorumState:
-    """What a voter must remember across restarts. `version` 0 is for kraft.version 0, 1 for kraft.version 1."""
-
-    leader_id: int = NO_LEADER
-    leader_epoch: int = 0
-    voted_id: int = NO_VOTE
-    voted_directory_id: uuid.UUID = NO_DIRECTORY
-    version: int = 1
-    voters: tuple[int, ...] | None = None
-
-
-def read_quorum_state(disk: Disk, path: str) -> QuorumState | None:
-    try:
-        content = read_file(disk, path)
-    except FileNotFoundError:
-        return None
-    try:
-        fields = json.loads(content)
-        version = int(fields["data_version"])
-        voters = fields.get("currentVoters")
-        state = QuorumState(
-            leader_id=int(fields["leaderId"]),
-            leader_epoch=int(fields["leaderEpoch"]),
-            voted_id=int(fields["votedId"]),
-            voted_directory_id=uuid_from_text(fields["votedDirectoryId"])
-            if version == 1
-            else uuid.UUID(int=0),
-            version=version,
-            voters=None if voters is None else tuple(int(voter["voterId"]) for voter in voters),
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptRecordError(f"{path}: not a quorum state: {error!r}") from None
-    if version not in (0, 1):
-        raise CorruptRecordError(f"{path}: data_version {version}, expected 0 or 1")
-    return state
-
-
-def write_quorum_state(disk: Disk, path: str, state: QuorumState) -> None:
-    fields: dict[str, object]
-    if state.version == 0:
-        voters = None if state.voters is None else [{"voterId": voter} for voter in state.voters]
-        fields = {
-            "clusterId": "",
-            "leaderId": state.leader_id,
-            "leaderEpoch": state.leader_epoch,
-            "votedId": state.voted_id,
-            "appliedOffset": 0,
-            "currentVoters": voters,
-            "data_version": 0,
-        }
-    else:
-        fields = {
-            "leaderId": state.leader_id,
-            "leaderEpoch": state.leader_epoch,
-            "votedId": state.voted_id,
-            "votedDirectoryId": uuid_to_text(state.voted_directory_id),
-            "data_version": 1,
-        }
-    replace_file(disk, path, json.dumps(fields, separators=(",", ":")).encode())

@@ -28,7 +28,6 @@ FUTURE_SUFFIX = "-future"
 MAX_NAME_LENGTH = 255
 """What file systems allow for one name."""
 
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 _SUFFIXED = re.compile(r"(\S+)-(\S+)\.(\S+)(-delete|-stray|-future)")
 

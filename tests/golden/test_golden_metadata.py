@@ -19,19 +19,20 @@ from kcli.controller.bootstrap import (
     encode_bootstrap,
     encode_voters_snapshot,
 )
-from kcli.metadata.image import ConfigResource, ConfigResourceType, MetadataImage, ScramKey
+from kcli.metadata.image import MetadataImage, ScramKey
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import image_records
+from kcli.metadata.snapshot_file import decode_snapshot, encode_snapshot, snapshot_id_of
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.batches.control import VotersRecord, decode_control
 from kcli.protocol.records.metadata import decode_metadata_record, encode_metadata_record, write_version_for
-from kcli.raft.snapshot import decode_snapshot, encode_snapshot, snapshot_id_of
-from kcli.raft.voters import voter_set
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
-from kcli.server.quorum.quorum import Quorum
+from kcli.server.quorum.controller_role import ControllerRole
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.storage.store.store import LogStore
 
 LOG = "00000000000000000000.log"
@@ -188,7 +189,7 @@ def test_snapshots_are_the_same_bytes_given_the_same_order_and_times(directory):
                 last_contained_log_timestamp_ms=snapshot.last_contained_log_timestamp_ms,
                 now_ms=now_ms,
                 kraft_version=1,
-                voters=voter_set(snapshot.voters),
+                voters=snapshot.voters,
             )
             written.append(list(batches))
         assert b"".join(written[index][index] for index in range(3)) == content
@@ -212,7 +213,7 @@ def test_the_files_of_format_are_the_same_bytes_given_the_same_times(golden, dir
     path = directory / "00000000000000000000-0000000000.checkpoint"
     content = path.read_bytes()
     snapshot = decode_snapshot(content, path.name)
-    voters = voter_set(snapshot.voters)
+    voters = snapshot.voters
     header_ms = snapshot.last_contained_log_timestamp_ms
     batches = [
         b"".join(
@@ -256,31 +257,33 @@ def test_a_node_takes_over_kafkas_directory_and_leaves_as_kafka_does(golden, tmp
 async def _live_and_leave(config, data):
     clock, rng = SystemClock(), SystemRng()
     logs = LogStore.open(SystemDisk(), clock, list(config.log_dirs), node_id=1, rng=rng)
-    quorum = Quorum(logs, config, clock, rng)
+    loader = MetadataLoader(MetadataImage(cluster_id=logs.cluster_id))
+    controller = ControllerRole(logs, config, clock, rng, loader, on_fatal=print)
     lifecycle = BrokerLifecycle(
-        quorum,
+        controller,
+        loader,
         config,
         rng,
         cluster_id=logs.cluster_id,
         directories=[each.id for each in logs.directories],
         previous_epoch=logs.previous_broker_epoch,
     )
-    await quorum.start()
+    await controller.start()
     try:
         await lifecycle.start()
-        served = quorum.image
-        assert (served.epoch, quorum.raft.epoch) == (3, 3)
+        served = loader.image
+        assert (served.epoch, controller.view.epoch) == (3, 3)
         assert all(
             partition.leader == 1 and partition.recovery_state == 0
             for topic in served.topics
             for partition in topic.partitions.values()
         )
-        await quorum.take_snapshot()
+        await controller.housekeeping.take_snapshot()
         await lifecycle.stop()
-        assert quorum.image.brokers[1].fenced
-        assert quorum.image.partition("shapes", 0).elr == (1,)
+        assert loader.image.brokers[1].fenced
+        assert loader.image.partition("shapes", 0).elr == (1,)
     finally:
-        await quorum.stop()
+        await controller.stop()
         logs.close(broker_epoch=lifecycle.epoch)
     log = (data / "__cluster_metadata-0" / LOG).read_bytes()
     (new,) = list((data / "__cluster_metadata-0").glob("*-0000000003.checkpoint"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kcli.controller.api import ALTER_PARTITION, CREATE_PARTITIONS, DELETE_TOPICS, INCREMENTAL_ALTER_CONFIGS
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import image_records
@@ -68,17 +69,17 @@ class History:
 
     def grow(self, name, count):
         topic = cp.CreatePartitionsTopic(name=name, count=count, assignments=None)
-        self.rig.obey(self.rig.controller.create_partitions(cp.CreatePartitionsRequest(topics=(topic,))))
+        self.rig.obey(self.rig.decide(CREATE_PARTITIONS, cp.CreatePartitionsRequest(topics=(topic,))))
 
     def delete(self, name):
         request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name=name),))
-        self.rig.obey(self.rig.controller.delete_topics(request, 6))
+        self.rig.obey(self.rig.decide(DELETE_TOPICS, request, api_version=6))
 
     def configure(self, name, min_isr):
         config = ic.AlterableConfig(name="min.insync.replicas", config_operation=0, value=min_isr)
         resource = ic.AlterConfigsResource(resource_type=2, resource_name=name, configs=(config,))
         request = ic.IncrementalAlterConfigsRequest(resources=(resource,))
-        self.rig.obey(self.rig.controller.incremental_alter_configs(request))
+        self.rig.obey(self.rig.decide(INCREMENTAL_ALTER_CONFIGS, request))
 
     def restart(self, broker_id, clean):
         """A new life once the old session is over."""
@@ -129,7 +130,7 @@ class History:
             broker_epoch=self.rig.image.brokers[partition.leader].epoch,
             topics=(al.RequestTopicData(topic_id=topic.topic_id, partitions=(asked,)),),
         )
-        self.rig.obey(self.rig.controller.alter_partition(request, self.rig.now_ms))
+        self.rig.obey(self.rig.decide(ALTER_PARTITION, request))
 
 
 def check_partitions(image, elr):

@@ -25,8 +25,8 @@ from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
-from kcli.server.broker import Broker
-from kcli.server.requests.dispatch import SERVED
+from kcli.server.handlers.served import SERVED
+from kcli.server.node import Node
 
 SEEDS = range(3)
 REQUESTS_PER_VERSION = 4
@@ -137,21 +137,21 @@ def test_a_count_of_two_billion_does_not_end_the_process():
 
 
 async def serve_and(directory, scenario):
-    broker = Broker(
+    node = Node(
         config_of(directory),
         clock=SystemClock(),
         disk=SystemDisk(),
         network=SystemNetwork(),
         rng=SystemRng(1),
     )
-    await broker.start()
-    port = broker.sockets.listeners["PLAINTEXT"].port
+    await node.start()
+    port = node.sockets.listeners["PLAINTEXT"].port
     try:
         await scenario(Odd(port))
         request = codec.encode_request(metadata.MetadataRequest(topics=None), ApiKey.METADATA, 12, 1, "x")
         assert await Odd(port).send(request), "the next client is served"
     finally:
-        await broker.stop()
+        await node.stop()
 
 
 def versions():

@@ -21,13 +21,34 @@ from pathlib import Path
 from typing import Any
 
 from kcli.coordinator.runtime import Ready
-from kcli.errors import ErrorCode, KafkaError
+from kcli.errors import ErrorCode, KafkaError, KcliError
 
 _LONG = re.compile(r"#(\d+)")
 _SHORT = re.compile("00000000-0000-0000-0000-(0*)([1-9a-f][0-9a-f]*)")
 
 
-class World:
+class Commands:
+    """Carries out one command by the method `_do_<verb>` and keeps what is said about it in `out`."""
+
+    def __init__(self) -> None:
+        self.out: list[str] = []
+
+    def run(self, command: str) -> list[str]:
+        """Carries out one command; returns its effects in order."""
+        self.out = []
+        verb, *words = command.split()
+        try:
+            getattr(self, f"_do_{verb.replace('-', '_')}")(words)
+        except KcliError as error:
+            self.out.append(self.refused(words, error))
+        return self.out
+
+    def refused(self, _words: list[str], error: KcliError) -> str:
+        kind = error.code.name if isinstance(error, KafkaError) else type(error).__name__
+        return f"refused {kind}: {error}"
+
+
+class World(Commands):
     """A shard, its log and its clock. A world of one coordinator adds `_do_<verb>` methods and says how to `load` a
     shard, and how to `encode`, `decode` and `show_record` its records."""
 
@@ -35,9 +56,9 @@ class World:
     decode: Callable[[bytes, bytes | None], Any]
 
     def __init__(self, config: Any) -> None:
+        super().__init__()
         self.config = config
         self.now_ms = 0
-        self.out: list[str] = []
         self._log: list[tuple[bytes, bytes | None, int, str]] = []
         """Key, value, producer id; or a marker: how that producer's transaction ended."""
         self._held: list[Ready[Any]] = []
@@ -56,16 +77,14 @@ class World:
 
     def run(self, command: str) -> list[str]:
         """Carries out one command; what the shard wrote and answered, in order."""
+        if not command.startswith("+"):
+            return super().run(command)
         self.out = []
-        verb, *words = command.split()
-        if verb.startswith("+"):
-            self._pass_time(int(verb[1:]))
-        else:
-            try:
-                getattr(self, f"_do_{verb.replace('-', '_')}")(words)
-            except KafkaError as error:
-                self.out.append(f"{words[0]} refused {error.code.name}: {error.message}")
+        self._pass_time(int(command[1:]))
         return self.out
+
+    def refused(self, words: list[str], error: KcliError) -> str:
+        return f"{words[0]} {super().refused(words, error)}"
 
     # Commands
 
@@ -168,7 +187,7 @@ class CountingUuids:
         return uuid.UUID(int=self._last)
 
 
-def check(path: Path, world: World) -> None:
+def check(path: Path, world: Commands) -> None:
     """Plays a file in a new world; what happens must be what it says."""
     expected = path.read_text()
     actual = replayed(world, expected)
@@ -177,7 +196,7 @@ def check(path: Path, world: World) -> None:
     assert actual == expected
 
 
-def replayed(world: World, text: str) -> str:
+def replayed(world: Commands, text: str) -> str:
     """The scenario with what really happened after each command; comments and blank lines stay."""
     lines: list[str] = []
     for line in text.splitlines():

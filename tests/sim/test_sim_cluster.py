@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.server.coordinators.shard_runner import ShardRunner, _answer
 from kcli.server.quorum.metadata_log import MetadataLog
-from kcli.storage.directory import CLUSTER_METADATA_TOPIC
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.producer_state import ProducerState
 from kcli.storage.store import store

@@ -17,6 +17,7 @@ import random
 import pytest
 
 from kcli.config.broker import BrokerConfig
+from kcli.controller.api import CREATE_TOPICS, DELETE_TOPICS, INCREMENTAL_ALTER_CONFIGS
 from kcli.errors import ErrorCode, KcliError
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.replay import ImageReplayer
@@ -26,9 +27,9 @@ from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
+from kcli.server.quorum.controller_role import ControllerRole
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.metadata_log import MetadataLog
-from kcli.server.quorum.quorum import Quorum
-from kcli.server.requests.context import RequestContext
 from kcli.storage.store.store import LogStore
 from kcli.testing.checks.dump_check import dump_complaints
 from kcli.testing.sim.clock import SimClock
@@ -88,32 +89,34 @@ class Node:
         draw = SystemRng(self.rng.randrange(1 << 62))
         ensure_formatted(self.config, Machine(self.disk, self.clock, draw), lambda _line: None)
         logs = LogStore.open(self.disk, self.clock, [DATA], node_id=1, rng=draw, recovery_threads=1)
-        quorum = Quorum(logs, self.config, self.clock, draw)
+        loader = MetadataLoader(MetadataImage(cluster_id=logs.cluster_id))
+        controller = ControllerRole(logs, self.config, self.clock, draw, loader, on_fatal=print)
         lifecycle = BrokerLifecycle(
-            quorum,
+            controller,
+            loader,
             self.config,
             draw,
             cluster_id=logs.cluster_id,
             directories=[each.id for each in logs.directories],
             previous_epoch=logs.previous_broker_epoch,
         )
-        await quorum.start()
-        assert quorum.raft.epoch > self.epoch
-        self.epoch = quorum.raft.epoch
+        await controller.start()
+        assert controller.view.epoch > self.epoch
+        self.epoch = controller.view.epoch
         await lifecycle.start()
-        self.expected.check(quorum.image)
+        self.expected.check(loader.image)
         assert all(
-            partition.leader == 1 for topic in quorum.image.topics for partition in topic.partitions.values()
+            partition.leader == 1 for topic in loader.image.topics for partition in topic.partitions.values()
         )
         clients = [
-            asyncio.create_task(self.client(quorum, f"c{client}"), name=f"client {client}")
+            asyncio.create_task(self.client(controller, f"c{client}"), name=f"client {client}")
             for client in range(CLIENTS)
         ]
         await asyncio.gather(*clients)
         if last:
             await lifecycle.stop()
-            image = quorum.image
-            await quorum.stop()
+            image = loader.image
+            await controller.stop()
             self.check_replay(logs, image)
             logs.close(broker_epoch=lifecycle.epoch)
             assert dump_complaints(self.disk, f"{DATA}/__cluster_metadata-0", compacted=True) == ""
@@ -124,46 +127,45 @@ class Node:
         MetadataLog(logs, self.config, self.clock, SystemRng(1)).load(replayer)
         assert replayer.image == image
 
-    async def client(self, quorum, prefix):
-        context = RequestContext(None, None, 6, 0, None, "PLAINTEXT", "h")
+    async def client(self, controller, prefix):
         for nth in range(self.rng.randrange(3, 12)):
             await asyncio.sleep(self.rng.random() * 0.3)
             if self.rng.random() < 0.15:
                 with contextlib.suppress(KcliError):
-                    await quorum.take_snapshot()
-                    quorum.log.clean(retention_bytes=6_000, retention_ms=-1)
+                    await controller.housekeeping.take_snapshot()
+                    controller.log.clean(retention_bytes=6_000, retention_ms=-1)
             name = f"{prefix}-{self.rng.randrange(4)}"
             before = self.expected.may_be.get(name, [(False, None)])
             change = self.rng.choice([self.create, self.configure, self.delete])
-            after = await change(quorum, context, name, str(nth), before)
+            after = await change(controller, name, str(nth), before)
             self.expected.may_be[name] = after
 
-    async def create(self, quorum, _context, name, value, before):
+    async def create(self, controller, name, value, before):
         self.expected.may_be[name] = [*before, (True, value)]
         config = ct.CreatableTopicConfig(name="retention.ms", value=value)
         topic = ct.CreatableTopic(name=name, num_partitions=2, replication_factor=1, configs=(config,))
-        answer = await quorum.create_topics(ct.CreateTopicsRequest(topics=(topic,)))
+        answer = await controller.send(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,)))
         if answer.topics[0].error_code is ErrorCode.TOPIC_ALREADY_EXISTS:
             return before
         assert answer.topics[0].error_code is ErrorCode.NONE
         return [(True, value)]
 
-    async def configure(self, quorum, _context, name, value, before):
+    async def configure(self, controller, name, value, before):
         self.expected.may_be[name] = [*before, (True, value)]
         config = ic.AlterableConfig(name="retention.ms", config_operation=0, value=value)
         resource = ic.AlterConfigsResource(resource_type=2, resource_name=name, configs=(config,))
-        answer = await quorum.incremental_alter_configs(
-            ic.IncrementalAlterConfigsRequest(resources=(resource,))
+        answer = await controller.send(
+            INCREMENTAL_ALTER_CONFIGS, ic.IncrementalAlterConfigsRequest(resources=(resource,))
         )
         if answer.responses[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return before
         assert answer.responses[0].error_code is ErrorCode.NONE
         return [(True, value)]
 
-    async def delete(self, quorum, context, name, _value, before):
+    async def delete(self, controller, name, _value, before):
         self.expected.may_be[name] = [*before, (False, None)]
         request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name=name),))
-        answer = await quorum.delete_topics(request, context)
+        answer = await controller.send(DELETE_TOPICS, request)
         assert answer.responses[0].error_code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return [(False, None)]
 

@@ -10,9 +10,10 @@ import pytest
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewTopic
-from kcli.client.config import Address, ClientConfig
+from kcli.client.config import ClientConfig
 from kcli.client.connection import Connection
 from kcli.errors import ErrorCode
+from kcli.model.addresses import Address
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches
 from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages import create_partitions as cp
@@ -270,8 +271,8 @@ def test_time_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a simulated clock no work takes time, so here every look at the clock does: 10 ms."""
 
     async def story(rig: Rig) -> None:
-        broker = rig.cluster.node.broker
-        assert broker is not None
+        node = rig.cluster.node.running
+        assert node is not None
         connection = await rig.connect()
 
         async def ask() -> Any:
@@ -287,7 +288,7 @@ def test_time_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
             spent += 0.01
             return rig.now + spent
 
-        monkeypatch.setattr(broker.quotas.clock, "monotonic", monotonic)
+        monkeypatch.setattr(node.quotas.clock, "monotonic", monotonic)
         throttled = [(await ask()).throttle_time_ms for _ in range(30)]
         assert throttled[0] == 0
         # However much was used, a client is not held back for more than a window.

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from kcli.spark.cluster import EARLIEST, LATEST, Cluster, TopicPartition
+from kcli.model.request_values import EARLIEST, LATEST
+from kcli.model.topic_partition import TopicPartition
+from kcli.spark.cluster import Cluster
 from kcli.spark.fetcher import fetch_range
 from kcli.spark.offsets import OffsetRange
 from kcli.spark.options import source_options

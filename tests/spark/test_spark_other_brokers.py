@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kcli.spark.cluster import EARLIEST, LATEST, Cluster
+from kcli.model.request_values import EARLIEST, LATEST
+from kcli.spark.cluster import Cluster
 from kcli.spark.fetcher import fetch_range
 from kcli.spark.offsets import OffsetRange, subscribed
 from kcli.spark.options import sink_options, source_options

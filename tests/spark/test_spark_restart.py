@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.columns import Depth, decode
-from kcli.spark.cluster import Cluster, TopicPartition
+from kcli.spark.cluster import Cluster
 from kcli.spark.fetcher import fetch_range
 from kcli.spark.offsets import OffsetRange
 from kcli.spark.options import sink_options, source_options

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, forbid, option, separated
-from kcli.client.admin.configs import AlterConfig, AlterOp, ConfigEntry, ConfigResource, ResourceType
+from kcli.client.admin.configs import AlterConfig, ConfigEntry
 from kcli.errors import KafkaError
+from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
 
 if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
@@ -124,7 +125,7 @@ async def _alter(options: ClientMetricsOptions, client: AdminClient, output: Out
         if values
     }
     changes = [
-        AlterConfig(name=key, value=value, op=AlterOp.SET if value else AlterOp.DELETE)
+        AlterConfig(name=key, value=value, op=ConfigOperation.SET if value else ConfigOperation.DELETE)
         for key, value in wanted.items()
         if value is not None
     ]
@@ -135,7 +136,7 @@ async def _alter(options: ClientMetricsOptions, client: AdminClient, output: Out
 async def _delete(options: ClientMetricsOptions, client: AdminClient, output: Output) -> None:
     assert options.name is not None
     entries = await _entries(client, options.name)
-    changes = [AlterConfig(name=entry.name, value=None, op=AlterOp.DELETE) for entry in entries]
+    changes = [AlterConfig(name=entry.name, value=None, op=ConfigOperation.DELETE) for entry in entries]
     await _change(options, client, options.name, changes)
     _changed(output, SubscriptionChange(options.name, "delete", options.dry_run))
 
@@ -175,7 +176,7 @@ async def _list(client: AdminClient, output: Output) -> None:
 
 
 async def _names(client: AdminClient) -> list[str]:
-    found = await client.list_config_resources([ResourceType.CLIENT_METRICS])
+    found = await client.list_config_resources([ConfigResourceType.CLIENT_METRICS])
     return sorted(resource.name for resource in found)
 
 
@@ -189,7 +190,7 @@ async def _entries(client: AdminClient, name: str) -> list[ConfigEntry]:
 
 
 def _resource(name: str) -> ConfigResource:
-    return ConfigResource(ResourceType.CLIENT_METRICS, name)
+    return ConfigResource(ConfigResourceType.CLIENT_METRICS, name)
 
 
 def _changed(output: Output, row: SubscriptionChange) -> None:

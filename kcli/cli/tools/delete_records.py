@@ -12,11 +12,10 @@ from kcli.cli.output import Output, java_text
 from kcli.cli.partitions_file import FileError, entries, field, partition_names, read_text, repeated
 from kcli.cli.syntax.options import Command, CommandError, OnParseError, flag, option, require
 from kcli.errors import KafkaError
+from kcli.model.topic_partition import TopicPartition
 
 VERSION = 1
 HIGH_WATERMARK = -1
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +93,7 @@ def _parse(text: str) -> dict[TopicPartition, int]:
     if "partitions" not in document:
         raise FileError("Missing partitions field")
     pairs = [
-        ((field(each, "topic", str), field(each, "partition", int)), field(each, "offset", int))
+        (TopicPartition(field(each, "topic", str), field(each, "partition", int)), field(each, "offset", int))
         for each in entries(document["partitions"], "partitions")
     ]
     if twice := repeated(partition for partition, _ in pairs):

@@ -23,9 +23,10 @@ from kcli.cli.syntax.options import (
     require,
 )
 from kcli.cli.topic_filter import topic_filter
-from kcli.client.admin.offsets import OffsetSpec
 from kcli.client.config import ClientConfigError, parse_addresses
 from kcli.errors import KafkaError
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
@@ -113,11 +114,11 @@ async def _print_offsets(options: GetOffsetsOptions, output: Output) -> None:
             output.row(OffsetRow(topic, number, result.offset), f"{topic}:{number}:{result.offset}")
 
 
-async def _partitions(client: AdminClient, wanted: Filter, *, internal: bool) -> list[tuple[str, int]]:
+async def _partitions(client: AdminClient, wanted: Filter, *, internal: bool) -> list[TopicPartition]:
     names = [topic.name for topic in await client.list_topics(internal=internal)]
     described = await client.describe_topics(names)
     return [
-        (name, each.partition)
+        TopicPartition(name, each.partition)
         for name, topic in described.items()
         if not isinstance(topic, KafkaError)
         for each in topic.partitions

@@ -16,9 +16,9 @@ from datetime import datetime
 from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, flag, option
-from kcli.client.config import Address
 from kcli.client.metrics import BeanValues, MetricsUnavailable, Value, fetch_beans
 from kcli.config.definition import java_double
+from kcli.model.addresses import Address
 from kcli.model.object_name import MalformedObjectName, ObjectName
 
 # Kafka's own: so long for a first connection, and so long for the objects that --wait waits for.

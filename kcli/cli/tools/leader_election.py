@@ -13,8 +13,7 @@ from kcli.cli.partitions_file import FileError, entries, field, partition_names,
 from kcli.cli.syntax.options import Command, CommandError, Kind, OnParseError, flag, option
 from kcli.client.admin.admin import AdminClient
 from kcli.errors import ErrorCode, KafkaError
-
-TopicPartition = tuple[str, int]
+from kcli.model.topic_partition import TopicPartition
 
 ELECTION_TYPES = ("preferred", "unclean")
 # The tool's own: an election is quick, or does not come about.
@@ -92,7 +91,7 @@ def _chosen(options: LeaderElectionOptions) -> list[TopicPartition] | None:
     if options.path_to_json_file is not None:
         return _parse(_read(options.path_to_json_file))
     assert options.topic is not None and options.partition is not None
-    return [(options.topic, options.partition)]
+    return [TopicPartition(options.topic, options.partition)]
 
 
 def _read(path: str) -> str:
@@ -110,7 +109,7 @@ def _parse(text: str) -> list[TopicPartition]:
     if not isinstance(document, dict) or "partitions" not in document:
         raise FileError('Replica election data is missing "partitions" field')
     partitions = [
-        (field(each, "topic", str), field(each, "partition", int))
+        TopicPartition(field(each, "topic", str), field(each, "partition", int))
         for each in entries(document["partitions"], "partitions")
     ]
     if twice := repeated(partitions):
@@ -150,7 +149,7 @@ def _tell(results: Mapping[TopicPartition, KafkaError | None], kind: str, output
         output.say(f"Error completing leader election ({kind}) for partition: {topic}-{number}: {text}")
     if not output.is_text:
         for topic, number in ordered:
-            key = (topic, number)
+            key = TopicPartition(topic, number)
             result = "elected" if key in elected else "not needed" if key in needless else "failed"
             output.row(ElectionRow(topic, number, kind.lower(), result, failed.get(key)), "")
     if failed:

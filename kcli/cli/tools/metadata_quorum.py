@@ -17,13 +17,13 @@ from kcli.cli.tools.quorum_options import QuorumOptions
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.quorum import Endpoint, QuorumDescription, QuorumReplica
 from kcli.errors import KafkaError, KcliError
+from kcli.model.ids import ZERO_ID
 from kcli.model.uuids import uuid_to_text
 
 if TYPE_CHECKING:
     from kcli.config.broker import BrokerConfig
 
 LABEL_COLUMNS = 24
-ZERO_ID = uuid.UUID(int=0)
 HEADER = (
     "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status"
 )  # fmt: skip

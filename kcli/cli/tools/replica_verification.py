@@ -16,6 +16,7 @@ from kcli.cli.topic_filter import topic_filter
 from kcli.client.admin.admin import AdminClient
 from kcli.client.client import raise_for
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import iter_batches
 from kcli.protocol.wire.api import ApiKey
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from kcli.protocol.messages.fetch import FetchRequest
 
-TopicPartition = tuple[str, int]
 DEPRECATED = "WARN This tool is deprecated and may be removed in a future major release."
 # KIP-392: from here on a follower answers a consumer.
 FOLLOWER_FETCH_VERSION = 11
@@ -153,7 +153,7 @@ async def _partitions(client: AdminClient, names: list[str], start: int) -> dict
         if isinstance(topic, KafkaError):
             raise topic
         for each in topic.partitions:
-            found[name, each.partition] = Verified(each.replicas, topic.topic_id, 0)
+            found[TopicPartition(name, each.partition)] = Verified(each.replicas, topic.topic_id, 0)
     for partition, at in (await client.list_offsets(dict.fromkeys(found, start))).items():
         if isinstance(at, KafkaError):
             raise at
@@ -210,7 +210,7 @@ async def _fetch(
             if each.error_code is not ErrorCode.NONE:
                 warn(f"WARN {name}-{each.partition_index} on broker {broker}: {each.error_code.name}")
                 continue
-            partition = mine[name, each.partition_index]
+            partition = mine[TopicPartition(name, each.partition_index)]
             partition.high_watermark = max(partition.high_watermark, each.high_watermark)
             partition.copies[broker] = [
                 ReplicaBatch(header.last_offset, header.crc)
@@ -236,7 +236,7 @@ def _request(options: ReplicaVerificationOptions, partitions: dict[TopicPartitio
         topics=tuple(
             FetchTopic(
                 topic=topic,
-                topic_id=partitions[topic, entries[0].partition].topic_id,
+                topic_id=partitions[TopicPartition(topic, entries[0].partition)].topic_id,
                 partitions=tuple(entries),
             )
             for topic, entries in by_topic.items()

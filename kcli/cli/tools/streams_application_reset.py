@@ -21,8 +21,9 @@ from kcli.cli.tools.consumer_groups.command import ExecutionError
 from kcli.cli.tools.consumer_groups.plan import Plan, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
-from kcli.client.admin.offsets import OffsetSpec
 from kcli.errors import GroupIdNotFoundException, KafkaError
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
 
 SCENARIOS = (
     "to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "from-file", "shift-by",
@@ -34,8 +35,6 @@ _INTERNAL = re.compile(
     r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic)"
     r"|.+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic"
 )
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +167,7 @@ class _Reset:
             self.output.say(f"Seek-to-end for intermediate topics [{', '.join(intermediates)}]")
         described = await self.client.describe_topics(dict.fromkeys(inputs + intermediates))
         partitions = {
-            name: [(name, each.partition) for each in topic.partitions]
+            name: [TopicPartition(name, each.partition) for each in topic.partitions]
             for name, topic in described.items()
             if not isinstance(topic, KafkaError)
         }
@@ -208,7 +207,7 @@ class _Reset:
         )
         plan = await self._wanted(partitions)
         for topic, number in map_order(plan, partition_hash):
-            row = ResetRow(topic, number, plan[topic, number])
+            row = ResetRow(topic, number, plan[TopicPartition(topic, number)])
             self.output.row(row, f"Topic: {topic} Partition: {number} Offset: {row.new_offset}")
         return plan
 

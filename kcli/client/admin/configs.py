@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kcli.client.client import Target, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -16,48 +17,6 @@ if TYPE_CHECKING:
 
 
 E = TypeVar("E", bound=IntEnum)
-
-
-class ResourceType(IntEnum):
-    """What a configuration belongs to."""
-
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from."""
-
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    DYNAMIC_CLIENT_METRICS_CONFIG = 7
-    DYNAMIC_GROUP_CONFIG = 8
-
-
-class AlterOp(IntEnum):
-    """What to do with a value."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigResource:
-    """What is configured; an empty broker name means the default of all brokers."""
-
-    type: ResourceType
-    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +46,7 @@ class AlterConfig:
 
     name: str
     value: str | None
-    op: AlterOp = AlterOp.SET
+    op: ConfigOperation = ConfigOperation.SET
 
 
 async def describe_configs(
@@ -120,7 +79,7 @@ async def incremental_alter_configs(
     return found
 
 
-async def list_config_resources(client: Client, types: Iterable[ResourceType]) -> list[ConfigResource]:
+async def list_config_resources(client: Client, types: Iterable[ConfigResourceType]) -> list[ConfigResource]:
     """The resources of these types that have a configuration (KIP-1142)."""
     from kcli.protocol.messages.list_config_resources import ListConfigResourcesRequest
 
@@ -131,7 +90,7 @@ async def list_config_resources(client: Client, types: Iterable[ResourceType]) -
         response = await client.send(request, ApiKey.LIST_CONFIG_RESOURCES)
         raise_for(response.error_code)
         return [
-            ConfigResource(_enum(ResourceType, each.resource_type), each.resource_name)
+            ConfigResource(_enum(ConfigResourceType, each.resource_type), each.resource_name)
             for each in response.config_resources
         ]
 
@@ -139,7 +98,7 @@ async def list_config_resources(client: Client, types: Iterable[ResourceType]) -
 
 
 def _target(resource: ConfigResource) -> int | Target:
-    if resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name:
+    if resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name:
         return int(resource.name)
     return Target.ANY
 
@@ -161,7 +120,7 @@ async def _describe(
         )
         response = await client.send(request, ApiKey.DESCRIBE_CONFIGS, to=target)
         return {
-            ConfigResource(_enum(ResourceType, result.resource_type), result.resource_name): (
+            ConfigResource(_enum(ConfigResourceType, result.resource_type), result.resource_name): (
                 error_of(result.error_code, result.error_message)
                 or tuple(
                     ConfigEntry(
@@ -214,7 +173,7 @@ async def _alter(
         for each in response.responses:
             if each.error_code is ErrorCode.NOT_CONTROLLER:
                 raise_for(each.error_code, each.error_message)
-            resource = ConfigResource(_enum(ResourceType, each.resource_type), each.resource_name)
+            resource = ConfigResource(_enum(ConfigResourceType, each.resource_type), each.resource_name)
             found[resource] = error_of(each.error_code, each.error_message)
         return found
 

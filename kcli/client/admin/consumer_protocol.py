@@ -9,8 +9,7 @@ from __future__ import annotations
 import struct
 
 from kcli.errors import ProtocolError
-
-TopicPartition = tuple[str, int]
+from kcli.model.topic_partition import TopicPartition
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -34,7 +33,9 @@ def decode_assignment(raw: bytes) -> tuple[TopicPartition, ...]:
             at += _INT32.size
             if count > len(raw):
                 raise ProtocolError(f"an assignment of {len(raw)} bytes announces {count} partitions")
-            partitions += [(topic, number) for number in struct.unpack_from(f">{count}i", raw, at)]
+            partitions += [
+                TopicPartition(topic, number) for number in struct.unpack_from(f">{count}i", raw, at)
+            ]
             at += count * _INT32.size
     except (struct.error, UnicodeDecodeError) as error:
         raise ProtocolError(f"an assignment of {len(raw)} bytes is malformed: {error}") from error

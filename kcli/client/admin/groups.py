@@ -19,6 +19,7 @@ from kcli.errors import (
     UnsupportedVersionException,
     error_for,
 )
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.client")
 
-TopicPartition = tuple[str, int]
 
 CLASSIC, CONSUMER = "Classic", "Consumer"
 CONSUMER_PROTOCOL = "consumer"
@@ -227,7 +227,7 @@ def _committed(
     found: OffsetFetchResponse | OffsetFetchResponseGroup,
 ) -> dict[TopicPartition, CommittedOffset | KafkaError | None]:
     return {
-        (topic.name, each.partition_index): error_of(each.error_code)
+        TopicPartition(topic.name, each.partition_index): error_of(each.error_code)
         or (
             None
             if each.committed_offset < 0
@@ -255,11 +255,11 @@ async def alter_group_offsets(
                 partitions=tuple(
                     messages.OffsetCommitRequestPartition(
                         partition_index=number,
-                        committed_offset=offsets[topic, number].offset,
+                        committed_offset=offsets[TopicPartition(topic, number)].offset,
                         committed_leader_epoch=-1
-                        if (epoch := offsets[topic, number].leader_epoch) is None
+                        if (epoch := offsets[TopicPartition(topic, number)].leader_epoch) is None
                         else epoch,
-                        committed_metadata=offsets[topic, number].metadata,
+                        committed_metadata=offsets[TopicPartition(topic, number)].metadata,
                     )
                     for number in numbers
                 ),
@@ -269,7 +269,7 @@ async def alter_group_offsets(
         request = messages.OffsetCommitRequest(group_id=group_id, topics=topics)
         response = await client.send(request, ApiKey.OFFSET_COMMIT, to=node.id)
         return _partition_errors(
-            ((topic.name, each.partition_index), each.error_code)
+            (TopicPartition(topic.name, each.partition_index), each.error_code)
             for topic in response.topics
             for each in topic.partitions
         )
@@ -301,7 +301,7 @@ async def delete_group_offsets(
         response = await client.send(request, ApiKey.OFFSET_DELETE, to=node.id)
         raise_for(response.error_code)
         return _partition_errors(
-            ((topic.name, each.partition_index), each.error_code)
+            (TopicPartition(topic.name, each.partition_index), each.error_code)
             for topic in response.topics
             for each in topic.partitions
         )
@@ -401,7 +401,9 @@ def _of_consumers(group: ConsumerGroup, node: Node) -> GroupDescription:
 
 def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
     return tuple(
-        (topic.topic_name, number) for topic in assignment.topic_partitions for number in topic.partitions
+        TopicPartition(topic.topic_name, number)
+        for topic in assignment.topic_partitions
+        for number in topic.partitions
     )
 
 

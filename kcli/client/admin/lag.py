@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kcli.client.admin.offsets import OffsetAt, OffsetSpec, TopicPartition, list_offsets
+from kcli.client.admin.offsets import OffsetAt, list_offsets
 from kcli.client.client import error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError, ProtocolError, StorageError, error_for
-from kcli.protocol.batches.batch import NO_TIMESTAMP, Record, iter_batches, read_records
+from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.batches.batch import Record, iter_batches, read_records
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -96,11 +99,11 @@ def _places(
             else None
         )
         if error is not None or entry is None or topic is None:
-            found[name, number] = error or error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            found[TopicPartition(name, number)] = error or error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif entry.leader_id < 0:
-            found[name, number] = error_for(ErrorCode.LEADER_NOT_AVAILABLE)
+            found[TopicPartition(name, number)] = error_for(ErrorCode.LEADER_NOT_AVAILABLE)
         else:
-            place = Place((name, number), topic.topic_id, max(offset, 0))
+            place = Place(TopicPartition(name, number), topic.topic_id, max(offset, 0))
             by_leader.setdefault(entry.leader_id, []).append(place)
     return by_leader
 
@@ -217,7 +220,7 @@ def _request(places: list[Place]) -> FetchRequest:
 def _by_partition(response: FetchResponse, places: list[Place]) -> dict[TopicPartition, PartitionData]:
     names = {place.topic_id: place.partition[0] for place in places}
     return {
-        (topic.topic or names.get(topic.topic_id, ""), part.partition_index): part
+        TopicPartition(topic.topic or names.get(topic.topic_id, ""), part.partition_index): part
         for topic in response.responses
         for part in topic.partitions
     }

@@ -6,12 +6,14 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from kcli.client.admin.topics import group_partitions
 from kcli.client.client import error_of, looking_up, raise_for
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.ids import NO_LEADER
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -21,21 +23,8 @@ if TYPE_CHECKING:
 # How often a partition without a live leader is asked for where nobody wants to wait: an election that is under way is
 # over by then.
 TRIES_WITHOUT_LEADER = 3
-NO_LEADER = -1
 
 R = TypeVar("R")
-TopicPartition = tuple[str, int]
-
-
-class OffsetSpec(IntEnum):
-    """The named points in time of ListOffsets; any value >= 0 is a timestamp in milliseconds."""
-
-    LATEST = -1
-    EARLIEST = -2
-    MAX_TIMESTAMP = -3  # KIP-734
-    EARLIEST_LOCAL = -4  # KIP-405
-    LATEST_TIERED = -5  # KIP-1005
-    EARLIEST_PENDING_UPLOAD = -6  # KIP-1023
 
 
 # The first ListOffsets version that knows each of the later points; an older broker would take it for a timestamp.
@@ -99,7 +88,9 @@ async def list_offsets(
                 messages.ListOffsetsTopic(
                     name=topic,
                     partitions=tuple(
-                        messages.ListOffsetsPartition(partition_index=number, timestamp=wanted[topic, number])
+                        messages.ListOffsetsPartition(
+                            partition_index=number, timestamp=wanted[TopicPartition(topic, number)]
+                        )
                         for number in numbers
                     ),
                 )
@@ -110,7 +101,7 @@ async def list_offsets(
         at_least = max(_FIRST_VERSION.get(wanted[partition], 0) for partition in part)
         response = await client.send(request, ApiKey.LIST_OFFSETS, to=leader, at_least=at_least)
         return {
-            (topic.name, each.partition_index): error_of(each.error_code)
+            TopicPartition(topic.name, each.partition_index): error_of(each.error_code)
             or OffsetAt(offset=each.offset, timestamp=each.timestamp, leader_epoch=each.leader_epoch)
             for topic in response.topics
             for each in topic.partitions
@@ -133,7 +124,9 @@ async def delete_records(
                 messages.DeleteRecordsTopic(
                     name=topic,
                     partitions=tuple(
-                        messages.DeleteRecordsPartition(partition_index=number, offset=before[topic, number])
+                        messages.DeleteRecordsPartition(
+                            partition_index=number, offset=before[TopicPartition(topic, number)]
+                        )
                         for number in numbers
                     ),
                 )
@@ -143,7 +136,7 @@ async def delete_records(
         )
         response = await client.send(request, ApiKey.DELETE_RECORDS, to=leader)
         return {
-            (topic.name, each.partition_index): error_of(each.error_code) or each.low_watermark
+            TopicPartition(topic.name, each.partition_index): error_of(each.error_code) or each.low_watermark
             for topic in response.topics
             for each in topic.partitions
         }
@@ -285,7 +278,7 @@ def _of_topics(
             continue
         hopeless[topic.name or ""] = error
     return {
-        (topic, number): _unknown(topic, number)
+        TopicPartition(topic, number): _unknown(topic, number)
         if hopeless[topic].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else hopeless[topic]
         for topic, number in partitions
@@ -304,7 +297,7 @@ def _unknown(topic: str, number: int) -> KafkaError:
 def _leaders(metadata: MetadataResponse) -> dict[TopicPartition, int]:
     """The leader of each partition there is, NO_LEADER where it has none."""
     return {
-        (topic.name or "", each.partition_index): each.leader_id
+        TopicPartition(topic.name or "", each.partition_index): each.leader_id
         for topic in metadata.topics
         for each in topic.partitions
     }

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.client.client import Target, raise_for
-from kcli.client.config import Address
+from kcli.model.addresses import Address
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from kcli.client.client import Client
     from kcli.protocol.messages.describe_quorum import ReplicaState
-
-METADATA_TOPIC = "__cluster_metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +59,8 @@ async def describe_quorum(client: Client) -> QuorumDescription:
     request = messages.DescribeQuorumRequest(
         topics=(
             messages.RequestTopicData(
-                topic_name=METADATA_TOPIC, partitions=(messages.RequestPartitionData(partition_index=0),)
+                topic_name=CLUSTER_METADATA_TOPIC,
+                partitions=(messages.RequestPartitionData(partition_index=0),),
             ),
         )
     )

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from kcli.client.admin.topics import group_partitions
 from kcli.client.client import Target, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from kcli.client.client import Client
 
-TopicPartition = tuple[str, int]
 
 # The version that can say that the replication factor must stay (KIP-860).
 KEEP_REPLICATION_FACTOR_SINCE = 1
@@ -49,7 +49,9 @@ async def alter_reassignments(
             messages.ReassignableTopic(
                 name=topic,
                 partitions=tuple(
-                    messages.ReassignablePartition(partition_index=number, replicas=targets[topic, number])
+                    messages.ReassignablePartition(
+                        partition_index=number, replicas=targets[TopicPartition(topic, number)]
+                    )
                     for number in numbers
                 ),
             )
@@ -66,7 +68,7 @@ async def alter_reassignments(
         )
         raise_for(response.error_code, response.error_message)
         return {
-            (topic.name, each.partition_index): error_of(each.error_code, each.error_message)
+            TopicPartition(topic.name, each.partition_index): error_of(each.error_code, each.error_message)
             for topic in response.responses
             for each in topic.partitions
         }
@@ -95,7 +97,7 @@ async def _alter_on(
 
     by_path: dict[str, list[TopicPartition]] = {}
     for replica, path in paths.items():
-        by_path.setdefault(path, []).append((replica.topic, replica.partition))
+        by_path.setdefault(path, []).append(TopicPartition(replica.topic, replica.partition))
     request = messages.AlterReplicaLogDirsRequest(
         dirs=tuple(
             messages.AlterReplicaLogDir(

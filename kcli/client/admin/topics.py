@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kcli.client.client import Target, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -221,8 +222,8 @@ async def create_partitions(
 
 
 async def elect_leaders(
-    client: Client, partitions: Iterable[tuple[str, int]] | None, *, unclean: bool = False
-) -> dict[tuple[str, int], KafkaError | None]:
+    client: Client, partitions: Iterable[TopicPartition] | None, *, unclean: bool = False
+) -> dict[TopicPartition, KafkaError | None]:
     """Elect the preferred (or, unclean, any live) replica of partitions (None: all that need it)."""
     from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
@@ -233,14 +234,14 @@ async def elect_leaders(
             TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()
         )
 
-    async def attempt() -> dict[tuple[str, int], KafkaError | None]:
+    async def attempt() -> dict[TopicPartition, KafkaError | None]:
         request = ElectLeadersRequest(
             election_type=int(unclean), topic_partitions=wanted, timeout_ms=client.config.request_timeout_ms
         )
         response = await client.send(request, ApiKey.ELECT_LEADERS, to=Target.CONTROLLER)
         raise_for(response.error_code)
         return {
-            (topic.topic, each.partition_id): error_of(each.error_code, each.error_message)
+            TopicPartition(topic.topic, each.partition_id): error_of(each.error_code, each.error_message)
             for topic in response.replica_election_results
             for each in topic.partition_result
         }
@@ -249,8 +250,8 @@ async def elect_leaders(
 
 
 async def list_reassignments(
-    client: Client, partitions: Iterable[tuple[str, int]] | None = None
-) -> dict[tuple[str, int], Reassignment]:
+    client: Client, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, Reassignment]:
     """The partitions (None: of all topics) that are being moved."""
     from kcli.protocol.messages.list_partition_reassignments import (
         ListPartitionReassignmentsRequest,
@@ -265,14 +266,14 @@ async def list_reassignments(
             for topic, numbers in by_topic.items()
         )
 
-    async def attempt() -> dict[tuple[str, int], Reassignment]:
+    async def attempt() -> dict[TopicPartition, Reassignment]:
         request = ListPartitionReassignmentsRequest(
             topics=wanted, timeout_ms=client.config.request_timeout_ms
         )
         response = await client.send(request, ApiKey.LIST_PARTITION_REASSIGNMENTS, to=Target.CONTROLLER)
         raise_for(response.error_code, response.error_message)
         return {
-            (topic.name, each.partition_index): Reassignment(
+            TopicPartition(topic.name, each.partition_index): Reassignment(
                 replicas=each.replicas, adding=each.adding_replicas, removing=each.removing_replicas
             )
             for topic in response.topics
@@ -282,7 +283,7 @@ async def list_reassignments(
     return await client.call("listPartitionReassignments", attempt)
 
 
-def group_partitions(partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
+def group_partitions(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
     """Topic -> its partitions, both in order of first appearance."""
     by_topic: dict[str, tuple[int, ...]] = {}
     for topic, partition in partitions:

@@ -8,20 +8,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from kcli.client.admin.topics import group_partitions
-from kcli.client.client import TRANSACTION_COORDINATOR, error_of, looking_up, raise_for
+from kcli.client.client import error_of, looking_up, raise_for
 from kcli.errors import (
     ErrorCode,
     KafkaError,
     TransactionalIdNotFoundException,
     UnknownServerException,
 )
+from kcli.model.request_values import CoordinatorType
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from kcli.client.client import Client, Node
 
 T = TypeVar("T")
-TopicPartition = tuple[str, int]
 
 _RETRY = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -149,7 +150,7 @@ async def _describe(client: Client, name: str, node: int) -> TransactionDescript
         timeout_ms=found.transaction_timeout_ms,
         start_ms=found.transaction_start_time_ms if found.transaction_start_time_ms >= 0 else None,
         partitions=tuple(
-            (topic.topic, partition) for topic in found.topics for partition in topic.partitions
+            TopicPartition(topic.topic, partition) for topic in found.topics for partition in topic.partitions
         ),
     )
 
@@ -192,7 +193,7 @@ async def _producers_at(
     async def attempt() -> dict[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
         response = await client.send(request, ApiKey.DESCRIBE_PRODUCERS, to=node)
         return {
-            (topic.name, each.partition_index): error_of(each.error_code, each.error_message)
+            TopicPartition(topic.name, each.partition_index): error_of(each.error_code, each.error_message)
             or tuple(map(_producer, each.active_producers))
             for topic in response.topics
             for each in topic.partitions
@@ -274,7 +275,7 @@ async def _at_coordinator(
 
     async def attempt() -> T:
         with looking_up():
-            node = await client.coordinator(transactional_id, TRANSACTION_COORDINATOR)
+            node = await client.coordinator(transactional_id, CoordinatorType.TRANSACTION)
         return await ask(node)
 
     return await client.call(f"{name}(api=FIND_COORDINATOR)", attempt)

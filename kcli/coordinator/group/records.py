@@ -28,8 +28,6 @@ from kcli.protocol.records.consumer_offsets import (
 )
 from kcli.protocol.records.coordinator import UnknownRecordTypeError
 
-NO_TIMESTAMP = -1
-
 
 @dataclass(frozen=True, slots=True)
 class OffsetRecord:

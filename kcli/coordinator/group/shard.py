@@ -20,7 +20,7 @@ from kcli.coordinator.group.consumer.targets.sessions import TimesOf
 from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.group.offsets.expiry import OffsetExpiry
 from kcli.coordinator.group.offsets.requests import OffsetProtocol
-from kcli.coordinator.group.offsets.table import NO_PRODUCER_ID, OffsetTable
+from kcli.coordinator.group.offsets.table import OffsetTable
 from kcli.coordinator.group.other.missing import MissingGroups
 from kcli.coordinator.group.other.protocol import OtherProtocol
 from kcli.coordinator.group.protocol import Groups, Protocols
@@ -35,6 +35,7 @@ from kcli.coordinator.group.step import GroupReady, GroupStep, GroupTimers, Time
 from kcli.coordinator.group.topics import Topics
 from kcli.coordinator.runtime import AnswerT, Producer, Step, Token
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.ids import NO_PRODUCER_ID
 from kcli.protocol.messages import consumer_group_describe as cgd
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from kcli.coordinator.transaction.state import (
     EXHAUSTED_EPOCH,
     MAX_EPOCH,
-    NO_PRODUCER_ID,
     Transaction,
     new_transactional_id,
     with_new_producer_id,
     with_next_epoch,
 )
 from kcli.errors import ErrorCode
+from kcli.model.ids import NO_PRODUCER_ID
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 

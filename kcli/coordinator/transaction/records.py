@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcli.config.java_order import hash_order
-from kcli.coordinator.transaction.state import NO_PRODUCER_EPOCH, State, TopicPartition, Transaction
+from kcli.coordinator.transaction.state import State, Transaction
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import NO_PRODUCER_EPOCH
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.records.coordinator import UnknownRecordTypeError
 from kcli.protocol.records.transaction_state import (
     PartitionsSchema,
@@ -69,7 +71,7 @@ def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
             f"The transaction of '{parsed.transactional_id}' has the unknown status {stored.transaction_status}"
         ) from None
     partitions = frozenset(
-        (topic.topic, partition)
+        TopicPartition(topic.topic, partition)
         for topic in stored.transaction_partitions or ()
         for partition in topic.partition_ids
     )

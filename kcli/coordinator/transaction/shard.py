@@ -22,11 +22,9 @@ from kcli.coordinator.transaction.records import TransactionRecord
 from kcli.coordinator.transaction.state import (
     IDLE,
     LEGAL_BEFORE,
-    NO_PRODUCER_ID,
     PREPARED,
     TV2,
     State,
-    TopicPartition,
     Transaction,
     completed,
     fenced,
@@ -34,6 +32,8 @@ from kcli.coordinator.transaction.state import (
     with_partitions,
 )
 from kcli.errors import ErrorCode
+from kcli.model.ids import NO_PRODUCER_ID
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.describe_transactions import TransactionState
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -220,7 +220,7 @@ class TransactionShard:
         known = self._transactions.get(request.transactional_id)
         if known is None or decision.next_state is None:
             return _answer(token, _end_response(decision.code, known, client_version))
-        next_producer_id = NO_PRODUCER_ID
+        next_producer_id: int = NO_PRODUCER_ID
         if _needs_next_id(known, client_version):
             if fresh_producer_id is None:
                 return _answer(token, EndTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS))

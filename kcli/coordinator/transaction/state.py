@@ -18,11 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-TopicPartition = tuple[str, int]
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
+from kcli.model.topic_partition import TopicPartition
 
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_TIMESTAMP = -1
 MAX_EPOCH = 32_767
 EXHAUSTED_EPOCH = MAX_EPOCH - 1
 """The last epoch a client may have: the one above it is kept for fencing."""

@@ -16,9 +16,11 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from kcli.errors import CorruptRecordError, CorruptRecordException, InvalidRecordException
+from kcli.model.buffers import Buffer
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
 from kcli.protocol.batches import legacy
 from kcli.protocol.batches.compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
-from kcli.protocol.batches.legacy import NO_TIMESTAMP, Record
+from kcli.protocol.batches.legacy import Record
 from kcli.protocol.wire.varint import VarintError, encode_varint, read_varint, read_varlong
 
 __all__ = [
@@ -48,9 +50,6 @@ LENGTH_OVERHEAD = 12
 # Enough to know an entry's magic: offset, length, crc or leader epoch, magic.
 PREFIX_SIZE = 17
 CRC_END = 21
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
 MAX_SEQUENCE = 0x7FFF_FFFF
 
 _CODEC_MASK = 0x07
@@ -59,7 +58,6 @@ _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
-Buffer = bytes | bytearray | memoryview
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qiib")

@@ -12,11 +12,10 @@ import zlib
 from enum import IntEnum
 
 from kcli.errors import CorruptRecordException, UnsupportedCompressionTypeException
+from kcli.model.buffers import Buffer
 
 # A batch that inflates beyond this is taken for a bomb: 128 times Kafka's default max.message.bytes.
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
-
-Buffer = bytes | bytearray | memoryview
 
 
 class Codec(IntEnum):

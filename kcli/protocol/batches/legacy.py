@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kcli.errors import CorruptRecordError, InvalidRecordException
+from kcli.model.buffers import Buffer
+from kcli.model.ids import NO_TIMESTAMP
 from kcli.protocol.batches.compression import Codec, decompress
 
-NO_TIMESTAMP = -1
 # crc, magic, attributes, key length, value length; magic 1 adds a timestamp.
 MIN_MESSAGE_SIZE_V0 = 14
 MIN_MESSAGE_SIZE_V1 = 22
@@ -30,8 +31,6 @@ _MIN_SIZE = (MIN_MESSAGE_SIZE_V0, MIN_MESSAGE_SIZE_V1)
 _PREFIX = struct.Struct(">qiIbB")
 _INT64 = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
-
-Buffer = bytes | bytearray | memoryview
 
 
 class Record(NamedTuple):

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kcli.protocol.batches.batch import HEADER_SIZE, BatchHeader, Buffer
+from kcli.model.buffers import Buffer
+from kcli.protocol.batches.batch import HEADER_SIZE, BatchHeader
 from kcli.protocol.wire.varint import MAX_VARLONG_BYTES, VarintError, read_uvarint
 
 __all__ = ["Survey", "survey"]

@@ -10,6 +10,7 @@ import re
 from typing import Annotated
 from uuid import UUID
 
+from kcli.model.ids import NO_LEADER
 from kcli.protocol.records.framing import decode_framed, encode_framed
 from kcli.protocol.records.schema import (
     ZERO_UUID,
@@ -26,7 +27,6 @@ from kcli.protocol.records.schema import (
     to_json,
 )
 
-NO_LEADER = -1
 NO_LEADER_CHANGE = -2
 # metadata.version levels at which record versions change (MetadataVersion in KIP-584's terms).
 METADATA_VERSION_3_4_IV0 = 8

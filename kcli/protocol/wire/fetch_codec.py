@@ -9,6 +9,7 @@ from __future__ import annotations
 from struct import Struct, error
 
 from kcli.errors import ProtocolError
+from kcli.model.buffers import Buffer
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -27,7 +28,6 @@ from kcli.protocol.messages.fetch import (
 from kcli.protocol.wire.packing import (
     INT32,
     INT64,
-    Buffer,
     pack_count,
     pack_string,
     pack_tags,

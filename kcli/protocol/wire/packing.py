@@ -12,8 +12,7 @@ from collections.abc import Callable
 from struct import Struct, error
 
 from kcli.errors import ProtocolError
-
-Buffer = bytes | bytearray | memoryview
+from kcli.model.buffers import Buffer
 
 INT16 = Struct(">h")
 INT32 = Struct(">i")

@@ -10,6 +10,7 @@ from struct import Struct, error
 from typing import cast
 
 from kcli.errors import ErrorCode, ProtocolError
+from kcli.model.buffers import Buffer
 from kcli.protocol.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -22,7 +23,6 @@ from kcli.protocol.messages.produce import (
 )
 from kcli.protocol.wire.packing import (
     INT32,
-    Buffer,
     pack_count,
     pack_string,
     pack_tags,

@@ -6,11 +6,11 @@ early raises IndexError, which the callers turn into an error that names the str
 
 from __future__ import annotations
 
+from kcli.model.buffers import Buffer
+
 # Kafka's own limits: 5 groups of 7 bits hold an int32, 10 hold an int64.
 MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10
-
-Buffer = bytes | bytearray | memoryview
 
 
 class VarintError(ValueError):

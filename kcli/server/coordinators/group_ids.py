@@ -21,7 +21,7 @@ def require_group_id(group_id: str) -> None:
         raise InvalidGroupIdException
 
 
-def client_host(context: RequestContext) -> str:
+def client_host(context: RequestContext[object]) -> str:
     """The client's address the way Java prints one, which is how tools have always shown members."""
     return f"/{context.peer_host}"
 

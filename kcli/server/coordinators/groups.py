@@ -17,7 +17,8 @@ from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.step import GroupReady, GroupSend
 from kcli.coordinator.runtime import AnswerT, Token
 from kcli.metadata.delta import MetadataDelta
-from kcli.metadata.image import ConfigResource, ConfigResourceType, MetadataImage
+from kcli.metadata.image import MetadataImage
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.batches.compression import Codec
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng

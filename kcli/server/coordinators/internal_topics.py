@@ -1,4 +1,4 @@
-"""The topics in which brokers keep the state of their coordinators, and how they are configured."""
+"""The topics that coordinators keep their state in, and the settings they are created with."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kcli.config.broker import BrokerConfig
-from kcli.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-)
+from kcli.model.topic_names import GROUP_METADATA_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from kcli.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class InternalTopic:
 
 
 GROUP_TOPIC = InternalTopic(
-    "__consumer_offsets",
+    GROUP_METADATA_TOPIC,
     "offsets.topic",
     lambda config: {
         "compression.type": "producer",
@@ -41,7 +39,7 @@ GROUP_TOPIC = InternalTopic(
     },
 )
 TRANSACTION_TOPIC = InternalTopic(
-    "__transaction_state",
+    TRANSACTION_STATE_TOPIC,
     "transaction.state.log",
     lambda config: {
         "compression.type": "uncompressed",
@@ -51,3 +49,16 @@ TRANSACTION_TOPIC = InternalTopic(
         "unclean.leader.election.enable": "false",
     },
 )
+SHARE_TOPIC = InternalTopic(
+    SHARE_STATE_TOPIC,
+    "share.coordinator.state.topic",
+    lambda config: {
+        "compression.type": "producer",
+        "cleanup.policy": "delete",
+        "min.insync.replicas": str(config.integer("share.coordinator.state.topic.min.isr")),
+        "segment.bytes": str(config.integer("share.coordinator.state.topic.segment.bytes")),
+        # Old state is deleted up to what snapshots make superfluous, never by its age.
+        "retention.ms": "-1",
+    },
+)
+INTERNAL = {topic.name: topic for topic in (GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC)}

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from kcli.model.ids import NO_PRODUCER_ID
 from kcli.protocol.batches.batch import BatchHeader, iter_batches, read_records
 from kcli.protocol.batches.control import EndTransactionMarker, decode_control
 from kcli.server.partitions.replicas import LeaderPartition
@@ -20,7 +21,6 @@ RECORDS_PER_TURN = 2_000
 """About 10 ms of replaying, which a heartbeat on another shard may have to wait."""
 COLUMNS_FROM_BYTES = 1 << 20
 """From this size on, decoding by columns saves more than the 100 ms that importing numpy takes."""
-NO_PRODUCER_ID = -1
 
 Entry = tuple[int, bytes, bytes | None, int]
 """A record: offset, key, value, and the producer of the transaction that it belongs to."""

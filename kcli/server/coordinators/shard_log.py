@@ -8,13 +8,14 @@ from typing import Generic
 
 from kcli.coordinator.runtime import Producer, Ready, RecordT, SendT
 from kcli.errors import ErrorCode
-from kcli.protocol.batches.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record, encode_batch
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kcli.model.request_values import ACKS_ALL
+from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
 from kcli.storage.log.producer_state import Verification
 
-ACKS_ALL = -1
 RECORD_OVERHEAD_BYTES = 64
 """More than a record adds to its key and value (varints and length, at most 21), so that an estimate errs high."""
 

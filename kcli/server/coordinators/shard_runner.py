@@ -20,7 +20,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kcli.coordinator.runtime import Answer, AnswerT, Ready, RecordT, SendT, Token
 from kcli.errors import ErrorCode, KafkaError, error_for
-from kcli.protocol.batches.batch import NO_PRODUCER_ID, Record
+from kcli.model.ids import NO_PRODUCER_ID
+from kcli.protocol.batches.batch import Record
 from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.producer_state import Verification

@@ -11,16 +11,15 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import TYPE_CHECKING
 
-from kcli.coordinator.transaction.state import TopicPartition
+from kcli.config.dynamic import DynamicConfig
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.topic_partition import TopicPartition
+from kcli.runtime.clock import Clock
+from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.producer_state import ALREADY_OPEN, Verification
-
-if TYPE_CHECKING:
-    from kcli.server.broker import Broker
-    from kcli.server.partitions.replicas import LeaderPartition
 
 Verdict = Verification | KafkaError | None
 """None: verification is switched off, and the batch is taken as it comes."""
@@ -57,106 +56,109 @@ class Asker:
         return self.producer_id, self.producer_epoch
 
 
-def verify(
-    broker: Broker, asker: Asker, batches: list[tuple[LeaderPartition, int]]
-) -> Verdicts | Awaitable[Verdicts]:
-    """`batches`: each partition with the sequence its batch begins at."""
-    if not asker.adds and not broker.dynamic_config.current.boolean(
-        "transaction.partition.verification.enable"
-    ):
-        return {(leader.topic, leader.partition): None for leader, _ in batches}
-    answer: Answer | None
-    turns = broker.transactions.turns
-    before = turns.get(asker.producer)
-    verdicts, asked = _guarded(broker, asker, batches)
-    if before is None:
-        if not asked:
-            return verdicts
-        answer = _ask(broker, asker, asked)
-        if isinstance(answer, dict) and not (asker.adds and _is_concurrent(answer)):
-            return verdicts | _judged(asker, asked, answer)
-    else:
-        answer = None  # asked when it is its turn
-    work = _in_turn(broker, asker, batches, before, verdicts, asked, answer)
-    mine = turns[asker.producer] = asyncio.get_running_loop().create_task(work)
-    mine.add_done_callback(lambda done: _leave(turns, asker.producer, done))
-    return mine
+class TransactionVerifier:
+    """Asks the coordinator before a batch begins a transaction in a partition that this broker leads."""
+
+    def __init__(self, config: DynamicConfig, clock: Clock, transactions: TransactionCoordinator) -> None:
+        self._config = config
+        self._clock = clock
+        self._transactions = transactions
+        self._turns: dict[tuple[int, int], Turn] = {}
+
+    def verify(
+        self, asker: Asker, batches: list[tuple[LeaderPartition, int]]
+    ) -> Verdicts | Awaitable[Verdicts]:
+        """`batches`: each partition with the sequence its batch begins at."""
+        if not asker.adds and not self._config.current.boolean("transaction.partition.verification.enable"):
+            return {TopicPartition(leader.topic, leader.partition): None for leader, _ in batches}
+        answer: Answer | None
+        turns = self._turns
+        before = turns.get(asker.producer)
+        verdicts, asked = self._guarded(asker, batches)
+        if before is None:
+            if not asked:
+                return verdicts
+            answer = self._ask(asker, asked)
+            if isinstance(answer, dict) and not (asker.adds and _is_concurrent(answer)):
+                return verdicts | _judged(asker, asked, answer)
+        else:
+            answer = None  # asked when it is its turn
+        work = self._in_turn(asker, batches, before, verdicts, asked, answer)
+        mine = turns[asker.producer] = asyncio.get_running_loop().create_task(work)
+        mine.add_done_callback(lambda done: _leave(turns, asker.producer, done))
+        return mine
+
+    async def _in_turn(
+        self,
+        asker: Asker,
+        batches: list[tuple[LeaderPartition, int]],
+        before: Turn | None,
+        verdicts: dict[TopicPartition, Verdict],
+        asked: dict[TopicPartition, Verification],
+        answer: Answer | None,
+    ) -> Verdicts:
+        """One producer's batches are not to overtake each other while they wait: the next wakes up after this one's
+        caller, which awaited it first, has appended."""
+        if before is not None:
+            await asyncio.wait((before,))
+        return await self._wait(asker, batches, verdicts, asked, answer)
+
+    def _guarded(
+        self, asker: Asker, batches: list[tuple[LeaderPartition, int]]
+    ) -> tuple[dict[TopicPartition, Verdict], dict[TopicPartition, Verification]]:
+        """What each batch is held to when it is appended, and those of it that the coordinator must confirm."""
+        now_ms = self._clock.now_ms()
+        verdicts: dict[TopicPartition, Verdict] = {}
+        asked: dict[TopicPartition, Verification] = {}
+        for leader, base_sequence in batches:
+            verification = leader.log.producers.verification(
+                asker.producer_id,
+                asker.producer_epoch,
+                base_sequence,
+                from_zero=asker.adds,
+                now_ms=now_ms,
+            )
+            key = TopicPartition(leader.topic, leader.partition)
+            verdicts[key] = verification
+            if verification is not ALREADY_OPEN:
+                asked[key] = verification
+        return verdicts, asked
+
+    def _ask(self, asker: Asker, asked: Mapping[TopicPartition, Verification]) -> Answer:
+        return self._transactions.verify_or_add(
+            asker.transactional_id, asker.producer_id, asker.producer_epoch, asked, add=asker.adds
+        )
+
+    async def _wait(
+        self,
+        asker: Asker,
+        batches: list[tuple[LeaderPartition, int]],
+        verdicts: dict[TopicPartition, Verdict],
+        asked: dict[TopicPartition, Verification],
+        answer: Answer | None,
+    ) -> Verdicts:
+        """TV2's client does not wait for the markers of its last transaction: the broker does, for a moment.
+
+        Each try begins anew: a marker for which it waits makes the log forget what was asked about before it.
+        """
+        step_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.ms")
+        left_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.max.ms")
+        while True:
+            if answer is not None:
+                codes = await answer if isawaitable(answer) else answer
+                if not (asker.adds and _is_concurrent(codes)) or left_ms <= 0:
+                    return verdicts | _judged(asker, asked, codes)
+                await asyncio.sleep(step_ms / 1000)
+                left_ms -= step_ms
+            verdicts, asked = self._guarded(asker, batches)
+            if not asked:
+                return verdicts
+            answer = self._ask(asker, asked)
 
 
 def _leave(turns: dict[tuple[int, int], Turn], producer: tuple[int, int], done: Turn) -> None:
     if turns.get(producer) is done:
         del turns[producer]
-
-
-async def _in_turn(
-    broker: Broker,
-    asker: Asker,
-    batches: list[tuple[LeaderPartition, int]],
-    before: Turn | None,
-    verdicts: dict[TopicPartition, Verdict],
-    asked: dict[TopicPartition, Verification],
-    answer: Answer | None,
-) -> Verdicts:
-    """One producer's batches are not to overtake each other while they wait: the next wakes up after this one's
-    caller, which awaited it first, has appended."""
-    if before is not None:
-        await asyncio.wait((before,))
-    return await _wait(broker, asker, batches, verdicts, asked, answer)
-
-
-def _guarded(
-    broker: Broker, asker: Asker, batches: list[tuple[LeaderPartition, int]]
-) -> tuple[dict[TopicPartition, Verdict], dict[TopicPartition, Verification]]:
-    """What each batch is held to when it is appended, and those of it that the coordinator must confirm."""
-    now_ms = broker.clock.now_ms()
-    verdicts: dict[TopicPartition, Verdict] = {}
-    asked: dict[TopicPartition, Verification] = {}
-    for leader, base_sequence in batches:
-        verification = leader.log.producers.verification(
-            asker.producer_id,
-            asker.producer_epoch,
-            base_sequence,
-            from_zero=asker.adds,
-            now_ms=now_ms,
-        )
-        key = (leader.topic, leader.partition)
-        verdicts[key] = verification
-        if verification is not ALREADY_OPEN:
-            asked[key] = verification
-    return verdicts, asked
-
-
-def _ask(broker: Broker, asker: Asker, asked: Mapping[TopicPartition, Verification]) -> Answer:
-    return broker.transactions.verify_or_add(
-        asker.transactional_id, asker.producer_id, asker.producer_epoch, asked, add=asker.adds
-    )
-
-
-async def _wait(
-    broker: Broker,
-    asker: Asker,
-    batches: list[tuple[LeaderPartition, int]],
-    verdicts: dict[TopicPartition, Verdict],
-    asked: dict[TopicPartition, Verification],
-    answer: Answer | None,
-) -> Verdicts:
-    """TV2's client does not wait for the markers of its last transaction: the broker does, for a moment.
-
-    Each try begins anew: a marker for which it waits makes the log forget what was asked about before it.
-    """
-    step_ms = broker.config.integer("add.partitions.to.txn.retry.backoff.ms")
-    left_ms = broker.config.integer("add.partitions.to.txn.retry.backoff.max.ms")
-    while True:
-        if answer is not None:
-            codes = await answer if isawaitable(answer) else answer
-            if not (asker.adds and _is_concurrent(codes)) or left_ms <= 0:
-                return verdicts | _judged(asker, asked, codes)
-            await asyncio.sleep(step_ms / 1000)
-            left_ms -= step_ms
-        verdicts, asked = _guarded(broker, asker, batches)
-        if not asked:
-            return verdicts
-        answer = _ask(broker, asker, asked)
 
 
 def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from kcli.config.broker import BrokerConfig
@@ -23,10 +23,11 @@ from kcli.coordinator.transaction.records import (
     encode,
 )
 from kcli.coordinator.transaction.shard import SendMarkers, TransactionReady, TransactionShard
-from kcli.coordinator.transaction.state import TV2, TopicPartition
+from kcli.coordinator.transaction.state import TV2
 from kcli.errors import ErrorCode, KafkaError
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kcli.runtime.clock import Clock
@@ -38,12 +39,10 @@ from kcli.server.coordinators.transaction_markers import MarkerWriter, Transacti
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.quorum.producer_ids import ProducerIds
 from kcli.server.requests.answers import then
-from kcli.storage.log.producer_state import Verification
 
 _log = logging.getLogger("kcli.server.TransactionCoordinator")
 
 TransactionRunner = ShardRunner[TransactionRecord, SendMarkers, TransactionShard]
-Verdicts = Mapping[TopicPartition, Verification | KafkaError | None]
 
 MARKER_RETRY_SECONDS = 0.1
 """Kafka's request.retry backoff between brokers: leaders are elected in about that time."""
@@ -67,8 +66,6 @@ class TransactionCoordinator:
         self._producer_ids = producer_ids
         self._markers = markers
         self._sending: set[asyncio.Task[None]] = set()
-        self.turns: dict[tuple[int, int], asyncio.Task[Verdicts]] = {}
-        """The last of those that wait to be verified, by producer id and epoch: the next one waits for it."""
         settings = transaction_config(config)
         kind: ShardKind[TransactionRecord, SendMarkers, TransactionShard] = ShardKind(
             topic=TRANSACTION_TOPIC.name,
@@ -236,9 +233,9 @@ class TransactionCoordinator:
         outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
         for topic, partition in partitions:
             if metadata.partition(topic, partition) is None:
-                outcomes[topic, partition] = ErrorCode.NONE  # deleted: it needs no marker
+                outcomes[TopicPartition(topic, partition)] = ErrorCode.NONE  # deleted: it needs no marker
             else:
-                outcomes[topic, partition] = self._markers.write(end, topic, partition)
+                outcomes[TopicPartition(topic, partition)] = self._markers.write(end, topic, partition)
         return {
             key: outcome if isinstance(outcome, ErrorCode) else await outcome
             for key, outcome in outcomes.items()

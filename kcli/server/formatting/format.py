@@ -26,14 +26,15 @@ from kcli.controller.bootstrap import (
     encode_voters_snapshot,
 )
 from kcli.errors import StorageError
+from kcli.metadata.snapshot_file import SnapshotId
+from kcli.model.addresses import Address
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.records.metadata import UserScramCredentialRecord
-from kcli.raft.snapshot import SnapshotId
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk, make_durable_dir, replace_file
 from kcli.runtime.rng import Rng
-from kcli.storage.directory import CLUSTER_METADATA_TOPIC
 from kcli.storage.meta_properties import (
     META_PROPERTIES_FILE,
     MetaProperties,
@@ -111,7 +112,7 @@ def standalone_voters(config: BrokerConfig, rng: Rng) -> VoterSet:
     advertised = next(
         (item for item in config.all_advertised_listeners if item.name == listener.name), listener
     )
-    endpoint = {listener.name: (advertised.host or "localhost", advertised.port)}
+    endpoint = {listener.name: Address(advertised.host or "localhost", advertised.port)}
     return VoterSet((Voter(ReplicaKey(config.node_id, rng.uuid()), endpoint),))
 
 
@@ -245,7 +246,7 @@ def _format_directory(
     if path == config.metadata_log_dir and request.voters is not None:
         metadata_dir = f"{path}/{CLUSTER_METADATA_TOPIC}-0"
         disk.make_dir(metadata_dir)
-        snapshot = encode_voters_snapshot(request.voters, levels[KRAFT_VERSION], now_ms)
+        snapshot = encode_voters_snapshot(request.voters.record(), levels[KRAFT_VERSION], now_ms)
         replace_file(disk, f"{metadata_dir}/{FIRST_SNAPSHOT.file_name}", snapshot)
         own = next((voter for voter in request.voters.voters if voter.key.id == config.node_id), None)
         directory_id = own.key.directory_id if own is not None else directory_id

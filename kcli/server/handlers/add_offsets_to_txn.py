@@ -7,18 +7,19 @@ from typing import Any
 
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.answers import then
-from kcli.server.requests.context import RequestContext
 from kcli.server.requests.fenced import fenced_code
 
 _PRODUCER_FENCED_FROM = 2
 
 
-def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
-    partition = (GROUP_TOPIC.name, context.broker.groups.partition_of(request.group_id))
-    answer = context.broker.transactions.add_partitions(
+def handle(context: BrokerContext, request: AddOffsetsToTxnRequest) -> Any:
+    partition = TopicPartition(GROUP_TOPIC.name, context.ports.groups.partition_of(request.group_id))
+    answer = context.ports.transactions.add_partitions(
         request.transactional_id, request.producer_id, request.producer_epoch, (partition,), TV0
     )
 

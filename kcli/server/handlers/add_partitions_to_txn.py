@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Iterable, Mapping
 from inspect import isawaitable
 from typing import Any
 
-from kcli.coordinator.transaction.state import TV0, TopicPartition
+from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.topic_names import is_internal
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -23,15 +24,15 @@ from kcli.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.answers import then
-from kcli.server.requests.context import RequestContext
 from kcli.server.requests.fenced import fenced_code
 
 _BATCHED_FROM = 4
 _PRODUCER_FENCED_FROM = 2
 
 
-def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
+def handle(context: BrokerContext, request: AddPartitionsToTxnRequest) -> Any:
     if context.api_version >= _BATCHED_FROM:
         return _of_brokers(context, request)
     topics = request.v3_and_below_topics
@@ -47,7 +48,7 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
 
 
 def error_response(
-    context: RequestContext, request: AddPartitionsToTxnRequest, error: KafkaError
+    context: BrokerContext, request: AddPartitionsToTxnRequest, error: KafkaError
 ) -> AddPartitionsToTxnResponse:
     if context.api_version >= _BATCHED_FROM:
         return AddPartitionsToTxnResponse(error_code=error.code)
@@ -58,9 +59,9 @@ def error_response(
 
 
 def _add(
-    context: RequestContext, request: AddPartitionsToTxnRequest, partitions: Iterable[TopicPartition]
+    context: BrokerContext, request: AddPartitionsToTxnRequest, partitions: Iterable[TopicPartition]
 ) -> ErrorCode | Awaitable[ErrorCode]:
-    return context.broker.transactions.add_partitions(
+    return context.ports.transactions.add_partitions(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
@@ -70,7 +71,7 @@ def _add(
 
 
 async def _of_brokers(
-    context: RequestContext, request: AddPartitionsToTxnRequest
+    context: BrokerContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
     return AddPartitionsToTxnResponse(
         results_by_transaction=tuple([await _of_broker(context, each) for each in request.transactions])
@@ -78,11 +79,11 @@ async def _of_brokers(
 
 
 async def _of_broker(
-    context: RequestContext, transaction: AddPartitionsToTxnTransaction
+    context: BrokerContext, transaction: AddPartitionsToTxnTransaction
 ) -> AddPartitionsToTxnResult:
     codes: Mapping[TopicPartition, ErrorCode] = _refused(context, transaction.topics, is_client=False)
     if all(code is ErrorCode.NONE for code in codes.values()):
-        answer = context.broker.transactions.verify_or_add(
+        answer = context.ports.transactions.verify_or_add(
             transaction.transactional_id,
             transaction.producer_id,
             transaction.producer_epoch,
@@ -96,7 +97,7 @@ async def _of_broker(
 
 
 def _refused(
-    context: RequestContext, topics: tuple[AddPartitionsToTxnTopic, ...], *, is_client: bool
+    context: BrokerContext, topics: tuple[AddPartitionsToTxnTopic, ...], *, is_client: bool
 ) -> dict[TopicPartition, ErrorCode]:
     """Every partition with NONE; if one cannot be added, with its error, and the rest with OPERATION_NOT_ATTEMPTED."""
     codes = {key: _error_of(context, *key, is_client=is_client) for key in _partitions(topics)}
@@ -108,16 +109,16 @@ def _refused(
     }
 
 
-def _error_of(context: RequestContext, topic: str, partition: int, *, is_client: bool) -> ErrorCode:
+def _error_of(context: BrokerContext, topic: str, partition: int, *, is_client: bool) -> ErrorCode:
     if is_client and is_internal(topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if context.broker.metadata.partition(topic, partition) is None:
+    if context.ports.metadata.partition(topic, partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 
 
 def _partitions(topics: tuple[AddPartitionsToTxnTopic, ...]) -> tuple[TopicPartition, ...]:
-    return tuple((topic.name, partition) for topic in topics for partition in topic.partitions)
+    return tuple(TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions)
 
 
 def _results(
@@ -128,7 +129,8 @@ def _results(
             name=topic.name,
             results_by_partition=tuple(
                 AddPartitionsToTxnPartitionResult(
-                    partition_index=partition, partition_error_code=codes[topic.name, partition]
+                    partition_index=partition,
+                    partition_error_code=codes[TopicPartition(topic.name, partition)],
                 )
                 for partition in topic.partitions
             ),

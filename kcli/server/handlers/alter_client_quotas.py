@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 
+from kcli.controller.api import ALTER_CLIENT_QUOTAS
 from kcli.controller.client_quotas import entity_of
 from kcli.errors import KafkaError
 from kcli.metadata.image import IP
@@ -17,10 +19,11 @@ from kcli.protocol.messages.alter_client_quotas import (
     ResponseEntityData,
     ResponseEntryData,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import controller_context
 
 
-async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+async def handle(context: NodeContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     addresses = {
         part.entity_name
         for entry in request.entries
@@ -28,11 +31,12 @@ async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> 
         if part.entity_type == IP and part.entity_name
     }
     resolved = await asyncio.to_thread(_resolved, sorted(addresses)) if addresses else ()
-    return await context.broker.quorum.alter_client_quotas(request, lambda address: address in resolved)
+    asked = replace(controller_context(context), resolvable=lambda address: address in resolved)
+    return await context.ports.channel.send(ALTER_CLIENT_QUOTAS, request, asked)
 
 
 def error_response(
-    _context: RequestContext, request: AlterClientQuotasRequest, error: KafkaError
+    _context: NodeContext, request: AlterClientQuotasRequest, error: KafkaError
 ) -> AlterClientQuotasResponse:
     return AlterClientQuotasResponse(
         entries=tuple(

@@ -5,28 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kcli.controller.configs import ConfigChange, ConfigOperation
+from kcli.controller.api import ALTER_CONFIGS
+from kcli.controller.configs import ConfigChange
 from kcli.controller.decision import NO_ERROR
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
-from kcli.metadata.image import ConfigResourceType
+from kcli.model.configs import ConfigOperation, ConfigResourceType
 from kcli.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.config_changes import check_keys, check_resource, check_resources
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
 
 
-async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def handle(context: NodeContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     errors = check_resources(request.resources, lambda resource: _check(context, resource))
     passed = tuple(
         resource for resource, error in zip(request.resources, errors, strict=True) if error is NO_ERROR
     )
     decided: Iterator[AlterConfigsResourceResponse] = iter(())
     if passed:
-        answer = await context.broker.quorum.alter_configs(replace(request, resources=passed), context)
+        answer = await ask_controller(context, ALTER_CONFIGS, replace(request, resources=passed))
         decided = iter(answer.responses)
     return AlterConfigsResponse(
         responses=tuple(
@@ -37,14 +39,14 @@ async def handle(context: RequestContext, request: AlterConfigsRequest) -> Alter
 
 
 def error_response(
-    _context: RequestContext, request: AlterConfigsRequest, error: KafkaError
+    _context: NodeContext, request: AlterConfigsRequest, error: KafkaError
 ) -> AlterConfigsResponse:
     return AlterConfigsResponse(
         responses=tuple(_refused(resource, error.code, error.message) for resource in request.resources)
     )
 
 
-def _check(context: RequestContext, resource: AlterConfigsResource) -> None:
+def _check(context: NodeContext, resource: AlterConfigsResource) -> None:
     check_keys(
         (config.name for config in resource.configs),
         [config.name for config in resource.configs if config.value is None],

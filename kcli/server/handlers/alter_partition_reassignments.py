@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from kcli.controller.api import ALTER_PARTITION_REASSIGNMENTS
 from kcli.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
 
 
 async def handle(
-    context: RequestContext, request: AlterPartitionReassignmentsRequest
+    context: NodeContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    return await context.broker.quorum.alter_partition_reassignments(request, context)
+    return await ask_controller(context, ALTER_PARTITION_REASSIGNMENTS, request)

@@ -14,10 +14,10 @@ from kcli.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 
-async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+async def handle(context: BrokerContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -30,7 +30,7 @@ async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -
 
 
 def error_response(
-    _context: RequestContext, request: AlterReplicaLogDirsRequest, error: KafkaError
+    _context: BrokerContext, request: AlterReplicaLogDirsRequest, error: KafkaError
 ) -> AlterReplicaLogDirsResponse:
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
@@ -42,9 +42,9 @@ def error_response(
     return AlterReplicaLogDirsResponse(results=_topics(results))
 
 
-async def _alter(context: RequestContext, topic: str, number: int, path: str) -> ErrorCode:
+async def _alter(context: BrokerContext, topic: str, number: int, path: str) -> ErrorCode:
     try:
-        await context.broker.moves.alter(topic, number, path)
+        await context.ports.moves.alter(topic, number, path)
     except KafkaError as error:
         return error.code
     except StorageError:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from kcli.config.java_order import hash_order
+from kcli.controller.api import ALTER_USER_SCRAM_CREDENTIALS
 from kcli.errors import KafkaError
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
 
 
 async def handle(
-    context: RequestContext, request: AlterUserScramCredentialsRequest
+    context: NodeContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
-    return await context.broker.quorum.alter_user_scram_credentials(request)
+    return await ask_controller(context, ALTER_USER_SCRAM_CREDENTIALS, request)
 
 
 def error_response(
-    _context: RequestContext, request: AlterUserScramCredentialsRequest, error: KafkaError
+    _context: NodeContext, request: AlterUserScramCredentialsRequest, error: KafkaError
 ) -> AlterUserScramCredentialsResponse:
     users = hash_order(
         [*(each.name for each in request.deletions), *(each.name for each in request.upsertions)]

@@ -17,7 +17,7 @@ from kcli.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
@@ -27,7 +27,7 @@ _MIN_ZERO_FROM = 4
 _PRODUCE_ADVERTISED_FROM = 0
 
 
-def handle(context: RequestContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
     if request is None:
         return ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(_range(ApiKey.API_VERSIONS),)
@@ -37,9 +37,9 @@ def handle(context: RequestContext, request: ApiVersionsRequest | None) -> ApiVe
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    features = context.broker.features()
+    features = context.ports.features()
     return ApiVersionsResponse(
-        api_keys=tuple(_range(key) for key in context.broker.served_on(context.listener)),
+        api_keys=tuple(_range(key) for key in context.ports.served_on(context.listener)),
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in features.supported.items()
@@ -55,7 +55,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest | None) -> ApiVe
 
 
 def error_response(
-    _context: RequestContext, _request: ApiVersionsRequest | None, error: KafkaError
+    _context: NodeContext, _request: ApiVersionsRequest | None, error: KafkaError
 ) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=error.code)
 

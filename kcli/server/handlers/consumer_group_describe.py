@@ -14,12 +14,12 @@ from kcli.protocol.messages.consumer_group_describe import (
     DescribedGroup,
 )
 from kcli.server.coordinators.group_ids import require_group_id
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.operations import GROUP_OPERATIONS
 
 
-def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-    if not context.broker.groups.serves_consumer_protocol:
+def handle(context: BrokerContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+    if not context.ports.groups.serves_consumer_protocol:
         raise UnsupportedVersionException
     groups = tuple(_described(context, group_id) for group_id in request.group_ids)
     if request.include_authorized_operations:
@@ -33,17 +33,17 @@ def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> Co
 
 
 def error_response(
-    _context: RequestContext, request: ConsumerGroupDescribeRequest, error: KafkaError
+    _context: BrokerContext, request: ConsumerGroupDescribeRequest, error: KafkaError
 ) -> ConsumerGroupDescribeResponse:
     return ConsumerGroupDescribeResponse(
         groups=tuple(_failed(group_id, error) for group_id in request.group_ids)
     )
 
 
-def _described(context: RequestContext, group_id: str) -> DescribedGroup:
+def _described(context: BrokerContext, group_id: str) -> DescribedGroup:
     try:
         require_group_id(group_id)
-        runner = context.broker.groups.runner(group_id)
+        runner = context.ports.groups.runner(group_id)
     except KafkaError as error:
         return _failed(group_id, error)
     return runner.ask(lambda shard, _: shard.describe_consumer_group(group_id))

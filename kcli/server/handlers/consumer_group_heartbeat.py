@@ -11,11 +11,11 @@ from kcli.coordinator.group.classic.join import Caller
 from kcli.errors import UnsupportedVersionException
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.server.coordinators.group_ids import client_host
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 
-def handle(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> object:
-    groups = context.broker.groups
+def handle(context: BrokerContext, request: ConsumerGroupHeartbeatRequest) -> object:
+    groups = context.ports.groups
     if not groups.serves_consumer_protocol:
         raise UnsupportedVersionException
     caller = Caller(

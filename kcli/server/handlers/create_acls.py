@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from kcli.errors import KafkaError, SecurityDisabledException
 from kcli.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
 
 
-def handle(_context: RequestContext, _request: CreateAclsRequest) -> CreateAclsResponse:
+def handle(_context: NodeContext, _request: CreateAclsRequest) -> CreateAclsResponse:
     raise SecurityDisabledException("No Authorizer is configured.")
 
 
 def error_response(
-    _context: RequestContext, request: CreateAclsRequest, error: KafkaError
+    _context: NodeContext, request: CreateAclsRequest, error: KafkaError
 ) -> CreateAclsResponse:
     refused = AclCreationResult(error_code=error.code, error_message=error.message)
     return CreateAclsResponse(results=(refused,) * len(request.creations))

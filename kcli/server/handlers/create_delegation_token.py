@@ -7,8 +7,8 @@ from kcli.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
 
 
-def handle(_context: RequestContext, _request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+def handle(_context: NodeContext, _request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
     raise UnsupportedByAuthenticationException

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from kcli.controller.api import CREATE_PARTITIONS
 from kcli.errors import KafkaError
 from kcli.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
 
 
-async def handle(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    return await context.broker.quorum.create_partitions(request, context)
+async def handle(context: NodeContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    return await ask_controller(context, CREATE_PARTITIONS, request)
 
 
 def error_response(
-    _context: RequestContext, request: CreatePartitionsRequest, error: KafkaError
+    _context: NodeContext, request: CreatePartitionsRequest, error: KafkaError
 ) -> CreatePartitionsResponse:
     return CreatePartitionsResponse(
         results=tuple(

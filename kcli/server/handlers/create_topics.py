@@ -6,21 +6,23 @@ v7). A refusal of the whole request is told topic by topic, as the response has 
 
 from __future__ import annotations
 
+from kcli.controller.api import CREATE_TOPICS
 from kcli.errors import KafkaError
 from kcli.protocol.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
 
 
-async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    return await context.broker.quorum.create_topics(request, context)
+async def handle(context: NodeContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    return await ask_controller(context, CREATE_TOPICS, request)
 
 
 def error_response(
-    _context: RequestContext, request: CreateTopicsRequest, error: KafkaError
+    _context: NodeContext, request: CreateTopicsRequest, error: KafkaError
 ) -> CreateTopicsResponse:
     return CreateTopicsResponse(
         topics=tuple(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from kcli.errors import KafkaError, SecurityDisabledException
 from kcli.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
 
 
-def handle(_context: RequestContext, _request: DeleteAclsRequest) -> DeleteAclsResponse:
+def handle(_context: NodeContext, _request: DeleteAclsRequest) -> DeleteAclsResponse:
     raise SecurityDisabledException("No Authorizer is configured.")
 
 
 def error_response(
-    _context: RequestContext, request: DeleteAclsRequest, error: KafkaError
+    _context: NodeContext, request: DeleteAclsRequest, error: KafkaError
 ) -> DeleteAclsResponse:
     refused = DeleteAclsFilterResult(error_code=error.code, error_message=error.message)
     return DeleteAclsResponse(filter_results=(refused,) * len(request.filters))

@@ -13,14 +13,14 @@ from kcli.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 
-async def handle(context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+async def handle(context: BrokerContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     codes: dict[str, ErrorCode] = {}
     by_partition: dict[int, list[str]] = {}
     for group_id in dict.fromkeys(request.groups_names):
-        by_partition.setdefault(context.broker.groups.partition_of(group_id), []).append(group_id)
+        by_partition.setdefault(context.ports.groups.partition_of(group_id), []).append(group_id)
     for group_ids in by_partition.values():
         part = DeleteGroupsRequest(groups_names=tuple(group_ids))
         response = await _delete(context, part)
@@ -34,7 +34,7 @@ async def handle(context: RequestContext, request: DeleteGroupsRequest) -> Delet
 
 
 def error_response(
-    _context: RequestContext, request: DeleteGroupsRequest, error: KafkaError
+    _context: BrokerContext, request: DeleteGroupsRequest, error: KafkaError
 ) -> DeleteGroupsResponse:
     return _failed(request, error.code)
 
@@ -47,10 +47,10 @@ def _failed(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsRespon
     )
 
 
-async def _delete(context: RequestContext, part: DeleteGroupsRequest) -> DeleteGroupsResponse:
+async def _delete(context: BrokerContext, part: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Deletes groups of one shard."""
     try:
-        answer: DeleteGroupsResponse | Awaitable[DeleteGroupsResponse] = context.broker.groups.call(
+        answer: DeleteGroupsResponse | Awaitable[DeleteGroupsResponse] = context.ports.groups.call(
             part.groups_names[0], lambda shard, token, now_ms: shard.delete_groups(part, token, now_ms)
         )
         return await answer if isinstance(answer, Awaitable) else answer

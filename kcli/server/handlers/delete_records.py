@@ -18,12 +18,12 @@ from kcli.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 _NO_LOW_WATERMARK = -1
 
 
-def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def handle(context: BrokerContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=tuple(
             DeleteRecordsTopicResult(
@@ -36,7 +36,7 @@ def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteReco
 
 
 def error_response(
-    _context: RequestContext, request: DeleteRecordsRequest, error: KafkaError
+    _context: BrokerContext, request: DeleteRecordsRequest, error: KafkaError
 ) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=tuple(
@@ -49,13 +49,11 @@ def error_response(
     )
 
 
-def _delete(
-    context: RequestContext, topic: str, part: DeleteRecordsPartition
-) -> DeleteRecordsPartitionResult:
+def _delete(context: BrokerContext, topic: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     try:
         if is_internal(topic):
             raise InvalidTopicException(f"Cannot delete records of internal topic {topic}")
-        leader = context.broker.replicas.get(topic, part.partition_index)
+        leader = context.ports.replicas.get(topic, part.partition_index)
         if leader.log.config.compact and not leader.log.config.delete:
             raise PolicyViolationException(f"Records of {topic} are compacted and never deleted")
         low_watermark = leader.log.delete_records_before(part.offset)

@@ -5,6 +5,7 @@ Topics are named, and from version 6 on named or given by id (KIP-516).
 
 from __future__ import annotations
 
+from kcli.controller.api import DELETE_TOPICS
 from kcli.controller.topics import DELETE_BY_ID_SINCE
 from kcli.errors import KafkaError
 from kcli.protocol.messages.delete_topics import (
@@ -13,15 +14,16 @@ from kcli.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
 
 
-async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    return await context.broker.quorum.delete_topics(request, context)
+async def handle(context: NodeContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    return await ask_controller(context, DELETE_TOPICS, request)
 
 
 def error_response(
-    context: RequestContext, request: DeleteTopicsRequest, error: KafkaError
+    context: NodeContext, request: DeleteTopicsRequest, error: KafkaError
 ) -> DeleteTopicsResponse:
     by_id = context.api_version >= DELETE_BY_ID_SINCE
     states = request.topics if by_id else tuple(DeleteTopicState(name=name) for name in request.topic_names)

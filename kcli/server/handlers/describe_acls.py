@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kcli.errors import SecurityDisabledException
 from kcli.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
 
 
-def handle(_context: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:
+def handle(_context: NodeContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:
     raise SecurityDisabledException("No Authorizer is configured on the broker")

@@ -10,14 +10,14 @@ from kcli.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 
-def handle(context: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
-    return describe_client_quotas(context.broker.metadata, request)
+def handle(context: BrokerContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    return describe_client_quotas(context.ports.metadata, request)
 
 
 def error_response(
-    _context: RequestContext, _request: DescribeClientQuotasRequest, error: KafkaError
+    _context: BrokerContext, _request: DescribeClientQuotasRequest, error: KafkaError
 ) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)

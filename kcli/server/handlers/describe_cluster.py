@@ -19,8 +19,8 @@ from kcli.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.cluster_view import random_alive_broker
-from kcli.server.requests.context import RequestContext
 from kcli.server.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED
 
 
@@ -29,14 +29,14 @@ class EndpointType(IntEnum):
     CONTROLLER = 2
 
 
-def handle(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    image = context.broker.metadata
+def handle(context: NodeContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    image = context.ports.metadata
     served = _served_type(context)
     _check_type(context, request, served)
     nodes, controller_id = (
         (_brokers(context, request), random_alive_broker(context))
         if served is EndpointType.BROKER
-        else (_controllers(context), context.broker.quorum.raft.leader_id)
+        else (_controllers(context), context.ports.quorum.leader_id)
     )
     return DescribeClusterResponse(
         endpoint_type=int(served),
@@ -49,12 +49,12 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
     )
 
 
-def _served_type(context: RequestContext) -> EndpointType:
-    on_controller = context.listener in context.broker.config.controller_listener_names
+def _served_type(context: NodeContext) -> EndpointType:
+    on_controller = context.listener in context.ports.config.controller_listener_names
     return EndpointType.CONTROLLER if on_controller else EndpointType.BROKER
 
 
-def _check_type(context: RequestContext, request: DescribeClusterRequest, served: EndpointType) -> None:
+def _check_type(context: NodeContext, request: DescribeClusterRequest, served: EndpointType) -> None:
     """Version 0 knows no types and says only that the request is wrong."""
     asked = EndpointType.BROKER if context.api_version == 0 else request.endpoint_type
     error: KafkaError
@@ -70,9 +70,9 @@ def _check_type(context: RequestContext, request: DescribeClusterRequest, served
     raise InvalidRequestException(error.message) if context.api_version == 0 else error
 
 
-def _brokers(context: RequestContext, request: DescribeClusterRequest) -> tuple[DescribeClusterBroker, ...]:
+def _brokers(context: NodeContext, request: DescribeClusterRequest) -> tuple[DescribeClusterBroker, ...]:
     nodes = []
-    for _, broker in sorted(context.broker.metadata.brokers.items()):
+    for _, broker in sorted(context.ports.metadata.brokers.items()):
         endpoint = broker.endpoints.get(context.listener)
         if endpoint is None or (broker.fenced and not request.include_fenced_brokers):
             continue
@@ -88,9 +88,9 @@ def _brokers(context: RequestContext, request: DescribeClusterRequest) -> tuple[
     return tuple(nodes)
 
 
-def _controllers(context: RequestContext) -> tuple[DescribeClusterBroker, ...]:
+def _controllers(context: NodeContext) -> tuple[DescribeClusterBroker, ...]:
     nodes = []
-    for _, controller in sorted(context.broker.metadata.controllers.items()):
+    for _, controller in sorted(context.ports.metadata.controllers.items()):
         endpoint = controller.endpoints.get(context.listener)
         if endpoint is not None:
             nodes.append(
@@ -100,7 +100,7 @@ def _controllers(context: RequestContext) -> tuple[DescribeClusterBroker, ...]:
 
 
 def error_response(
-    context: RequestContext, _request: DescribeClusterRequest, error: KafkaError
+    context: NodeContext, _request: DescribeClusterRequest, error: KafkaError
 ) -> DescribeClusterResponse:
     return DescribeClusterResponse(
         error_code=error.code, error_message=error.message, endpoint_type=int(_served_type(context))

@@ -15,8 +15,8 @@ from kcli.errors import (
     KafkaError,
     UnknownTopicOrPartitionException,
 )
-from kcli.metadata.image import ConfigResource, ConfigResourceType
 from kcli.model import topic_names
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -25,16 +25,16 @@ from kcli.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
 from kcli.server.handlers.shared.config_changes import require_own_id
-from kcli.server.requests.context import RequestContext
 
 _Results = tuple[DescribeConfigsResourceResult, ...]
 _OfTopics = dict[tuple[frozenset[tuple[str, str]], frozenset[str] | None], _Results]
 """What was answered for topics of this request, by what is set for them and what was asked: most are set alike."""
 
 
-def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def handle(context: NodeContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     of_topics: _OfTopics = {}
     return DescribeConfigsResponse(
         results=tuple(_describe(context, request, resource, of_topics) for resource in request.resources)
@@ -42,7 +42,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Describe
 
 
 def error_response(
-    _context: RequestContext, request: DescribeConfigsRequest, error: KafkaError
+    _context: NodeContext, request: DescribeConfigsRequest, error: KafkaError
 ) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
         results=tuple(_failed(resource, error, error.message) for resource in request.resources)
@@ -50,7 +50,7 @@ def error_response(
 
 
 def _describe(
-    context: RequestContext,
+    context: NodeContext,
     request: DescribeConfigsRequest,
     resource: DescribeConfigsResource,
     of_topics: _OfTopics,
@@ -61,7 +61,7 @@ def _describe(
             overrides = _topic_overrides(context, resource.resource_name)
             alike = (frozenset(overrides.items()), wanted)
             if alike not in of_topics:
-                entries = context.broker.dynamic_config.describe_topic(overrides)
+                entries = context.ports.dynamic_config.describe_topic(overrides)
                 of_topics[alike] = _results(entries, wanted, request)
             configs = of_topics[alike]
         else:
@@ -88,16 +88,16 @@ def _failed(resource: DescribeConfigsResource, error: KafkaError, message: str) 
     )
 
 
-def _topic_overrides(context: RequestContext, name: str) -> Mapping[str, str]:
-    image = context.broker.metadata
+def _topic_overrides(context: NodeContext, name: str) -> Mapping[str, str]:
+    image = context.ports.metadata
     topic_names.validate(name)
     if name not in image.topics:
         raise UnknownTopicOrPartitionException
     return image.topic_config(name)
 
 
-def _entries(context: RequestContext, resource: DescribeConfigsResource) -> tuple[ConfigEntry, ...]:
-    image, dynamic = context.broker.metadata, context.broker.dynamic_config
+def _entries(context: NodeContext, resource: DescribeConfigsResource) -> tuple[ConfigEntry, ...]:
+    image, dynamic = context.ports.metadata, context.ports.dynamic_config
     name = resource.resource_name
     match resource.resource_type:
         case ConfigResourceType.BROKER:

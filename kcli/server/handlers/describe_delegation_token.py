@@ -7,10 +7,10 @@ from kcli.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
 
 
 def handle(
-    _context: RequestContext, _request: DescribeDelegationTokenRequest
+    _context: NodeContext, _request: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
     raise UnsupportedByAuthenticationException

@@ -13,11 +13,11 @@ from kcli.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.operations import GROUP_OPERATIONS
 
 
-def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def handle(context: BrokerContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     groups = tuple(_described(context, group_id) for group_id in request.groups)
     if request.include_authorized_operations:
         groups = tuple(
@@ -30,14 +30,14 @@ def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeG
 
 
 def error_response(
-    _context: RequestContext, request: DescribeGroupsRequest, error: KafkaError
+    _context: BrokerContext, request: DescribeGroupsRequest, error: KafkaError
 ) -> DescribeGroupsResponse:
     return DescribeGroupsResponse(groups=tuple(_failed(group_id, error) for group_id in request.groups))
 
 
-def _described(context: RequestContext, group_id: str) -> DescribedGroup:
+def _described(context: BrokerContext, group_id: str) -> DescribedGroup:
     try:
-        runner = context.broker.groups.runner(group_id)
+        runner = context.ports.groups.runner(group_id)
     except KafkaError as error:
         return _failed(group_id, error)
     return runner.ask(lambda shard, _: shard.describe_group(group_id, context.api_version))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kcli.errors import ErrorCode
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -10,19 +11,19 @@ from kcli.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 from kcli.storage.store.store import LogDirDescription
 
 
-def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def handle(context: BrokerContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     wanted = None
     if request.topics is not None:
-        wanted = {(topic.topic, part) for topic in request.topics for part in topic.partitions}
-    described = context.broker.logs.describe()
+        wanted = {TopicPartition(topic.topic, part) for topic in request.topics for part in topic.partitions}
+    described = context.ports.logs.describe()
     return DescribeLogDirsResponse(results=tuple(_result(directory, wanted) for directory in described))
 
 
-def _result(directory: LogDirDescription, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+def _result(directory: LogDirDescription, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
     if directory.error is not None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}

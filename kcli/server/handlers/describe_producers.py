@@ -11,13 +11,13 @@ from kcli.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 from kcli.storage.log.producer_state import ProducerEntry
 
 _NONE = -1
 
 
-def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(context: BrokerContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=tuple(
             TopicResponse(
@@ -30,7 +30,7 @@ def handle(context: RequestContext, request: DescribeProducersRequest) -> Descri
 
 
 def error_response(
-    _context: RequestContext, request: DescribeProducersRequest, error: KafkaError
+    _context: BrokerContext, request: DescribeProducersRequest, error: KafkaError
 ) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=tuple(
@@ -43,10 +43,10 @@ def error_response(
     )
 
 
-def _described(context: RequestContext, topic: str, index: int) -> PartitionResponse:
+def _described(context: BrokerContext, topic: str, index: int) -> PartitionResponse:
     try:
         validate(topic)
-        log = context.broker.replicas.get(topic, index).log
+        log = context.ports.replicas.get(topic, index).log
     except KafkaError as error:
         return _failed(index, error)
     return PartitionResponse(

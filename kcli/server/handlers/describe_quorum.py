@@ -16,11 +16,11 @@ from kcli.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from kcli.server.handlers.ports import NodeContext
 from kcli.server.quorum.metadata_log import PARTITION
-from kcli.server.requests.context import RequestContext
 
 
-def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def handle(context: NodeContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """Exactly one partition can be asked for, and only one is known."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         raise InvalidRequestException(
@@ -49,29 +49,29 @@ def _response(
     )
 
 
-def _quorum(context: RequestContext) -> ResponsePartitionData:
+def _quorum(context: NodeContext) -> ResponsePartitionData:
     """The leader needs no fetch: it is caught up at any time."""
-    quorum, now_ms = context.broker.quorum, context.broker.clock.now_ms()
+    quorum, now_ms = context.ports.quorum, context.ports.clock.now_ms()
     return ResponsePartitionData(
         partition_index=PARTITION,
         error_message=None,
-        leader_id=quorum.raft.leader_id,
-        leader_epoch=quorum.raft.epoch,
+        leader_id=quorum.leader_id,
+        leader_epoch=quorum.epoch,
         high_watermark=quorum.high_watermark,
         current_voters=tuple(
             ReplicaState(
                 replica_id=voter.key.id,
                 replica_directory_id=voter.key.directory_id,
-                log_end_offset=quorum.log.end_offset,
+                log_end_offset=quorum.log_end_offset,
                 last_fetch_timestamp=now_ms,
                 last_caught_up_timestamp=now_ms,
             )
-            for voter in quorum.raft.voters.voters
+            for voter in quorum.voters.voters
         ),
     )
 
 
-def _nodes(context: RequestContext) -> tuple[Node, ...]:
+def _nodes(context: NodeContext) -> tuple[Node, ...]:
     return tuple(
         Node(
             node_id=voter.key.id,
@@ -79,5 +79,5 @@ def _nodes(context: RequestContext) -> tuple[Node, ...]:
                 Listener(name=name, host=host, port=port) for name, (host, port) in voter.endpoints.items()
             ),
         )
-        for voter in context.broker.quorum.raft.voters.voters
+        for voter in context.ports.quorum.voters.voters
     )

@@ -14,22 +14,22 @@ from kcli.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.cluster_view import view_partition
-from kcli.server.requests.context import RequestContext
 from kcli.server.requests.operations import TOPIC_OPERATIONS
 
 
 def handle(
-    context: RequestContext, request: DescribeTopicPartitionsRequest
+    context: BrokerContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     names = _names(context, request)
-    limit = context.broker.config.integer("max.request.partition.size.limit")
+    limit = context.ports.config.integer("max.request.partition.size.limit")
     room = max(1, min(request.response_partition_limit, limit))
     first = 0 if request.cursor is None else request.cursor.partition_index
     start = None if request.cursor is None else request.cursor.topic_name
     topics = []
     for name in names:
-        topic = context.broker.metadata.topics.topic(name)
+        topic = context.ports.metadata.topics.topic(name)
         if topic is None:
             topics.append(_missing(name))
             continue
@@ -46,7 +46,7 @@ def handle(
 
 
 def error_response(
-    _context: RequestContext, request: DescribeTopicPartitionsRequest, error: KafkaError
+    _context: BrokerContext, request: DescribeTopicPartitionsRequest, error: KafkaError
 ) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(
         topics=tuple(
@@ -56,11 +56,11 @@ def error_response(
     )
 
 
-def _names(context: RequestContext, request: DescribeTopicPartitionsRequest) -> list[str]:
+def _names(context: BrokerContext, request: DescribeTopicPartitionsRequest) -> list[str]:
     """The names asked for (none: all), sorted, from the cursor on."""
     all_topics = not request.topics
     wanted: Iterable[str] = (
-        context.broker.metadata.topics.names if all_topics else {topic.name for topic in request.topics}
+        context.ports.metadata.topics.names if all_topics else {topic.name for topic in request.topics}
     )
     names = sorted(wanted)
     cursor = request.cursor
@@ -90,13 +90,13 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _topic(
-    context: RequestContext, topic: TopicImage, numbers: Iterable[int]
+    context: BrokerContext, topic: TopicImage, numbers: Iterable[int]
 ) -> DescribeTopicPartitionsResponseTopic:
     partitions = []
     for number in numbers:
         partition = topic.partitions[number]
         view = view_partition(
-            context.broker.metadata, partition, context.listener, no_listener=ErrorCode.LISTENER_NOT_FOUND
+            context.ports.metadata, partition, context.listener, no_listener=ErrorCode.LISTENER_NOT_FOUND
         )
         partitions.append(
             DescribeTopicPartitionsResponsePartition(

@@ -8,17 +8,17 @@ from kcli.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 
-def handle(context: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+def handle(context: BrokerContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=tuple(_described(context, name) for name in request.transactional_ids)
     )
 
 
 def error_response(
-    _context: RequestContext, request: DescribeTransactionsRequest, error: KafkaError
+    _context: BrokerContext, request: DescribeTransactionsRequest, error: KafkaError
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=tuple(
@@ -28,11 +28,11 @@ def error_response(
     )
 
 
-def _described(context: RequestContext, transactional_id: str) -> TransactionState:
+def _described(context: BrokerContext, transactional_id: str) -> TransactionState:
     if not transactional_id:
         return TransactionState(error_code=ErrorCode.INVALID_REQUEST)
     try:
-        runner = context.broker.transactions.shards.runner(transactional_id)
+        runner = context.ports.transactions.shards.runner(transactional_id)
     except KafkaError as error:
         return TransactionState(transactional_id=transactional_id, error_code=error.code)
     return runner.ask(lambda shard, _: shard.describe(transactional_id))

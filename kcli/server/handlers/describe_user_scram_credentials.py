@@ -9,10 +9,10 @@ from kcli.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
 
 
 def handle(
-    context: RequestContext, request: DescribeUserScramCredentialsRequest
+    context: NodeContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    return describe_user_scram_credentials(context.broker.metadata, request)
+    return describe_user_scram_credentials(context.ports.metadata, request)

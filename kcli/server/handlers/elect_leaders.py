@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from kcli.controller.api import ELECT_LEADERS
 from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
 
 
-async def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    return await context.broker.quorum.elect_leaders(request, context)
+async def handle(context: NodeContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    return await ask_controller(context, ELECT_LEADERS, request)

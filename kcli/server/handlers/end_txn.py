@@ -9,15 +9,15 @@ from typing import Any
 from kcli.coordinator.transaction.state import TV0, TV2
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.answers import then
-from kcli.server.requests.context import RequestContext
 from kcli.server.requests.fenced import fenced_code
 
 _PRODUCER_FENCED_FROM = 2
 _TV2_FROM = 5
 
 
-def handle(context: RequestContext, request: EndTxnRequest) -> Any:
+def handle(context: BrokerContext, request: EndTxnRequest) -> Any:
     version = context.api_version
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -26,8 +26,8 @@ def handle(context: RequestContext, request: EndTxnRequest) -> Any:
         code = fenced_code(version, _PRODUCER_FENCED_FROM, answer.error_code)
         return answer if code is answer.error_code else replace(answer, error_code=code)
 
-    return then(context.broker.transactions.end(request, TV2 if version >= _TV2_FROM else TV0), answered)
+    return then(context.ports.transactions.end(request, TV2 if version >= _TV2_FROM else TV0), answered)
 
 
-def error_response(_context: RequestContext, _request: EndTxnRequest, error: KafkaError) -> EndTxnResponse:
+def error_response(_context: BrokerContext, _request: EndTxnRequest, error: KafkaError) -> EndTxnResponse:
     return EndTxnResponse(error_code=error.code)

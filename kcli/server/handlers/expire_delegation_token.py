@@ -7,8 +7,8 @@ from kcli.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
 
 
-def handle(_context: RequestContext, _request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
+def handle(_context: NodeContext, _request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
     raise UnsupportedByAuthenticationException

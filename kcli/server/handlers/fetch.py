@@ -26,6 +26,7 @@ from kcli.errors import (
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
 )
+from kcli.model.request_values import READ_COMMITTED
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -36,16 +37,16 @@ from kcli.protocol.messages.fetch import (
     PartitionData,
 )
 from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
-from kcli.replica.parked import ParkedFetch
+from kcli.replica.waiting import FetchWait
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.produce import leader_endpoints
 from kcli.server.partitions.fetch_sessions import FetchScope, Target
+from kcli.server.partitions.parked import ParkedFetch
 from kcli.server.partitions.replicas import LeaderPartition
-from kcli.server.requests.context import RequestContext
 from kcli.storage.log.log import LogSlice
 
 logger = logging.getLogger(__name__)
 
-READ_COMMITTED = 1
 _LEADER_HINT_FROM = 16
 _STORAGE_ERROR_FROM = 6
 _ZSTD_FROM = 10
@@ -66,32 +67,35 @@ class Read:
     answer: PartitionData | None = None
 
 
-def handle(context: RequestContext, request: FetchRequest) -> Any:
-    broker = context.broker
+def handle(context: BrokerContext, request: FetchRequest) -> Any:
+    broker = context.ports
+    replica_id = max(request.replica_id, request.replica_state.replica_id)
     if context.throttle is not None:
-        if max(request.replica_id, request.replica_state.replica_id) >= 0:
+        if replica_id >= 0:
             context.throttle.exempt()
         else:
             request = context.throttle.limit_fetch(request)
     scope = broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
     reads = _read_all(context, scope)
+    if replica_id >= 0:
+        _report_follower(replica_id, reads)
     size = _size(reads)
     if request.max_wait_ms <= 0 or size >= request.min_bytes or _is_decided(reads) or not scope.targets:
         return _respond(context, scope, reads)
     return _park(context, scope, reads, size)
 
 
-def error_response(_context: RequestContext, _request: FetchRequest, error: KafkaError) -> FetchResponse:
+def error_response(_context: BrokerContext, _request: FetchRequest, error: KafkaError) -> FetchResponse:
     return FetchResponse(error_code=error.code)
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def _read_all(context: RequestContext, scope: FetchScope) -> list[Read]:
+def _read_all(context: BrokerContext, scope: FetchScope) -> list[Read]:
     """Slices in the order of the request, within its limits; the first one with records has at least a batch."""
     request = scope.request
-    left = min(request.max_bytes, context.broker.fetch_max_bytes)
+    left = min(request.max_bytes, context.ports.fetch_max_bytes)
     replica_id = max(request.replica_id, request.replica_state.replica_id)
     reads = []
     at_least_one = True
@@ -105,7 +109,7 @@ def _read_all(context: RequestContext, scope: FetchScope) -> list[Read]:
 
 
 def _read(
-    context: RequestContext,
+    context: BrokerContext,
     request: FetchRequest,
     target: Target,
     replica_id: int,
@@ -116,16 +120,16 @@ def _read(
     topic = target.topic
     try:
         if context.api_version >= TOPIC_ID_FROM:
-            found = context.broker.metadata.topics.topic_by_id(target.topic_id)
+            found = context.ports.metadata.topics.topic_by_id(target.topic_id)
             if found is None:
                 raise UnknownTopicIdException
             topic = found.name
-        leader = context.broker.replicas.get(topic, wants.partition)
+        leader = context.ports.replicas.get(topic, wants.partition)
         leader.check_epoch(wants.current_leader_epoch)
         log = leader.log
         if log.config.compression_type == "zstd" and context.api_version < _ZSTD_FROM:
             raise UnsupportedCompressionTypeException
-        if replica_id >= 0 and replica_id not in leader.state.followers:
+        if replica_id >= 0 and replica_id not in leader.followers:
             raise _not_a_replica(leader, wants.current_leader_epoch)
         if wants.last_fetched_epoch >= 0 and (diverged := _divergence(leader, target)) is not None:
             return Read(target, leader, answer=diverged)
@@ -138,10 +142,6 @@ def _read(
             limit = log.high_watermark
         size_max = max(min(left, wants.partition_max_bytes), 0)
         part = log.read(wants.fetch_offset, size_max, end_offset=limit, at_least_one=at_least_one)
-        if replica_id >= 0:
-            leader.follower_fetched(
-                replica_id, log_start_offset=wants.log_start_offset, log_end_offset=wants.fetch_offset
-            )
         aborted = None
         if request.isolation_level == READ_COMMITTED and replica_id < 0:
             aborted = _aborted(leader, wants.fetch_offset, part)
@@ -158,6 +158,18 @@ def _read(
         return Read(
             target, None, answer=_failed(context, topic, wants.partition, KafkaStorageException(str(error)))
         )
+
+
+def _report_follower(replica_id: int, reads: list[Read]) -> None:
+    """Counts what a follower has. Only its fetch's arrival counts: a parked fetch that looks again reports nothing new,
+    and would wake itself.
+    """
+    for read in reads:
+        if read.leader is not None and read.slice is not None:
+            wants = read.target.wants
+            read.leader.follower_fetched(
+                replica_id, log_start_offset=wants.log_start_offset, log_end_offset=wants.fetch_offset
+            )
 
 
 def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:
@@ -196,13 +208,13 @@ def _aborted(leader: LeaderPartition, offset: int, part: LogSlice) -> tuple[Abor
     )
 
 
-def _failed(context: RequestContext, topic: str, index: int, error: KafkaError) -> PartitionData:
+def _failed(context: BrokerContext, topic: str, index: int, error: KafkaError) -> PartitionData:
     code, version = error.code, context.api_version
     if code is ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_FROM:
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     leader = _NO_LEADER
     if code in _LEADER_MOVED and version >= _LEADER_HINT_FROM:
-        image = context.broker.metadata.partition(topic, index)
+        image = context.ports.metadata.partition(topic, index)
         if image is not None:
             leader = LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
     return PartitionData(
@@ -227,7 +239,7 @@ def _is_decided(reads: list[Read]) -> bool:
 
 
 def _park(
-    context: RequestContext, scope: FetchScope, reads: list[Read], size: int
+    context: BrokerContext, scope: FetchScope, reads: list[Read], size: int
 ) -> asyncio.Future[FetchResponse]:
     """Waits for appends; then reads again and answers, whatever there is by then."""
     request = scope.request
@@ -261,7 +273,7 @@ def _park(
         # Not in the middle of somebody's append: other partitions of that request may follow.
         loop.call_soon(respond)
 
-    parked = ParkedFetch(min_bytes=request.min_bytes, size_bytes=size, measure=measure, done=done)
+    parked = ParkedFetch(FetchWait(request.min_bytes, size), measure=measure, done=done)
     timer = loop.call_later(request.max_wait_ms / 1000, parked.finish)
     parked.park([read.leader.parked_fetches for read in reads if read.leader is not None])
 
@@ -287,7 +299,7 @@ def _hand_over(done: asyncio.Future[FetchResponse], answer: asyncio.Future[Fetch
 # --- answering ----------------------------------------------------------------------------------------------------
 
 
-def _respond(context: RequestContext, scope: FetchScope, reads: list[Read]) -> Any:
+def _respond(context: BrokerContext, scope: FetchScope, reads: list[Read]) -> Any:
     """The response, or a future of it when the page cache does not hold all of the records."""
     results = []
     for read in reads:
@@ -306,7 +318,7 @@ def _respond(context: RequestContext, scope: FetchScope, reads: list[Read]) -> A
     return _finish(context, scope, results)
 
 
-async def _respond_from_disk(context: RequestContext, scope: FetchScope, reads: list[Read]) -> FetchResponse:
+async def _respond_from_disk(context: BrokerContext, scope: FetchScope, reads: list[Read]) -> FetchResponse:
     loop = asyncio.get_running_loop()
     results = []
     for read in reads:
@@ -321,7 +333,7 @@ async def _respond_from_disk(context: RequestContext, scope: FetchScope, reads: 
     return _finish(context, scope, results)
 
 
-def _offline(context: RequestContext, read: Read, error: StorageError) -> None:
+def _offline(context: BrokerContext, read: Read, error: StorageError) -> None:
     topic = read.target.topic if read.leader is None else read.leader.topic
     read.answer = _failed(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
 
@@ -349,7 +361,7 @@ def _records_size(results: list[tuple[Target, PartitionData]]) -> int:
 
 
 def _finish(
-    context: RequestContext, scope: FetchScope, results: list[tuple[Target, PartitionData]]
+    context: BrokerContext, scope: FetchScope, results: list[tuple[Target, PartitionData]]
 ) -> FetchResponse:
     for target, part in results:
         if part.error_code is not ErrorCode.NONE:
@@ -365,13 +377,13 @@ def _finish(
     if leaders:
         endpoints = tuple(
             NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
-            for node, host, port, rack in leader_endpoints(context.broker.metadata, leaders, context.listener)
+            for node, host, port, rack in leader_endpoints(context.ports.metadata, leaders, context.listener)
         )
-    return scope.response(results, endpoints, context.broker.clock.now_ms())
+    return scope.response(results, endpoints, context.ports.clock.now_ms())
 
 
-def _count_failure(context: RequestContext, target: Target, code: ErrorCode) -> None:
-    metrics = context.broker.metrics
+def _count_failure(context: BrokerContext, target: Target, code: ErrorCode) -> None:
+    metrics = context.ports.metrics
     metrics.request_failed(context.api_key, code)
-    found = context.broker.metadata.topics.topic_by_id(target.topic_id)
+    found = context.ports.metadata.topics.topic_by_id(target.topic_id)
     metrics.traffic.fetch_failed(target.topic if found is None else found.name, code)

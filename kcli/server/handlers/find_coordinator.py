@@ -7,20 +7,20 @@ INVALID_REQUEST: this broker does not keep share state.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 from kcli.coordinator.hashing import partition_for
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.request_values import CoordinatorType
 from kcli.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from kcli.server.coordinators.auto_topics import create
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic
 from kcli.server.coordinators.shards import CoordinatorShards
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
+from kcli.server.handlers.shared.controller_requests import controller_context
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0
@@ -29,44 +29,38 @@ _NO_NODE = -1
 _NO_PORT = -1
 
 
-class CoordinatorType(IntEnum):
-    GROUP = 0
-    TRANSACTION = 1
-    SHARE = 2
-
-
 _TOPICS: dict[int, InternalTopic] = {
     CoordinatorType.GROUP: GROUP_TOPIC,
     CoordinatorType.TRANSACTION: TRANSACTION_TOPIC,
 }
 
 
-def handle(context: RequestContext, request: FindCoordinatorRequest) -> object:
+def handle(context: BrokerContext, request: FindCoordinatorRequest) -> object:
     topic = _TOPICS.get(request.key_type)
     if topic is None:
         return _failed(context.api_version, request, ErrorCode.INVALID_REQUEST)
-    if topic.name not in context.broker.metadata.topics:
+    if topic.name not in context.ports.metadata.topics:
         return _create_and_find(context, request, topic)
     beginning = _beginning(context, request, topic)
     return _find_ready(context, request, topic, beginning) if beginning else _find(context, request, topic)
 
 
 def error_response(
-    context: RequestContext, request: FindCoordinatorRequest, error: KafkaError
+    context: BrokerContext, request: FindCoordinatorRequest, error: KafkaError
 ) -> FindCoordinatorResponse:
     return _failed(context.api_version, request, error.code)
 
 
 async def _create_and_find(
-    context: RequestContext, request: FindCoordinatorRequest, topic: InternalTopic
+    context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
 ) -> FindCoordinatorResponse:
-    if not await create(context, topic):
+    if not await context.ports.topics.create_internal(topic, controller_context(context)):
         return _failed(context.api_version, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return await _find_ready(context, request, topic, _beginning(context, request, topic))
 
 
 async def _find_ready(
-    context: RequestContext,
+    context: BrokerContext,
     request: FindCoordinatorRequest,
     topic: InternalTopic,
     partitions: tuple[int, ...],
@@ -77,35 +71,35 @@ async def _find_ready(
 
 
 def _beginning(
-    context: RequestContext, request: FindCoordinatorRequest, topic: InternalTopic
+    context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
 ) -> tuple[int, ...]:
     """The partitions asked for that this broker leads, but does not serve yet: their topic is new, or it has just
     been started."""
     shards = _shards(context, topic)
     asked = {shards.partition_of(key) for key in _keys(context.api_version, request)}
-    image = context.broker.metadata
+    image = context.ports.metadata
     return tuple(
         partition
         for partition in sorted(asked)
         if not shards.is_loaded(partition)
         and (found := image.partition(topic.name, partition)) is not None
-        and found.leader == context.broker.node_id
+        and found.leader == context.ports.node_id
     )
 
 
-def _shards(context: RequestContext, topic: InternalTopic) -> CoordinatorShards[Any, Any, Any]:
-    return context.broker.groups.shards if topic is GROUP_TOPIC else context.broker.transactions.shards
+def _shards(context: BrokerContext, topic: InternalTopic) -> CoordinatorShards[Any, Any, Any]:
+    return context.ports.groups.shards if topic is GROUP_TOPIC else context.ports.transactions.shards
 
 
 def _find(
-    context: RequestContext, request: FindCoordinatorRequest, topic: InternalTopic
+    context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
 ) -> FindCoordinatorResponse:
     version = context.api_version
     return _response(version, tuple(_locate(context, topic, key) for key in _keys(version, request)))
 
 
-def _locate(context: RequestContext, topic: InternalTopic, key: str) -> Coordinator:
-    image = context.broker.metadata
+def _locate(context: BrokerContext, topic: InternalTopic, key: str) -> Coordinator:
+    image = context.ports.metadata
     found = image.topics.topic(topic.name)
     if found is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from kcli.errors import CoordinatorLoadInProgressException, ErrorCode
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kcli.server.coordinators.group_ids import require_group_id
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 _FINE = HeartbeatResponse()
 
 
-def handle(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+def handle(context: BrokerContext, request: HeartbeatRequest) -> HeartbeatResponse:
     require_group_id(request.group_id)
-    groups = context.broker.groups
+    groups = context.ports.groups
     try:
         runner = groups.runner(request.group_id)
     except CoordinatorLoadInProgressException:

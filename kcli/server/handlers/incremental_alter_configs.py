@@ -8,23 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kcli.controller.configs import ConfigChange, ConfigOperation
+from kcli.controller.api import INCREMENTAL_ALTER_CONFIGS
+from kcli.controller.configs import ConfigChange
 from kcli.controller.decision import NO_ERROR
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
-from kcli.metadata.image import ConfigResourceType
+from kcli.model.configs import ConfigOperation, ConfigResourceType
 from kcli.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
 from kcli.server.handlers.shared.config_changes import check_keys, check_resource, check_resources
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
 
 
 async def handle(
-    context: RequestContext, request: IncrementalAlterConfigsRequest
+    context: NodeContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     errors = check_resources(request.resources, lambda resource: _check(context, resource))
     resources = tuple(
@@ -37,8 +39,10 @@ async def handle(
             broker_loggers.apply(_changes(resource))
     decided: Iterator[AlterConfigsResourceResponse] = iter(())
     if passed:
-        answer = await context.broker.quorum.incremental_alter_configs(
-            replace(request, resources=passed), context
+        answer = await ask_controller(
+            context,
+            INCREMENTAL_ALTER_CONFIGS,
+            replace(request, resources=passed),
         )
         decided = iter(answer.responses)
     return IncrementalAlterConfigsResponse(
@@ -52,14 +56,14 @@ async def handle(
 
 
 def error_response(
-    _context: RequestContext, request: IncrementalAlterConfigsRequest, error: KafkaError
+    _context: NodeContext, request: IncrementalAlterConfigsRequest, error: KafkaError
 ) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
         responses=tuple(_told(resource, error.code, error.message) for resource in request.resources)
     )
 
 
-def _check(context: RequestContext, resource: AlterConfigsResource) -> None:
+def _check(context: NodeContext, resource: AlterConfigsResource) -> None:
     nulls = [
         config.name
         for config in resource.configs

@@ -10,22 +10,21 @@ from dataclasses import replace
 from typing import Any
 
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.answers import then
-from kcli.server.requests.context import RequestContext
 from kcli.server.requests.fenced import fenced_code
 
-NO_PRODUCER_ID = -1
-NO_EPOCH = -1
 _PRODUCER_FENCED_FROM = 4
 
 
-def handle(context: RequestContext, request: InitProducerIdRequest) -> Any:
-    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
+def handle(context: BrokerContext, request: InitProducerIdRequest) -> Any:
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _failed(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return then(
-            context.broker.producer_ids.next_id(),
+            context.ports.producer_ids.next_id(),
             lambda fresh: InitProducerIdResponse(producer_id=fresh, producer_epoch=0),
         )
     if not request.transactional_id:
@@ -35,14 +34,16 @@ def handle(context: RequestContext, request: InitProducerIdRequest) -> Any:
         code = fenced_code(context.api_version, _PRODUCER_FENCED_FROM, answer.error_code)
         return replace(answer, error_code=code)
 
-    return then(context.broker.transactions.init_producer_id(request), answered)
+    return then(context.ports.transactions.init_producer_id(request), answered)
 
 
 def error_response(
-    _context: RequestContext, _request: InitProducerIdRequest, error: KafkaError
+    _context: BrokerContext, _request: InitProducerIdRequest, error: KafkaError
 ) -> InitProducerIdResponse:
     return _failed(error.code)
 
 
 def _failed(code: ErrorCode) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH)
+    return InitProducerIdResponse(
+        error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
+    )

@@ -6,22 +6,22 @@ from kcli.coordinator.group.classic.join import Caller, fail_join
 from kcli.errors import KafkaError
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kcli.server.coordinators.group_ids import client_host, require_group_id
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 
-def handle(context: RequestContext, request: JoinGroupRequest) -> object:
+def handle(context: BrokerContext, request: JoinGroupRequest) -> object:
     require_group_id(request.group_id)
     caller = Caller(
         api_version=context.api_version,
         client_id=context.client_id or "",
         client_host=client_host(context),
     )
-    return context.broker.groups.call(
+    return context.ports.groups.call(
         request.group_id, lambda shard, token, now_ms: shard.join_group(request, caller, token, now_ms)
     )
 
 
 def error_response(
-    _context: RequestContext, request: JoinGroupRequest, error: KafkaError
+    _context: BrokerContext, request: JoinGroupRequest, error: KafkaError
 ) -> JoinGroupResponse:
     return fail_join(request, error.code)

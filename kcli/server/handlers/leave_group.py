@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kcli.protocol.messages.leave_group import LeaveGroupRequest
 from kcli.server.coordinators.group_ids import require_group_id
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 
-def handle(context: RequestContext, request: LeaveGroupRequest) -> object:
+def handle(context: BrokerContext, request: LeaveGroupRequest) -> object:
     require_group_id(request.group_id)
     version = context.api_version
-    return context.broker.groups.call(
+    return context.ports.groups.call(
         request.group_id, lambda shard, token, now_ms: shard.leave_group(request, version, token, now_ms)
     )

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kcli.errors import UnsupportedVersionException
-from kcli.metadata.image import ConfigResourceType, MetadataImage
+from kcli.metadata.image import MetadataImage
+from kcli.model.configs import ConfigResourceType
 from kcli.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 # In the order of Kafka's answer.
 LISTED_TYPES = (
@@ -26,7 +27,7 @@ LISTED_TYPES = (
 )
 
 
-def handle(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(context: BrokerContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     wanted: Iterable[int] = request.resource_types or LISTED_TYPES
     if context.api_version == 0:
         wanted = (ConfigResourceType.CLIENT_METRICS,)
@@ -37,7 +38,7 @@ def handle(context: RequestContext, request: ListConfigResourcesRequest) -> List
             ConfigResource(resource_name=name, resource_type=int(kind))
             for kind in LISTED_TYPES
             if kind in wanted
-            for name in _names(context.broker.metadata, kind)
+            for name in _names(context.ports.metadata, kind)
         )
     )
 

@@ -4,16 +4,16 @@ KIP-848), both without regard to case."""
 from __future__ import annotations
 
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 
-def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(context: BrokerContext, request: ListGroupsRequest) -> ListGroupsResponse:
     states = {state.lower() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
     return ListGroupsResponse(
         groups=tuple(
             group
-            for runner in context.broker.groups.runners()
+            for runner in context.ports.groups.runners()
             for group in runner.ask(lambda shard, _: shard.list_groups())
             if (not states or group.group_state.lower() in states)
             and (not types or group.group_type.lower() in types)

@@ -21,6 +21,7 @@ from kcli.errors import (
     StorageError,
     UnsupportedVersionException,
 )
+from kcli.model.request_values import READ_COMMITTED, OffsetSpec
 from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -28,17 +29,17 @@ from kcli.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.partitions.replicas import LeaderPartition
-from kcli.server.requests.context import RequestContext
 
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-_FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_FIRST_VERSION: dict[int, int] = {
+    OffsetSpec.LATEST: 0,
+    OffsetSpec.EARLIEST: 0,
+    OffsetSpec.MAX_TIMESTAMP: 7,
+    OffsetSpec.EARLIEST_LOCAL: 8,
+    OffsetSpec.LATEST_TIERED: 9,
+}
 _OFFSET_NOT_AVAILABLE_FROM = 5
-_READ_COMMITTED = 1
 _NOTHING = -1
 
 
@@ -51,7 +52,7 @@ class Found:
     leader_epoch: int = _NOTHING
 
 
-def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(context: BrokerContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     asked = Counter(
         (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
@@ -70,7 +71,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
 
 
 def error_response(
-    _context: RequestContext, request: ListOffsetsRequest, error: KafkaError
+    _context: BrokerContext, request: ListOffsetsRequest, error: KafkaError
 ) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=tuple(
@@ -87,14 +88,14 @@ def error_response(
 
 
 def _answer(
-    context: RequestContext, request: ListOffsetsRequest, topic: str, part: ListOffsetsPartition, twice: bool
+    context: BrokerContext, request: ListOffsetsRequest, topic: str, part: ListOffsetsPartition, twice: bool
 ) -> ListOffsetsPartitionResponse:
     index = part.partition_index
     try:
         if twice:
             raise InvalidRequestException(f"{topic}-{index} is asked for more than once")
         _check_version(part.timestamp, context.api_version)
-        leader = context.broker.replicas.get(topic, index)
+        leader = context.ports.replicas.get(topic, index)
         leader.check_epoch(part.current_leader_epoch)
         found = _find(context, leader, part.timestamp, request)
     except KafkaError as error:
@@ -116,27 +117,27 @@ def _check_version(timestamp: int, version: int) -> None:
 
 
 def _find(
-    context: RequestContext, leader: LeaderPartition, timestamp: int, request: ListOffsetsRequest
+    context: BrokerContext, leader: LeaderPartition, timestamp: int, request: ListOffsetsRequest
 ) -> Found:
     log = leader.log
     is_consumer = request.replica_id < 0
     if not is_consumer:
         limit = log.log_end_offset
-    elif request.isolation_level == _READ_COMMITTED:
+    elif request.isolation_level == READ_COMMITTED:
         limit = log.last_stable_offset
     else:
         limit = log.high_watermark
     lagging = is_consumer and log.high_watermark < _epoch_start(leader)
     match timestamp:
-        case -1:  # LATEST
+        case OffsetSpec.LATEST:
             if lagging:
                 raise _not_available(context)
             return Found(limit, _NOTHING, leader.leader_epoch)
-        case -2 | -4:  # EARLIEST, EARLIEST_LOCAL
+        case OffsetSpec.EARLIEST | OffsetSpec.EARLIEST_LOCAL:
             return Found(log.log_start_offset, _NOTHING, log.epoch_for_offset(log.log_start_offset))
-        case -3:  # MAX_TIMESTAMP
+        case OffsetSpec.MAX_TIMESTAMP:
             record = log.offset_of_max_timestamp()
-        case -5:  # LATEST_TIERED
+        case OffsetSpec.LATEST_TIERED:
             return Found()
         case _:
             record = log.offset_for_timestamp(timestamp)
@@ -157,7 +158,7 @@ def _epoch_start(leader: LeaderPartition) -> int:
     return _NOTHING
 
 
-def _not_available(context: RequestContext) -> KafkaError:
+def _not_available(context: BrokerContext) -> KafkaError:
     if context.api_version >= _OFFSET_NOT_AVAILABLE_FROM:
         return OffsetNotAvailableException()
     return LeaderNotAvailableException()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from kcli.controller.api import LIST_PARTITION_REASSIGNMENTS
 from kcli.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
 
 
 async def handle(
-    context: RequestContext, request: ListPartitionReassignmentsRequest
+    context: NodeContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    return await context.broker.quorum.list_partition_reassignments(request, context)
+    return await ask_controller(context, LIST_PARTITION_REASSIGNMENTS, request)

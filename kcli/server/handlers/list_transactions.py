@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kcli.coordinator.transaction.state import State
 from kcli.errors import InvalidRegularExpression
 from kcli.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 if TYPE_CHECKING:
     from kcli.coordinator.transaction.questions import Pattern
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))
 
 
-def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    shards = context.broker.transactions.shards
+def handle(context: BrokerContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    shards = context.ports.transactions.shards
     pattern = _compiled(request.transactional_id_pattern)
     return ListTransactionsResponse(
         unknown_state_filters=tuple(name for name in request.state_filters if name not in _STATES),

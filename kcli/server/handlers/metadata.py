@@ -21,9 +21,9 @@ from kcli.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kcli.server.coordinators.auto_topics import create_missing
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.cluster_view import alive_brokers, random_alive_broker, view_partition
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.shared.controller_requests import controller_context
 from kcli.server.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 
 # The first version that can say "create no topic", ask by topic id, or hear of a listener that a leader lacks.
@@ -33,8 +33,8 @@ CLUSTER_OPERATIONS_SINCE, CLUSTER_OPERATIONS_UNTIL = 8, 10
 BY_ID_SINCE = 12
 
 
-def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    image = context.broker.metadata
+def handle(context: BrokerContext, request: MetadataRequest) -> MetadataResponse:
+    image = context.ports.metadata
     brokers = tuple(
         MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
         for broker, endpoint in alive_brokers(image, context.listener)
@@ -54,7 +54,7 @@ def handle(context: RequestContext, request: MetadataRequest) -> MetadataRespons
     )
 
 
-def error_response(_context: RequestContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
+def error_response(_context: BrokerContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
     return MetadataResponse(
         topics=tuple(
             MetadataResponseTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=error.code)
@@ -65,7 +65,7 @@ def error_response(_context: RequestContext, request: MetadataRequest, error: Ka
 
 
 def _topics(
-    context: RequestContext, request: MetadataRequest, image: MetadataImage
+    context: BrokerContext, request: MetadataRequest, image: MetadataImage
 ) -> Iterator[MetadataResponseTopic]:
     asked = request.topics
     if asked is None or (context.api_version == 0 and not asked):
@@ -93,7 +93,7 @@ def _topics(
         if topic is not None:
             yield _found(context, request, topic)
     if missing and _may_create(context, request):
-        create_missing(context, missing)
+        context.ports.topics.create_missing(missing, controller_context(context))
     for name in missing:
         yield _missing(name)
 
@@ -102,9 +102,9 @@ def _is_by_id(topic: MetadataRequestTopic) -> bool:
     return topic.name is None or topic.topic_id is not None
 
 
-def _may_create(context: RequestContext, request: MetadataRequest) -> bool:
+def _may_create(context: BrokerContext, request: MetadataRequest) -> bool:
     allowed = request.allow_auto_topic_creation or context.api_version < ALLOW_CREATION_SINCE
-    return allowed and context.broker.config.boolean("auto.create.topics.enable")
+    return allowed and context.ports.config.boolean("auto.create.topics.enable")
 
 
 def _missing(name: str) -> MetadataResponseTopic:
@@ -116,7 +116,7 @@ def _missing(name: str) -> MetadataResponseTopic:
     )
 
 
-def _found(context: RequestContext, request: MetadataRequest, topic: TopicImage) -> MetadataResponseTopic:
+def _found(context: BrokerContext, request: MetadataRequest, topic: TopicImage) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -130,13 +130,13 @@ def _found(context: RequestContext, request: MetadataRequest, topic: TopicImage)
     )
 
 
-def _partition(context: RequestContext, number: int, partition: PartitionImage) -> MetadataResponsePartition:
+def _partition(context: BrokerContext, number: int, partition: PartitionImage) -> MetadataResponsePartition:
     no_listener = (
         ErrorCode.LISTENER_NOT_FOUND
         if context.api_version >= LISTENER_NOT_FOUND_SINCE
         else ErrorCode.LEADER_NOT_AVAILABLE
     )
-    image = context.broker.metadata
+    image = context.ports.metadata
     view = view_partition(image, partition, context.listener, no_listener=no_listener)
     error, replicas, isr = view.error_code, partition.replicas, partition.isr
     if context.api_version == 0:

@@ -18,33 +18,33 @@ from kcli.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kcli.server.coordinators.group_ids import existing, merged_codes
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 Commit = Callable[[OffsetCommitRequest], object]
 """Has the group do it: the response, or an awaitable of it."""
 
 
-def handle(context: RequestContext, request: OffsetCommitRequest) -> object:
+def handle(context: BrokerContext, request: OffsetCommitRequest) -> object:
     version = context.api_version
     return commit_existing(
         context,
         request,
-        lambda known: context.broker.groups.call(
+        lambda known: context.ports.groups.call(
             known.group_id, lambda shard, token, now_ms: shard.commit_offsets(known, version, token, now_ms)
         ),
     )
 
 
-def commit_existing(context: RequestContext, request: OffsetCommitRequest, commit: Commit) -> object:
+def commit_existing(context: BrokerContext, request: OffsetCommitRequest, commit: Commit) -> object:
     """Commits what exists and refuses the rest."""
-    known = existing(context.broker.metadata.topics, request.topics)
+    known = existing(context.ports.metadata.topics, request.topics)
     if known is request.topics:
         return commit(request)
     return _merged(request, replace(request, topics=known), commit)
 
 
 def error_response(
-    _context: RequestContext, request: OffsetCommitRequest, error: KafkaError
+    _context: BrokerContext, request: OffsetCommitRequest, error: KafkaError
 ) -> OffsetCommitResponse:
     return fail_offset_commit(request, error.code)
 

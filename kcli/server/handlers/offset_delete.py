@@ -16,14 +16,14 @@ from kcli.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from kcli.server.coordinators.group_ids import existing, merged_codes, require_group_id
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.answers import then
-from kcli.server.requests.context import RequestContext
 
 
-def handle(context: RequestContext, request: OffsetDeleteRequest) -> object:
+def handle(context: BrokerContext, request: OffsetDeleteRequest) -> object:
     require_group_id(request.group_id)
-    known = existing(context.broker.metadata.topics, request.topics)
-    answer: OffsetDeleteResponse | Awaitable[OffsetDeleteResponse] = context.broker.groups.call(
+    known = existing(context.ports.metadata.topics, request.topics)
+    answer: OffsetDeleteResponse | Awaitable[OffsetDeleteResponse] = context.ports.groups.call(
         request.group_id,
         lambda shard, token, now_ms: shard.delete_offsets(replace(request, topics=known), token, now_ms),
     )

@@ -19,14 +19,14 @@ from kcli.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 _BATCHED_FROM = 8
 _TOP_LEVEL_ERROR_FROM = 2
 _NO_OFFSET = -1
 
 
-def handle(context: RequestContext, request: OffsetFetchRequest) -> object:
+def handle(context: BrokerContext, request: OffsetFetchRequest) -> object:
     groups = _groups(context.api_version, request)
     if request.require_stable:
         barriers = _barriers(context, groups)
@@ -36,7 +36,7 @@ def handle(context: RequestContext, request: OffsetFetchRequest) -> object:
 
 
 def error_response(
-    context: RequestContext, request: OffsetFetchRequest, error: KafkaError
+    context: BrokerContext, request: OffsetFetchRequest, error: KafkaError
 ) -> OffsetFetchResponse:
     groups = _groups(context.api_version, request)
     failed = tuple(
@@ -59,12 +59,12 @@ def _groups(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchReque
 
 
 def _barriers(
-    context: RequestContext, groups: tuple[OffsetFetchRequestGroup, ...]
+    context: BrokerContext, groups: tuple[OffsetFetchRequestGroup, ...]
 ) -> list[asyncio.Future[None]]:
     barriers = []
     for group in groups:
         try:
-            barrier = context.broker.groups.runner(group.group_id).when_written()
+            barrier = context.ports.groups.runner(group.group_id).when_written()
         except KafkaError:
             continue  # the answer will say so
         if barrier is not None:
@@ -74,7 +74,7 @@ def _barriers(
 
 async def _answer_after(
     barriers: list[asyncio.Future[None]],
-    context: RequestContext,
+    context: BrokerContext,
     request: OffsetFetchRequest,
     groups: tuple[OffsetFetchRequestGroup, ...],
 ) -> OffsetFetchResponse:
@@ -83,20 +83,20 @@ async def _answer_after(
 
 
 def _answer(
-    context: RequestContext, request: OffsetFetchRequest, groups: tuple[OffsetFetchRequestGroup, ...]
+    context: BrokerContext, request: OffsetFetchRequest, groups: tuple[OffsetFetchRequestGroup, ...]
 ) -> OffsetFetchResponse:
     fetched = tuple(_fetch(context, group, request.require_stable) for group in groups)
     return _lowered(context.api_version, groups, fetched)
 
 
 def _fetch(
-    context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+    context: BrokerContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     topics = None
     if group.topics is not None:
         topics = tuple((topic.name, topic.partition_indexes) for topic in group.topics)
     try:
-        runner = context.broker.groups.runner(group.group_id)
+        runner = context.ports.groups.runner(group.group_id)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
     return runner.ask(

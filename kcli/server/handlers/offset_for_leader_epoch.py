@@ -10,10 +10,10 @@ from kcli.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 
-def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+def handle(context: BrokerContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(
@@ -26,7 +26,7 @@ def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> Off
 
 
 def error_response(
-    _context: RequestContext, request: OffsetForLeaderEpochRequest, error: KafkaError
+    _context: BrokerContext, request: OffsetForLeaderEpochRequest, error: KafkaError
 ) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=tuple(
@@ -39,9 +39,9 @@ def error_response(
     )
 
 
-def _answer(context: RequestContext, topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(context: BrokerContext, topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        leader = context.broker.replicas.get(topic, part.partition)
+        leader = context.ports.replicas.get(topic, part.partition)
         leader.check_epoch(part.current_leader_epoch)
         epoch, end_offset = leader.log.end_offset_for_epoch(part.leader_epoch)
     except KafkaError as error:

@@ -29,7 +29,9 @@ from kcli.errors import (
     UnsupportedCompressionTypeException,
 )
 from kcli.metadata.image import MetadataImage
+from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_names import is_internal
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import HEADER_SIZE
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -43,11 +45,12 @@ from kcli.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM
-from kcli.replica.parked import ParkedProduce
-from kcli.server.coordinators.transaction_verification import Asker, Verdicts, verify
-from kcli.server.partitions.replicas import ACKS_ALL, LeaderPartition
+from kcli.replica.waiting import ProduceWait
+from kcli.server.coordinators.transaction_verification import Asker, Verdicts
+from kcli.server.handlers.ports import BrokerContext
+from kcli.server.partitions.parked import ParkedProduce
+from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.answers import then
-from kcli.server.requests.context import RequestContext
 from kcli.storage.log.log import AppendOrigin
 
 ZSTD_FROM = 7
@@ -82,7 +85,7 @@ Pending = list[tuple[LeaderPartition, int]]
 """Partitions whose records are written but not committed, with the high watermark they wait for."""
 
 
-def handle(context: RequestContext, request: ProduceRequest) -> Any:
+def handle(context: BrokerContext, request: ProduceRequest) -> Any:
     if request.acks not in (ACKS_ALL, 0, 1):
         return error_response(context, request, InvalidRequiredAcksException())
     transactional = list(_transactional_batches(context, request))
@@ -114,9 +117,9 @@ def _kept(request: ProduceRequest) -> ProduceRequest:
     )
 
 
-def _produce(context: RequestContext, request: ProduceRequest, verdicts: Verdicts) -> Any:
+def _produce(context: BrokerContext, request: ProduceRequest, verdicts: Verdicts) -> Any:
     pending: Pending = []
-    now_ms = context.broker.clock.now_ms()
+    now_ms = context.ports.clock.now_ms()
     topics = tuple(
         [_append_topic(context, request, topic, now_ms, pending, verdicts) for topic in request.topic_data]
     )
@@ -129,7 +132,7 @@ def _produce(context: RequestContext, request: ProduceRequest, verdicts: Verdict
     return _with_endpoints(context, response)
 
 
-def error_response(context: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
+def error_response(context: BrokerContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
     """The same error for every partition of the request."""
     if request.acks == 0:
         raise ProtocolError(f"Produce with acks=0 failed: {error.message}")
@@ -146,7 +149,7 @@ def error_response(context: RequestContext, request: ProduceRequest, error: Kafk
 
 
 def _append_topic(
-    context: RequestContext,
+    context: BrokerContext,
     request: ProduceRequest,
     topic: TopicProduceData,
     now_ms: int,
@@ -155,7 +158,7 @@ def _append_topic(
 ) -> TopicProduceResponse:
     name = topic.name
     if context.api_version >= TOPIC_ID_FROM:
-        found = context.broker.metadata.topics.topic_by_id(topic.topic_id)
+        found = context.ports.metadata.topics.topic_by_id(topic.topic_id)
         if found is None:
             error = UnknownTopicIdException()
             rows = tuple(_failed(part.index, error) for part in topic.partition_data)
@@ -168,7 +171,7 @@ def _append_topic(
 
 
 def _append(
-    context: RequestContext,
+    context: BrokerContext,
     request: ProduceRequest,
     topic: str,
     part: PartitionProduceData,
@@ -178,7 +181,7 @@ def _append(
 ) -> PartitionProduceResponse:
     try:
         records = part.records
-        leader = context.broker.replicas.get(topic, part.index)
+        leader = context.ports.replicas.get(topic, part.index)
         if is_internal(topic) and context.client_id != _ADMIN_CLIENT:
             raise InvalidTopicException
         if records is None or len(records) < HEADER_SIZE:
@@ -191,7 +194,7 @@ def _append(
         verification = None
         if attributes & _TRANSACTIONAL:
             # A partition that came to this broker while the coordinator was asked about the others is not in there.
-            verdict = verdicts.get((topic, part.index), _NOT_LED_THEN)
+            verdict = verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
             if isinstance(verdict, KafkaError):
                 raise verdict
             verification = verdict
@@ -203,7 +206,7 @@ def _append(
             verification=verification,
         )
     except KafkaError as error:
-        metrics = context.broker.metrics
+        metrics = context.ports.metrics
         metrics.request_failed(context.api_key, error.code)
         metrics.traffic.produce_failed(topic, error.code, len(part.records or b""))
         return _failed(part.index, error, _leader_hint(context, topic, part.index, error))
@@ -217,7 +220,7 @@ def _append(
     )
 
 
-def _transactional_batches(context: RequestContext, request: ProduceRequest) -> Iterator[Batch]:
+def _transactional_batches(context: BrokerContext, request: ProduceRequest) -> Iterator[Batch]:
     """Those whose partition this broker leads; the others are refused in any case."""
     for topic in request.topic_data:
         for part in topic.partition_data:
@@ -233,18 +236,18 @@ def _transactional_batches(context: RequestContext, request: ProduceRequest) -> 
                 yield Batch(leader, producer_id, epoch, base_sequence)
 
 
-def _leader_of(context: RequestContext, topic: TopicProduceData, index: int) -> LeaderPartition | None:
+def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> LeaderPartition | None:
     name = topic.name
     if context.api_version >= TOPIC_ID_FROM:
-        found = context.broker.metadata.topics.topic_by_id(topic.topic_id)
+        found = context.ports.metadata.topics.topic_by_id(topic.topic_id)
         if found is None:
             return None
         name = found.name
-    return context.broker.replicas.find(name, index)
+    return context.ports.replicas.find(name, index)
 
 
 def _verify(
-    context: RequestContext, request: ProduceRequest, batches: list[Batch]
+    context: BrokerContext, request: ProduceRequest, batches: list[Batch]
 ) -> Verdicts | Awaitable[Verdicts]:
     """Whether each partition belongs to the transaction. Raises KafkaError when the request mixes producers."""
     assert request.transactional_id is not None
@@ -260,7 +263,7 @@ def _verify(
         knows_abortable=version >= _ABORTABLE_FROM,
     )
     led = [(batch.leader, batch.base_sequence) for batch in batches if batch.leader is not None]
-    return verify(context.broker, asker, led)
+    return context.ports.verifier.verify(asker, led)
 
 
 def _failed(index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER) -> PartitionProduceResponse:
@@ -279,16 +282,16 @@ def _failed(index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER
     )
 
 
-def _leader_hint(context: RequestContext, topic: str, index: int, error: KafkaError) -> LeaderIdAndEpoch:
+def _leader_hint(context: BrokerContext, topic: str, index: int, error: KafkaError) -> LeaderIdAndEpoch:
     if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER or context.api_version < _LEADER_HINT_FROM:
         return _NO_LEADER
-    image = context.broker.metadata.partition(topic, index)
+    image = context.ports.metadata.partition(topic, index)
     if image is None:
         return _NO_LEADER
     return LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
 
 
-def _with_endpoints(context: RequestContext, response: ProduceResponse) -> ProduceResponse:
+def _with_endpoints(context: BrokerContext, response: ProduceResponse) -> ProduceResponse:
     """Adds where the leaders named in the response are reached (KIP-951)."""
     leaders = {
         part.current_leader.leader_id
@@ -298,7 +301,7 @@ def _with_endpoints(context: RequestContext, response: ProduceResponse) -> Produ
     }
     if not leaders:
         return response
-    endpoints = leader_endpoints(context.broker.metadata, leaders, context.listener)
+    endpoints = leader_endpoints(context.ports.metadata, leaders, context.listener)
     return ProduceResponse(
         responses=response.responses,
         node_endpoints=tuple(NodeEndpoint(node_id=n, host=h, port=p, rack=r) for n, h, p, r in endpoints),
@@ -330,7 +333,7 @@ def _close_on_error(response: ProduceResponse) -> None:
 
 
 def _wait(
-    context: RequestContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
+    context: BrokerContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
 ) -> asyncio.Future[ProduceResponse]:
     """Answers when every partition has committed, or with what has become of each when time is over."""
     loop = asyncio.get_running_loop()
@@ -341,14 +344,14 @@ def _wait(
         if not answer.done():
             answer.set_result(_with_endpoints(context, _after_wait(context, response, pending)))
 
-    parked = ParkedProduce(len(pending), done)
+    parked = ParkedProduce(ProduceWait(len(pending)), done)
     timer = loop.call_later(max(request.timeout_ms, 0) / 1000, parked.finish)
     for leader, offset in pending:
         leader.commits.wait_for(offset, parked.committed)
     return answer
 
 
-def _after_wait(context: RequestContext, response: ProduceResponse, pending: Pending) -> ProduceResponse:
+def _after_wait(context: BrokerContext, response: ProduceResponse, pending: Pending) -> ProduceResponse:
     failures = {
         (leader.topic, leader.partition): error
         for leader, offset in pending
@@ -373,18 +376,14 @@ def _after_wait(context: RequestContext, response: ProduceResponse, pending: Pen
     )
 
 
-def _name(context: RequestContext, topic: TopicProduceResponse) -> str:
+def _name(context: BrokerContext, topic: TopicProduceResponse) -> str:
     if topic.name:
         return topic.name
-    found = context.broker.metadata.topics.topic_by_id(topic.topic_id)
+    found = context.ports.metadata.topics.topic_by_id(topic.topic_id)
     return "" if found is None else found.name
 
 
 def _outcome(leader: LeaderPartition, offset: int) -> ErrorCode:
     if not leader.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if leader.log.high_watermark < offset:
-        return ErrorCode.REQUEST_TIMED_OUT
-    if not leader.state.has_enough_replicas:
-        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    return ErrorCode.NONE
+    return leader.state.produce_outcome(offset, leader.log.high_watermark)

@@ -6,17 +6,18 @@ A quorum of one has nobody to take over: the only voter stays, every other id is
 from __future__ import annotations
 
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError, VoterNotFoundException
+from kcli.model.ids import ZERO_ID
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from kcli.raft.voters import ZERO_ID, ReplicaKey
-from kcli.server.requests.context import RequestContext
+from kcli.raft.voters import ReplicaKey
+from kcli.server.handlers.ports import NodeContext
 
 
-def handle(context: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
-    broker = context.broker
-    if request.cluster_id not in (None, broker.cluster_id):
+def handle(context: NodeContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
+    ports = context.ports
+    if request.cluster_id not in (None, ports.metadata.cluster_id):
         return RemoveRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None)
-    voters = broker.quorum.raft.voters
+    voters = ports.quorum.voters
     key = ReplicaKey(request.voter_id, request.voter_directory_id or ZERO_ID)
     if all(voter.key != key for voter in voters.voters):
         shown = ", ".join(_shown(voter.key) for voter in voters.voters)
@@ -27,7 +28,7 @@ def handle(context: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRa
 
 
 def error_response(
-    _context: RequestContext, _request: RemoveRaftVoterRequest, error: KafkaError
+    _context: NodeContext, _request: RemoveRaftVoterRequest, error: KafkaError
 ) -> RemoveRaftVoterResponse:
     return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message)
 

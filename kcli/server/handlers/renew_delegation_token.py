@@ -7,8 +7,8 @@ from kcli.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
 
 
-def handle(_context: RequestContext, _request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
+def handle(_context: NodeContext, _request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
     raise UnsupportedByAuthenticationException

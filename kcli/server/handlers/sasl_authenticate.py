@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kcli.errors import IllegalSaslStateException
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
 
 
-def handle(_context: RequestContext, _request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+def handle(_context: NodeContext, _request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
     raise IllegalSaslStateException("SaslAuthenticate request received after successful authentication")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kcli.errors import IllegalSaslStateException
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
 
 
-def handle(_context: RequestContext, _request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+def handle(_context: NodeContext, _request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     raise IllegalSaslStateException

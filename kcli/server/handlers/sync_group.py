@@ -9,17 +9,17 @@ from __future__ import annotations
 from kcli.errors import InconsistentGroupProtocolException
 from kcli.protocol.messages.sync_group import SyncGroupRequest
 from kcli.server.coordinators.group_ids import require_group_id
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 _PROTOCOL_REQUIRED_FROM = 5
 
 
-def handle(context: RequestContext, request: SyncGroupRequest) -> object:
+def handle(context: BrokerContext, request: SyncGroupRequest) -> object:
     require_group_id(request.group_id)
     if context.api_version >= _PROTOCOL_REQUIRED_FROM and (
         request.protocol_type is None or request.protocol_name is None
     ):
         raise InconsistentGroupProtocolException
-    return context.broker.groups.call(
+    return context.ports.groups.call(
         request.group_id, lambda shard, token, now_ms: shard.sync_group(request, token, now_ms)
     )

@@ -23,10 +23,10 @@ from kcli.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kcli.server.coordinators.group_ids import require_group_id
-from kcli.server.coordinators.transaction_verification import Asker, Verdicts, verify
+from kcli.server.coordinators.transaction_verification import Asker, Verdicts
 from kcli.server.handlers.offset_commit import commit_existing
+from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.answers import then
-from kcli.server.requests.context import RequestContext
 
 _LOADING_FROM = 2
 _ABORTABLE_FROM = 4
@@ -35,11 +35,10 @@ _FIRST_SEQUENCE = 0
 """Kafka writes every batch of transactional offsets with it: a coordinator's batches are not checked for sequence."""
 
 
-def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+def handle(context: BrokerContext, request: TxnOffsetCommitRequest) -> Any:
     require_group_id(request.group_id)
-    runner = context.broker.groups.runner(request.group_id)
-    verdicts = verify(
-        context.broker,
+    runner = context.ports.groups.runner(request.group_id)
+    verdicts = context.ports.verifier.verify(
         Asker(
             transactional_id=request.transactional_id,
             producer_id=request.producer_id,
@@ -53,7 +52,7 @@ def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
     return then(verdicts, lambda found: then(_commit(context, request, found), _lowered))
 
 
-def _commit(context: RequestContext, request: TxnOffsetCommitRequest, verdicts: Verdicts) -> object:
+def _commit(context: BrokerContext, request: TxnOffsetCommitRequest, verdicts: Verdicts) -> object:
     (verdict,) = verdicts.values()
     if isinstance(verdict, KafkaError):
         raise verdict
@@ -61,7 +60,7 @@ def _commit(context: RequestContext, request: TxnOffsetCommitRequest, verdicts: 
     return commit_existing(
         context,
         _as_commit(request),
-        lambda known: context.broker.groups.call(
+        lambda known: context.ports.groups.call(
             known.group_id,
             lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
             verification=verdict,
@@ -70,7 +69,7 @@ def _commit(context: RequestContext, request: TxnOffsetCommitRequest, verdicts: 
 
 
 def error_response(
-    context: RequestContext, request: TxnOffsetCommitRequest, error: KafkaError
+    context: BrokerContext, request: TxnOffsetCommitRequest, error: KafkaError
 ) -> TxnOffsetCommitResponse:
     """There is no error but the partitions'."""
     code = error.code

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from kcli.controller.api import UNREGISTER_BROKER
 from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
 
 
-async def handle(context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    return await context.broker.quorum.unregister_broker(request, context)
+async def handle(context: NodeContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+    return await ask_controller(context, UNREGISTER_BROKER, request)

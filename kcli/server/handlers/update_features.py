@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from kcli.controller.api import UPDATE_FEATURES
 from kcli.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
 
 
-async def handle(context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    return await context.broker.quorum.update_features(request, context)
+async def handle(context: NodeContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    return await ask_controller(context, UPDATE_FEATURES, request)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kcli.coordinator.transaction.state import TV0, TopicPartition
+from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -16,17 +17,17 @@ from kcli.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kcli.server.coordinators.transaction_markers import TransactionEnd
-from kcli.server.requests.context import RequestContext
+from kcli.server.handlers.ports import BrokerContext
 
 
-async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+async def handle(context: BrokerContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     # All are appended before any is waited for.
     begun = [(marker, _write(context, marker)) for marker in request.markers]
     return WriteTxnMarkersResponse(markers=tuple([await _result(*each) for each in begun]))
 
 
 def error_response(
-    _context: RequestContext, request: WriteTxnMarkersRequest, error: KafkaError
+    _context: BrokerContext, request: WriteTxnMarkersRequest, error: KafkaError
 ) -> WriteTxnMarkersResponse:
     return WriteTxnMarkersResponse(
         markers=tuple(
@@ -36,7 +37,7 @@ def error_response(
 
 
 def _write(
-    context: RequestContext, marker: WritableTxnMarker
+    context: BrokerContext, marker: WritableTxnMarker
 ) -> dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]]:
     # Version 1 does not say by which protocol the transaction was run, so the older, laxer rules hold.
     end = TransactionEnd(
@@ -46,7 +47,7 @@ def _write(
         coordinator_epoch=marker.coordinator_epoch,
         transaction_version=TV0,
     )
-    return {key: context.broker.markers.write(end, *key) for key in _partitions(marker)}
+    return {key: context.ports.markers.write(end, *key) for key in _partitions(marker)}
 
 
 async def _result(
@@ -62,7 +63,11 @@ async def _result(
 
 
 def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
-    return [(topic.name, partition) for topic in marker.topics for partition in topic.partition_indexes]
+    return [
+        TopicPartition(topic.name, partition)
+        for topic in marker.topics
+        for partition in topic.partition_indexes
+    ]
 
 
 def _shaped(marker: WritableTxnMarker, codes: dict[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
@@ -73,7 +78,7 @@ def _shaped(marker: WritableTxnMarker, codes: dict[TopicPartition, ErrorCode]) -
                 name=topic.name,
                 partitions=tuple(
                     WritableTxnMarkerPartitionResult(
-                        partition_index=partition, error_code=codes[topic.name, partition]
+                        partition_index=partition, error_code=codes[TopicPartition(topic.name, partition)]
                     )
                     for partition in topic.partition_indexes
                 ),

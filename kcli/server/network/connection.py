@@ -21,7 +21,7 @@ from struct import Struct
 from typing import Protocol, cast
 
 from kcli.errors import ProtocolError
-from kcli.protocol.wire.packing import Buffer
+from kcli.model.buffers import Buffer
 
 Answer = Buffer | list[Buffer] | None
 """A whole response frame, as one buffer or several; None where the protocol has no answer (acks=0)."""

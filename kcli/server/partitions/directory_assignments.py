@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 
+from kcli.controller.api import ASSIGN_REPLICAS_TO_DIRS
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage, PartitionImage
@@ -21,10 +22,11 @@ from kcli.protocol.messages.assign_replicas_to_dirs import (
     RequestTopicData,
 )
 from kcli.server.partitions.replicas import LeaderPartition
-from kcli.server.quorum.quorum import Quorum
+from kcli.server.quorum.channel import ControllerChannel
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.storage.store.store import LogStore
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 # As many as one of Kafka's requests carries, so that it stays well below a batch of the metadata log.
 MAX_ASSIGNMENTS_PER_REQUEST = 2_250
@@ -34,9 +36,17 @@ RETRY_INTERVAL_S = 1.0
 class DirectoryAssignments:
     """`load` once the broker is registered, then `apply` after the replicas have taken up each delta."""
 
-    def __init__(self, node_id: int, quorum: Quorum, logs: LogStore, broker_epoch: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        channel: ControllerChannel,
+        loader: MetadataLoader,
+        logs: LogStore,
+        broker_epoch: Callable[[], int],
+    ) -> None:
         self._node_id = node_id
-        self._quorum = quorum
+        self._channel = channel
+        self._loader = loader
         self._logs = logs
         self._broker_epoch = broker_epoch
         # (topic id, partition) -> directory, in the order of their creation.
@@ -61,7 +71,7 @@ class DirectoryAssignments:
 
     def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
         """A log that was made after its delta had been applied: one of many."""
-        topic = self._quorum.image.topics.topic(leader.topic)
+        topic = self._loader.image.topics.topic(leader.topic)
         partition = None if topic is None else topic.partitions.get(leader.partition)
         if led and topic is not None and partition is not None:
             self._consider(leader.topic, topic.topic_id, leader.partition, partition)
@@ -75,7 +85,7 @@ class DirectoryAssignments:
         key = (topic_id, number)
         self._promised[key] = directory
         self._pending.pop(key, None)
-        response = await self._quorum.assign_replicas_to_dirs(self._request({key: directory}))
+        response = await self._channel.send(ASSIGN_REPLICAS_TO_DIRS, self._request({key: directory}))
         for answer in response.directories[0].topics[0].partitions:
             if answer.error_code is not ErrorCode.NONE:
                 raise error_for(answer.error_code)
@@ -112,9 +122,9 @@ class DirectoryAssignments:
         while self._pending:
             chosen = dict(list(self._pending.items())[:MAX_ASSIGNMENTS_PER_REQUEST])
             try:
-                await self._quorum.assign_replicas_to_dirs(self._request(chosen))
+                await self._channel.send(ASSIGN_REPLICAS_TO_DIRS, self._request(chosen))
             except KafkaError as error:
-                logger.warning("Log directories could not be told to the controller: %s", error.message)
+                _log.warning("Log directories could not be told to the controller: %s", error.message)
                 await asyncio.sleep(RETRY_INTERVAL_S)
                 continue
             # What was refused (a topic deleted meanwhile) is not asked for again.

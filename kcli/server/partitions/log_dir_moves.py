@@ -24,6 +24,7 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
 )
 from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
+from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
 from kcli.server.partitions.replicas import Replicas
@@ -42,8 +43,6 @@ THROTTLE_INTERVAL_S = 1.0
 RETRY_INTERVAL_S = 1.0
 # The rate is a long whose largest value, the default, means no limit.
 UNLIMITED = (1 << 63) - 1
-
-TopicPartition = tuple[str, int]
 
 
 class Throttle:
@@ -112,7 +111,7 @@ class LogDirMoves:
         """After a crash between the two renames of a swap the copy alone is there, and the metadata says so."""
         for topic, number in self._logs.futures:
             partition = image.partition(topic, number)
-            copy = self._logs.futures.logs[topic, number]
+            copy = self._logs.futures.logs[TopicPartition(topic, number)]
             node_id = self._replicas.node_id
             if partition is None or node_id not in partition.replicas:
                 self._logs.futures.abandon(topic, number)
@@ -139,7 +138,7 @@ class LogDirMoves:
             else:
                 _log.warning(
                     "%s is kept: its log is in a directory that is offline",
-                    self._logs.futures.logs[topic, number].path,
+                    self._logs.futures.logs[TopicPartition(topic, number)].path,
                 )
 
     async def stop(self) -> None:
@@ -179,7 +178,7 @@ class LogDirMoves:
         raise ReplicaNotAvailableException(f"There is no replica of {topic}-{number} on this broker")
 
     async def _cancel(self, topic: str, number: int) -> None:
-        task = self._tasks.get((topic, number))
+        task = self._tasks.get(TopicPartition(topic, number))
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -189,14 +188,14 @@ class LogDirMoves:
     def directory_failed(self, directory: LogDirectory) -> None:
         """What moves from it has nothing to copy any more; what moves to it stays where it is."""
         for topic, number in self._logs.futures:
-            log, copy = self._logs.get(topic, number), self._logs.futures.logs[topic, number]
+            log, copy = self._logs.get(topic, number), self._logs.futures.logs[TopicPartition(topic, number)]
             if copy.directory is directory or (log is not None and log.directory is directory):
                 self._logs.futures.abandon(topic, number)
 
     # --- a move
 
     def _start(self, topic: str, number: int) -> None:
-        key = (topic, number)
+        key = TopicPartition(topic, number)
         if key not in self._tasks:
             task = asyncio.get_running_loop().create_task(
                 self._move(topic, number), name=f"move {topic}-{number}"
@@ -233,7 +232,10 @@ class LogDirMoves:
             return False
         if await self._copy_slice(topic, number):
             return False
-        current, copy = self._logs.logs[topic, number], self._logs.futures.logs[topic, number]
+        current, copy = (
+            self._logs.logs[TopicPartition(topic, number)],
+            self._logs.futures.logs[TopicPartition(topic, number)],
+        )
         await self._blocking(copy.flush)
         if not await self._is_told(topic, number, copy):
             await asyncio.sleep(RETRY_INTERVAL_S)
@@ -253,8 +255,8 @@ class LogDirMoves:
 
     async def _copy_slice(self, topic: str, number: int) -> bool:
         """False when there was nothing to copy."""
-        futures, current = self._logs.futures, self._logs.logs[topic, number]
-        copy, now_ms = futures.logs[topic, number], self._clock.now_ms()
+        futures, current = self._logs.futures, self._logs.logs[TopicPartition(topic, number)]
+        copy, now_ms = futures.logs[TopicPartition(topic, number)], self._clock.now_ms()
         copy.update_config(current.config)
         if futures.is_behind(copy, current):
             await self._blocking(lambda: futures.follow(copy, current, now_ms))

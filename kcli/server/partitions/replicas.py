@@ -26,20 +26,23 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
 )
 from kcli.metadata.delta import MetadataDelta, PartitionDiff
-from kcli.metadata.image import ConfigResourceType, MetadataImage, PartitionImage
-from kcli.protocol.wire.packing import Buffer
-from kcli.replica.leader import CommitQueue, LeaderState
-from kcli.replica.parked import ParkedFetch
+from kcli.metadata.image import MetadataImage, PartitionImage
+from kcli.model.buffers import Buffer
+from kcli.model.configs import ConfigResourceType
+from kcli.model.ids import NO_LEADER_EPOCH
+from kcli.model.request_values import ACKS_ALL
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.replica.leader import FollowerState, LeaderState, begin_term
+from kcli.replica.waiting import CommitQueue
 from kcli.server.metrics.traffic import Traffic, TrafficTable
-from kcli.storage.directory import CLUSTER_METADATA_TOPIC, Background, LogDirectory
+from kcli.server.partitions.parked import ParkedFetch
+from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.log.producer_state import Verification
 from kcli.storage.store.store import LogStore, NewLog, run_inline
 
 _log = logging.getLogger("kcli.server.ReplicaManager")
 
-NO_LEADER_EPOCH = -1
-ACKS_ALL = -1
 
 AT_ONCE_PARTITIONS = 20
 """A change of so few is taken up before anybody else is served: what most requests create or delete."""
@@ -51,7 +54,17 @@ SLICE_PARTITIONS = 50
 class LeaderPartition:
     """One partition while this broker leads it."""
 
-    __slots__ = ("commits", "is_leader", "log", "parked_fetches", "partition", "state", "topic", "traffic")
+    __slots__ = (
+        "commits",
+        "followers",
+        "is_leader",
+        "log",
+        "parked_fetches",
+        "partition",
+        "state",
+        "topic",
+        "traffic",
+    )
 
     def __init__(
         self,
@@ -65,8 +78,9 @@ class LeaderPartition:
         self.partition = partition
         self.log = log
         self.state = state
+        self.followers = state.new_followers()
         self.traffic = traffic or Traffic()
-        self.commits = CommitQueue()
+        self.commits: CommitQueue[Callable[[], None]] = CommitQueue()
         self.parked_fetches: dict[ParkedFetch, None] = {}
         self.is_leader = True
 
@@ -100,10 +114,11 @@ class LeaderPartition:
         verification: Verification | None = None,
     ) -> AppendResult:
         """Writes to the log and commits what may be committed at once. Raises KafkaError."""
-        if acks == ACKS_ALL and not self.state.has_enough_replicas:
+        if not self.state.accepts(acks):
+            isr = self.state.isr
             raise NotEnoughReplicasException(
-                f"The size of the current ISR Set({', '.join(map(str, self.state.isr))}) is insufficient to satisfy "
-                f"the min.isr requirement of {self.state.effective_min_isr} for partition {self}"
+                f"The size of the current ISR Set({', '.join(map(str, isr.members))}) is insufficient to satisfy "
+                f"the min.isr requirement of {isr.required} for partition {self}"
             )
         try:
             result = self.log.append(
@@ -134,27 +149,36 @@ class LeaderPartition:
             transaction_version=transaction_version,
         )
         # Committed readers may now see everything of the transaction, which no count of bytes foretold.
-        self._wake_committed_readers()
+        for parked in list(self.parked_fetches):
+            parked.look()
         return result
 
-    def _wake_committed_readers(self) -> None:
-        for parked in list(self.parked_fetches):
-            parked.appended(parked.min_bytes)
-
     def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
-        self.state.follower_fetched(replica, log_start_offset=log_start_offset, log_end_offset=log_end_offset)
+        """A follower asks for records from `log_end_offset` on: it has every record before it."""
+        self.followers[replica] = FollowerState(log_start_offset, log_end_offset)
+        self._advance(0)
+
+    def change(self, state: LeaderState) -> None:
+        """Goes on with another ISR or another min.insync.replicas; more may be committed under them."""
+        self.state = state
         self._advance(0)
 
     def _advance(self, size_bytes: int) -> None:
+        """Moves the high watermark and wakes the requests that are due; `size_bytes` were appended just now."""
         log = self.log
-        high_watermark = self.state.high_watermark(log.high_watermark, log.log_end_offset)
-        if high_watermark > log.high_watermark:
+        high_watermark = self.state.high_watermark(log.high_watermark, log.log_end_offset, self.followers)
+        moves = high_watermark > log.high_watermark
+        if moves:
             log.set_high_watermark(high_watermark)
             if len(self.commits):
-                self.commits.advance(high_watermark)
+                for committed in self.commits.due(high_watermark):
+                    committed()
         if self.parked_fetches:
+            # Without an append, older records became readable: their bytes were counted when they were appended.
+            older_committed = moves and not size_bytes
             for parked in list(self.parked_fetches):
-                parked.appended(size_bytes)
+                if parked.wait.appended(size_bytes) or older_committed:
+                    parked.look()
 
     async def wait_committed(self, offset: int, timeout: float) -> None:
         """Returns once everything before `offset` is committed. `timeout` in seconds.
@@ -172,10 +196,11 @@ class LeaderPartition:
             raise NotLeaderOrFollowerException(f"{self} lost its leader while records were being committed")
 
     def resign(self) -> None:
-        """The leadership ends: whoever waits is told now."""
+        """Ends the leadership: every request that waits is answered now."""
         self.is_leader = False
         self.wake_all()
-        self.commits.release_all()
+        for committed in self.commits.end():
+            committed()
 
     def wake_all(self) -> None:
         """Has every parked fetch look again."""
@@ -319,7 +344,7 @@ class Replicas:
             if topics is None or leader.topic in topics:
                 config = self._log_config(leader.topic)
                 leader.log.update_config(config)
-                leader.state.min_insync_replicas = config.min_insync_replicas
+                leader.change(leader.state.with_min_insync_replicas(config.min_insync_replicas))
 
     def _apply(self, diff: PartitionDiff) -> None:
         after = diff.after
@@ -334,7 +359,7 @@ class Replicas:
         key = (diff.topic, diff.partition)
         current = self._leaders.get(key)
         if current is not None and current.leader_epoch == after.leader_epoch:
-            current.state.isr = after.isr
+            current.change(current.state.with_isr(after.isr))
             return
         config = self._log_config(diff.topic)
         try:
@@ -349,7 +374,7 @@ class Replicas:
             return
         if current is not None:
             self._stop_leading(*key)
-        state = LeaderState(
+        state = begin_term(
             node_id=self.node_id,
             replicas=after.replicas,
             isr=after.isr,
@@ -360,7 +385,7 @@ class Replicas:
         traffic = self.traffic.of(diff.topic)
         leader = self._leaders[key] = LeaderPartition(diff.topic, diff.partition, log, state, traffic)
         # A leader that is alone in sync has committed what it has; so after a restart.
-        log.set_high_watermark(state.high_watermark(log.high_watermark, log.log_end_offset))
+        log.set_high_watermark(state.high_watermark(log.high_watermark, log.log_end_offset, leader.followers))
         self._tell(leader, True)
 
     def _stop_leading(self, topic: str, partition: int) -> None:

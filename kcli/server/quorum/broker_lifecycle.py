@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from kcli.config.broker import BrokerConfig
 from kcli.config.features import supported_ranges
 from kcli.config.listeners import SECURITY_PROTOCOLS, Listener
+from kcli.controller.api import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from kcli.errors import (
     BrokerIdNotRegisteredException,
     DuplicateBrokerRegistrationException,
@@ -30,9 +31,10 @@ from kcli.protocol.messages.broker_registration import (
 )
 from kcli.protocol.messages.broker_registration import Listener as RegisteredListener
 from kcli.runtime.rng import Rng
-from kcli.server.quorum.quorum import Quorum
+from kcli.server.quorum.channel import ControllerChannel
+from kcli.server.quorum.loader import MetadataLoader
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 UNREGISTERED_EPOCH = -1
 # Between two attempts that failed, or two looks while waiting.
@@ -48,7 +50,8 @@ class BrokerLifecycle:
 
     def __init__(
         self,
-        quorum: Quorum,
+        channel: ControllerChannel,
+        loader: MetadataLoader,
         config: BrokerConfig,
         rng: Rng,
         *,
@@ -59,7 +62,8 @@ class BrokerLifecycle:
     ) -> None:
         self.epoch = UNREGISTERED_EPOCH
         self.incarnation_id = rng.uuid()
-        self._quorum = quorum
+        self._channel = channel
+        self._loader = loader
         self._config = config
         self._cluster_id = cluster_id
         self._directories = tuple(directories)
@@ -110,23 +114,22 @@ class BrokerLifecycle:
         )
         while True:
             try:
-                self.epoch = (await self._quorum.register_broker(request)).broker_epoch
+                self.epoch = (await self._channel.send(BROKER_REGISTRATION, request)).broker_epoch
                 return
             except (DuplicateBrokerRegistrationException, NotControllerException) as error:
-                logger.info("Registration is tried again: %s", error.message)
+                _log.info("Registration is tried again: %s", error.message)
                 await asyncio.sleep(RETRY_INTERVAL_S)
 
     async def _heartbeat(self, *, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
-        return await self._quorum.heartbeat(
-            BrokerHeartbeatRequest(
-                broker_id=self._config.node_id,
-                broker_epoch=self.epoch,
-                current_metadata_offset=self._quorum.image.offset,
-                want_fence=False,
-                want_shut_down=want_shut_down,
-                offline_log_dirs=tuple(self._offline_directories()),
-            )
+        request = BrokerHeartbeatRequest(
+            broker_id=self._config.node_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=self._loader.image.offset,
+            want_fence=False,
+            want_shut_down=want_shut_down,
+            offline_log_dirs=tuple(self._offline_directories()),
         )
+        return await self._channel.send(BROKER_HEARTBEAT, request)
 
     async def _heartbeat_loop(self) -> None:
         interval_s = self._config.integer("broker.heartbeat.interval.ms") / 1000
@@ -135,12 +138,12 @@ class BrokerLifecycle:
             try:
                 await self._heartbeat()
             except (BrokerIdNotRegisteredException, StaleBrokerEpochException) as error:
-                logger.warning(
+                _log.warning(
                     "The controller does not know this broker (%s); it registers again", error.message
                 )
                 await self._register()
             except KafkaError as error:
-                logger.warning("A heartbeat failed: %s", error.message)
+                _log.warning("A heartbeat failed: %s", error.message)
 
     async def stop(self) -> None:
         """Controlled shutdown: returns when the controller lets the broker go, or will not any more."""
@@ -159,7 +162,7 @@ class BrokerLifecycle:
                     await asyncio.sleep(0)
                     response = await self._heartbeat(want_shut_down=True)
         except (KafkaError, TimeoutError) as error:
-            logger.warning("The broker stops without the controller's leave: %s", error)
+            _log.warning("The broker stops without the controller's leave: %s", error)
 
     def _shutdown_timeout_s(self) -> float:
         return self._config.integer("controller.quorum.request.timeout.ms") * SHUTDOWN_REQUESTS / 1000

@@ -17,17 +17,7 @@ from kcli.config.topic import LogConfig
 from kcli.controller.bootstrap import BOOTSTRAP_FILE, decode_bootstrap
 from kcli.errors import CorruptRecordError, StorageError
 from kcli.metadata.replay import ImageReplayer
-from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
-from kcli.protocol.batches.batch import Record, crc_is_valid, encode_batch, iter_batches, read_records
-from kcli.protocol.batches.control import (
-    KRaftVersionRecord,
-    RaftControl,
-    VotersRecord,
-    decode_control,
-    encode_raft_batch,
-)
-from kcli.protocol.records.metadata import MetadataRecord, decode_metadata_record
-from kcli.raft.snapshot import (
+from kcli.metadata.snapshot_file import (
     BOOTSTRAP_SNAPSHOT_ID,
     DELETED_SUFFIX,
     MAX_BATCH_BYTES,
@@ -38,11 +28,22 @@ from kcli.raft.snapshot import (
     encode_snapshot,
     snapshot_id_of,
 )
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.protocol.batches.batch import Record, crc_is_valid, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.control import (
+    KRaftVersionRecord,
+    RaftControl,
+    VotersRecord,
+    decode_control,
+    encode_raft_batch,
+)
+from kcli.protocol.records.metadata import MetadataRecord, decode_metadata_record
+from kcli.raft.election_state import ElectionState
 from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet, voter_set
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import read_file
 from kcli.runtime.rng import Rng
-from kcli.storage.checkpoint import QuorumState, read_quorum_state, write_quorum_state
+from kcli.server.quorum.election_file import read_election_state, write_election_state
 from kcli.storage.directory import on_disk
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.store.store import LogStore
@@ -180,13 +181,13 @@ class MetadataLog:
     # The quorum-state file.
 
     @on_disk
-    def read_quorum_state(self) -> QuorumState | None:
-        return read_quorum_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}")
+    def read_election_state(self) -> ElectionState | None:
+        return read_election_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}")
 
     @on_disk
-    def write_quorum_state(self, state: QuorumState) -> None:
+    def write_election_state(self, state: ElectionState) -> None:
         """Durable when it returns."""
-        write_quorum_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}", state)
+        write_election_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}", state)
 
     # Appending.
 
@@ -228,7 +229,7 @@ class MetadataLog:
             last_contained_log_timestamp_ms=timestamp_ms,
             now_ms=self._clock.now_ms(),
             kraft_version=quorate.kraft_version,
-            voters=quorate.voters,
+            voters=quorate.voters.record(),
         )
         stem = snapshot_id.file_name.removesuffix(".checkpoint")
         part = f"{self._path}/{stem}-{self._rng.randrange(1 << 62)}{PART_SUFFIX}"

@@ -7,12 +7,17 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from kcli.controller.api import ALLOCATE_PRODUCER_IDS
 from kcli.errors import CoordinatorLoadInProgressException, KafkaError
+from kcli.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kcli.server.quorum.channel import ControllerChannel
+from kcli.server.quorum.loader import MetadataLoader
 
 _log = logging.getLogger("kcli.server.ProducerIdManager")
 
 # When this much of a block is used the next one is asked for.
 PREFETCH_AT = 0.9
+UNREGISTERED_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +69,13 @@ class ProducerIds:
             _log.warning("The controller gave no block of producer ids: %s", error.message)
         finally:
             self._request = None
+
+
+async def allocate_block(channel: ControllerChannel, loader: MetadataLoader, node_id: int) -> ProducerIdBlock:
+    """Asks the controller for a block of ids for this broker. Raises KafkaError."""
+    broker = loader.image.brokers.get(node_id)
+    request = AllocateProducerIdsRequest(
+        broker_id=node_id, broker_epoch=UNREGISTERED_EPOCH if broker is None else broker.epoch
+    )
+    response = await channel.send(ALLOCATE_PRODUCER_IDS, request)
+    return ProducerIdBlock(response.producer_id_start, response.producer_id_len)

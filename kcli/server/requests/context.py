@@ -1,27 +1,27 @@
-"""What a handler is told about a request besides its message."""
+"""What a handler knows about a request besides its message."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from kcli.protocol.wire.api import ApiKey
-    from kcli.server.broker import Broker
-    from kcli.server.requests.quotas import RequestThrottle
+from kcli.protocol.wire.api import ApiKey
+from kcli.server.requests.quotas import RequestThrottle
 
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of every connection on a listener without authentication."""
 
+P = TypeVar("P", covariant=True)
+
 
 @dataclass(slots=True)
-class RequestContext:
+class RequestContext(Generic[P]):
     """One request as it came in. `listener` is the listener's name; `peer_host` the client's address as text.
 
-    `throttle` is there where any client has a quota.
+    `ports` are what the handler may reach of the node. `throttle` is None unless any client has a quota.
     """
 
-    broker: Broker
+    ports: P
     api_key: ApiKey
     api_version: int
     correlation_id: int

@@ -1,7 +1,6 @@
 """From a frame to its handler and back: header, API table, handler, errors to bytes.
 
-`SERVED` is the one list of what this broker answers; ApiVersions advertises it and nothing else. A handler module is
-imported when its API is first called, so that starting costs nothing for what nobody uses. It has
+A handler module is imported when its API is first called. It has
 
     handle(context, request) -> response | Awaitable[response] | None
 
@@ -15,10 +14,10 @@ import asyncio
 import dataclasses
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcli.errors import (
     KafkaError,
@@ -27,105 +26,27 @@ from kcli.errors import (
     StorageError,
     UnknownServerException,
 )
+from kcli.model.buffers import Buffer
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
 from kcli.protocol.wire.fetch_codec import decode_fetch_request, encode_fetch_response
-from kcli.protocol.wire.packing import Buffer, read_header_tags, read_request_header
+from kcli.protocol.wire.packing import read_header_tags, read_request_header
 from kcli.protocol.wire.produce_codec import decode_produce_request, encode_produce_response
+from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.connection import Answer, Connection, Waiting
 from kcli.server.requests.context import RequestContext
-
-if TYPE_CHECKING:
-    from kcli.server.broker import Broker
-    from kcli.server.requests.quotas import RequestThrottle
+from kcli.server.requests.quotas import ClientQuotas, RequestThrottle
 
 _log = logging.getLogger("kcli.server.KafkaApis")
 
-Handle = Callable[[RequestContext, Any], Any]
+Context = RequestContext[object]
+"""The ports are passed on to the handler unseen; it declares which it takes."""
+
+Handle = Callable[[Context, Any], Any]
 Decode = Callable[[int, memoryview, int], Any]
 Encode = Callable[[Any, int, int], "Buffer | list[Buffer]"]
 
-HANDLERS = "kcli.server.handlers"
 # Named, not imported: it is the slowest import of all, and no client waits while the broker starts without it.
 CODEC = "kcli.protocol.wire.codec"
-
-SERVED: dict[ApiKey, str] = {
-    key: f"{HANDLERS}.{API[key].module}"
-    for key in (
-        ApiKey.PRODUCE,
-        ApiKey.FETCH,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.METADATA,
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.JOIN_GROUP,
-        ApiKey.HEARTBEAT,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.SYNC_GROUP,
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.LIST_GROUPS,
-        ApiKey.SASL_HANDSHAKE,
-        ApiKey.API_VERSIONS,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.DELETE_RECORDS,
-        ApiKey.INIT_PRODUCER_ID,
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ADD_OFFSETS_TO_TXN,
-        ApiKey.END_TXN,
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.DESCRIBE_PRODUCERS,
-        ApiKey.DESCRIBE_TRANSACTIONS,
-        ApiKey.LIST_TRANSACTIONS,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.DESCRIBE_ACLS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.DESCRIBE_CONFIGS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.ALTER_REPLICA_LOG_DIRS,
-        ApiKey.DESCRIBE_LOG_DIRS,
-        ApiKey.SASL_AUTHENTICATE,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        ApiKey.DELETE_GROUPS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.OFFSET_DELETE,
-        ApiKey.DESCRIBE_CLIENT_QUOTAS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.DESCRIBE_CLUSTER,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.LIST_CONFIG_RESOURCES,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-    )
-}
-"""API -> the module that answers it."""
-
-# A controller's Fetch replicates the metadata log to other voters; a quorum of one has none.
-_NOT_ON_CONTROLLER = frozenset({ApiKey.FETCH})
-
-
-def served_on_broker() -> tuple[ApiKey, ...]:
-    return tuple(key for key in sorted(SERVED) if API[key].on_broker)
-
-
-def served_on_controller() -> tuple[ApiKey, ...]:
-    return tuple(key for key in sorted(SERVED) if API[key].on_controller and key not in _NOT_ON_CONTROLLER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +57,7 @@ class Route:
     handle: Handle
     decode: Decode
     encode: Encode
-    error_response: Callable[[RequestContext, Any, KafkaError], Any]
+    error_response: Callable[[Context, Any, KafkaError], Any]
     has_error_code: bool
     """Whether the response says at its top what went wrong; else its handler counts its errors."""
 
@@ -144,12 +65,16 @@ class Route:
 class Dispatch:
     """Serves the frames of one listener's connections."""
 
-    __slots__ = ("_broker", "_quotas", "_routes", "_served")
+    __slots__ = ("_metrics", "_ports", "_quotas", "_routes", "_served")
 
-    def __init__(self, broker: Broker, served: Iterable[ApiKey]) -> None:
-        self._broker = broker
-        self._quotas = broker.quotas
-        self._served = frozenset(served)
+    def __init__(
+        self, ports: object, served: Mapping[ApiKey, str], *, quotas: ClientQuotas, metrics: Metrics
+    ) -> None:
+        """`served`: API -> the module that answers it. `ports`: what the handlers may reach of the node."""
+        self._ports = ports
+        self._served = served
+        self._quotas = quotas
+        self._metrics = metrics
         self._routes: dict[int, Route] = {}
 
     def __call__(self, connection: Connection, frame: memoryview) -> Answer | Waiting:
@@ -168,7 +93,7 @@ class Dispatch:
         else:
             request = route.decode(version, frame, at)
         context = RequestContext(
-            self._broker,
+            self._ports,
             spec.key,
             version,
             correlation_id,
@@ -199,10 +124,10 @@ class Dispatch:
     def _route(self, key: int) -> Route:
         if key not in self._served:
             raise ProtocolError(f"API key {key} is not served here")
-        route = self._routes[key] = _load(ApiKey(key))
+        route = self._routes[key] = _load(ApiKey(key), self._served)
         return route
 
-    def _wait(self, route: Route, context: RequestContext, request: Any, response: Awaitable[Any]) -> Waiting:
+    def _wait(self, route: Route, context: Context, request: Any, response: Awaitable[Any]) -> Waiting:
         future: asyncio.Future[Any] = asyncio.ensure_future(response)
 
         def finish(future: asyncio.Future[object]) -> Answer:
@@ -220,9 +145,9 @@ class Dispatch:
 
         return Waiting(future, finish)
 
-    def _encode(self, route: Route, context: RequestContext, request: Any, response: Any) -> Answer:
+    def _encode(self, route: Route, context: Context, request: Any, response: Any) -> Answer:
         if route.has_error_code and response.error_code:
-            self._broker.metrics.request_failed(context.api_key, response.error_code)
+            self._metrics.request_failed(context.api_key, response.error_code)
         try:
             if context.throttle is None:
                 return route.encode(response, context.api_version, context.correlation_id)
@@ -230,11 +155,9 @@ class Dispatch:
         except Exception as error:
             return self._answer_error(route, context, request, error)
 
-    def _answer_error(
-        self, route: Route, context: RequestContext, request: Any, error: BaseException
-    ) -> Answer:
+    def _answer_error(self, route: Route, context: Context, request: Any, error: BaseException) -> Answer:
         known = _as_kafka_error(route.spec, context, error)
-        self._broker.metrics.request_failed(context.api_key, known.code)
+        self._metrics.request_failed(context.api_key, known.code)
         try:
             response = route.error_response(context, request, known)
             if context.throttle is None:
@@ -245,16 +168,14 @@ class Dispatch:
             raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
 
 
-def _encode_throttled(
-    route: Route, context: RequestContext, response: Any, throttle: RequestThrottle
-) -> Answer:
+def _encode_throttled(route: Route, context: Context, response: Any, throttle: RequestThrottle) -> Answer:
     settled = throttle.settle(route.spec.key, response)
     answer = route.encode(settled, context.api_version, context.correlation_id)
     throttle.finish()
     return answer
 
 
-def _as_kafka_error(spec: ApiSpec, context: RequestContext, error: BaseException) -> KafkaError:
+def _as_kafka_error(spec: ApiSpec, context: Context, error: BaseException) -> KafkaError:
     if isinstance(error, KafkaError):
         return error
     _log.error(
@@ -275,8 +196,8 @@ def warm_up() -> None:
     importlib.import_module(CODEC)
 
 
-def _load(key: ApiKey) -> Route:
-    module = importlib.import_module(SERVED[key])
+def _load(key: ApiKey, served: Mapping[ApiKey, str]) -> Route:
+    module = importlib.import_module(served[key])
     decode: Decode
     encode: Encode
     match key:
@@ -316,7 +237,7 @@ def _response_fields(key: ApiKey) -> set[str]:
     return {field.name for field in dataclasses.fields(message)}
 
 
-def _top_level_error(key: ApiKey, _context: RequestContext, _request: Any, error: KafkaError) -> Any:
+def _top_level_error(key: ApiKey, _context: Context, _request: Any, error: KafkaError) -> Any:
     """The response that says only what went wrong. Raises KafkaError where the message has no place for that."""
     response = importlib.import_module(CODEC).message_class(key, "response")
     names = _response_fields(key)

@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kcli.model.request_values import EARLIEST, LATEST
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.columns import Depth, bytes_at, decode
-from kcli.spark.cluster import EARLIEST, LATEST, Cluster, TopicPartition
+from kcli.spark.cluster import Cluster
 from kcli.spark.fetcher import fetch_range
 from kcli.spark.offsets import OffsetRange
 from kcli.spark.options import SourceOptions, source_options

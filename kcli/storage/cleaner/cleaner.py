@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kcli.errors import CorruptRecordError, KafkaError, StorageError
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.model.topic_partition import TopicPartition
 from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
 from kcli.storage.cleaner.plan import (
     CleanedSegment,
@@ -27,11 +29,11 @@ from kcli.storage.cleaner.plan import (
     LastRecord,
     SourceSegment,
 )
-from kcli.storage.directory import CLUSTER_METADATA_TOPIC, LogDirectory
+from kcli.storage.directory import LogDirectory
 from kcli.storage.files import CLEANED_SUFFIX, SWAP_SUFFIX
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.segment import Segment
-from kcli.storage.store.store import LogStore, TopicPartition
+from kcli.storage.store.store import LogStore
 
 logger = logging.getLogger("kcli.storage.LogCleaner")
 
@@ -65,7 +67,7 @@ class Candidate:
 
     @property
     def key(self) -> TopicPartition:
-        return self.log.topic, self.log.partition
+        return TopicPartition(self.log.topic, self.log.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ class LogCleaner:
             self._cuts[log] = cuts
             self._note_cleaned(log, log.log_start_offset)
             return log.log_start_offset
-        noted = checkpoint.get((log.topic, log.partition), log.log_start_offset)
+        noted = checkpoint.get(TopicPartition(log.topic, log.partition), log.log_start_offset)
         if log.log_start_offset <= noted <= log.log_end_offset:
             return noted
         if not (noted < log.log_start_offset and log.config.delete):  # which retention brings about every day
@@ -285,7 +287,7 @@ class LogCleaner:
         directory.check()
         with directory.checkpointing:
             offsets = self._checkpoint(directory)
-            offsets[(log.topic, log.partition)] = end_offset
+            offsets[TopicPartition(log.topic, log.partition)] = end_offset
             write_offsets(directory.disk, f"{directory.path}/{CLEANER_OFFSET_FILE}", offsets)
 
 

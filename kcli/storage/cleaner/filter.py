@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kcli.model.buffers import Buffer
 from kcli.protocol.batches.batch import LENGTH_OVERHEAD, read_header, read_records
 from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
 from kcli.protocol.batches.columns import Columns, Depth, Spans, walks
 from kcli.protocol.batches.control import control_type_of
 from kcli.protocol.batches.record_starts import Bools, Ints
-from kcli.runtime.disk import Buffer
 from kcli.storage.cleaner.offset_map import NOT_FOUND, KeyHash, OffsetMap
 from kcli.storage.cleaner.plan import GrownBatch, LastRecord
 from kcli.storage.cleaner.rewrite import (

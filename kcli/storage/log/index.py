@@ -12,6 +12,7 @@ import threading
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kcli.model.ids import NO_TIMESTAMP
 from kcli.storage.files import Handle
 
 OFFSET_ENTRY = struct.Struct(">ii")  # offset - base offset, position of the batch that holds it
@@ -268,6 +269,3 @@ class TimeIndex:
         if last is None:
             return True
         return last[1] >= 0 and last[0] >= self.entries.entry(0)[0]
-
-
-NO_TIMESTAMP = -1

@@ -9,11 +9,9 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 
+from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET
 from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import read_epochs, write_epochs
-
-NO_EPOCH = -1
-NO_OFFSET = -1
 
 
 class LeaderEpochCache:
@@ -23,7 +21,7 @@ class LeaderEpochCache:
         self._disk = disk
         self.path = path
         self.entries = read_epochs(disk, path)
-        self.latest_epoch = self.entries[-1][0] if self.entries else NO_EPOCH
+        self.latest_epoch = self.entries[-1][0] if self.entries else NO_LEADER_EPOCH
         self.is_dirty = False
         self._guard = threading.Lock()
 
@@ -63,12 +61,12 @@ class LeaderEpochCache:
     def epoch_for_offset(self, offset: int) -> int:
         """The epoch that an offset was written in; −1 when it is older than anything known."""
         found = bisect_right(self.entries, offset, key=lambda entry: entry[1])
-        return self.entries[found - 1][0] if found else NO_EPOCH
+        return self.entries[found - 1][0] if found else NO_LEADER_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(largest known epoch ≤ `epoch`, the offset after it); (−1, −1) when it cannot be told."""
-        if epoch == NO_EPOCH or not self.entries or epoch > self.latest_epoch:
-            return NO_EPOCH, NO_OFFSET
+        if epoch == NO_LEADER_EPOCH or not self.entries or epoch > self.latest_epoch:
+            return NO_LEADER_EPOCH, NO_OFFSET
         if epoch == self.latest_epoch:
             return epoch, log_end_offset
         found = bisect_right(self.entries, epoch, key=lambda entry: entry[0])
@@ -88,5 +86,5 @@ class LeaderEpochCache:
 
     def _replace(self, entries: list[tuple[int, int]]) -> None:
         self.entries = entries  # a new list each time: `flush` may be writing the old one
-        self.latest_epoch = entries[-1][0] if entries else NO_EPOCH
+        self.latest_epoch = entries[-1][0] if entries else NO_LEADER_EPOCH
         self.is_dirty = True

@@ -23,13 +23,14 @@ from kcli.errors import (
     RecordBatchTooLargeException,
     StorageError,
 )
-from kcli.protocol.batches.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid
-from kcli.runtime.disk import Buffer
+from kcli.model.buffers import Buffer
+from kcli.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP
+from kcli.protocol.batches.batch import BatchHeader, crc_is_valid
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.log import lookup
 from kcli.storage.log.index import TimestampOffset
-from kcli.storage.log.leader_epochs import NO_EPOCH, LeaderEpochCache
+from kcli.storage.log.leader_epochs import LeaderEpochCache
 from kcli.storage.log.lookup import segments_from, whole_batches
 from kcli.storage.log.producer_state import ProducerEntry, ProducerState, Verification, read_marker
 from kcli.storage.log.record_validation import Validation
@@ -112,7 +113,9 @@ class PartitionLog:
         self._now_ms = now_ms
         self._random_below = random_below
         self._topic_partition = f"{topic}-{partition}"
-        self._noted_epoch = NO_EPOCH  # the newest epoch written to, whose checkpoint is written or on its way
+        self._noted_epoch: int = (
+            NO_LEADER_EPOCH  # the newest epoch written to, whose checkpoint is written or on its way
+        )
         segments[-1].roll_jitter_ms = self._jitter_ms()
 
     def __repr__(self) -> str:
@@ -500,7 +503,7 @@ class PartitionLog:
         self.cuts += 1
         end = self.log_end_offset
         self.leader_epochs.truncate_end(end)
-        self._noted_epoch = NO_EPOCH
+        self._noted_epoch = NO_LEADER_EPOCH
         self._flush_epochs_soon()
         self.high_watermark = min(max(self.high_watermark, self.log_start_offset), end)
         self.recovery_point = min(self.recovery_point, end)

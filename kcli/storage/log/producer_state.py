@@ -22,16 +22,17 @@ from kcli.errors import (
     OutOfOrderSequenceException,
     TransactionCoordinatorFencedException,
 )
-from kcli.protocol.batches.batch import MAX_SEQUENCE, NO_SEQUENCE, BatchHeader, read_records
+from kcli.model.buffers import Buffer
+from kcli.model.ids import NO_OFFSET, NO_SEQUENCE
+from kcli.protocol.batches.batch import MAX_SEQUENCE, BatchHeader, read_records
 from kcli.protocol.batches.control import ControlType, EndTransactionMarker, control_type_of, decode_control
-from kcli.runtime.disk import Buffer, Disk, read_file
+from kcli.runtime.disk import Disk, read_file
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 CACHED_BATCHES = 5
 """Clients keep at most five requests in flight per connection, because brokers remember five batches."""
 
 MAX_EPOCH = 32_767
-NO_OFFSET = -1
 NO_COORDINATOR_EPOCH = -1
 SNAPSHOT_VERSION = 1
 

@@ -18,10 +18,11 @@ from kcli.errors import (
     KafkaError,
     UnknownServerException,
 )
-from kcli.protocol.batches.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, Record, decode_records
+from kcli.model.buffers import Buffer
+from kcli.model.ids import NO_TIMESTAMP
+from kcli.protocol.batches.batch import HEADER_SIZE, BatchHeader, Record, decode_records
 from kcli.protocol.batches.compression import begins_as, decompress
 from kcli.protocol.batches.survey import Survey, survey
-from kcli.runtime.disk import Buffer
 
 LOG_APPEND_TIME = "LogAppendTime"
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from kcli.errors import CorruptRecordError
+from kcli.model.buffers import Buffer
+from kcli.model.ids import NO_TIMESTAMP
 from kcli.protocol.batches.batch import (
     HEADER_SIZE,
     PREFIX_SIZE,
@@ -25,7 +27,7 @@ from kcli.protocol.batches.batch import (
     read_header,
     read_records,
 )
-from kcli.runtime.disk import Buffer, Disk
+from kcli.runtime.disk import Disk
 from kcli.storage.files import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -39,7 +41,6 @@ from kcli.storage.files import (
 )
 from kcli.storage.log.index import (
     MAX_RELATIVE_OFFSET,
-    NO_TIMESTAMP,
     OFFSET_ENTRY,
     TIME_ENTRY,
     OffsetIndex,

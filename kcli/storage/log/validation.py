@@ -15,9 +15,10 @@ from kcli.errors import (
     InvalidRecordException,
     RecordTooLargeException,
 )
+from kcli.model.buffers import Buffer
+from kcli.model.ids import NO_TIMESTAMP
 from kcli.protocol.batches.batch import (
     HEADER_SIZE,
-    NO_TIMESTAMP,
     BatchHeader,
     assign,
     crc_is_valid,
@@ -30,7 +31,6 @@ from kcli.protocol.batches.batch import (
 )
 from kcli.protocol.batches.compression import Codec, codec_named
 from kcli.protocol.batches.survey import Survey
-from kcli.runtime.disk import Buffer
 from kcli.storage.log.record_validation import LOG_APPEND_TIME, Validation, examine
 
 KEEP_CODEC = "producer"

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotFoundException, StorageError
+from kcli.model.topic_partition import TopicPartition
 from kcli.storage.directory import FUTURE_SUFFIX, LogDirectory, partition_dir_name, suffixed_dir_name
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
 
 if TYPE_CHECKING:
-    from kcli.storage.store.store import LogStore, TopicPartition
+    from kcli.storage.store.store import LogStore
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class FutureLogs:
         return iter(list(self.logs))
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
-        return self.logs.get((topic, partition))
+        return self.logs.get(TopicPartition(topic, partition))
 
     def check_target(self, topic: str, partition: int, path: str) -> LogDirectory:
         """The directory at `path`. Raises KafkaError when a copy of this partition cannot be made there."""
@@ -53,7 +54,7 @@ class FutureLogs:
 
     def begin(self, topic: str, partition: int, directory: LogDirectory) -> PartitionLog:
         """An empty copy in `directory`, which begins where the log begins. Raises StorageError."""
-        current = self._store.logs[topic, partition]
+        current = self._store.logs[TopicPartition(topic, partition)]
         assert (topic, partition) not in self.logs, "one copy at a time"
         assert current.directory is not directory, "a log does not move to where it is"
         name = suffixed_dir_name(topic, partition, self._store.new_id(), FUTURE_SUFFIX)
@@ -66,12 +67,12 @@ class FutureLogs:
         if current.log_start_offset:
             copy.truncate_fully_and_start_at(current.log_start_offset)
         self._cuts[copy.path] = current.cuts
-        self.logs[topic, partition] = copy
+        self.logs[TopicPartition(topic, partition)] = copy
         return copy
 
     def abandon(self, topic: str, partition: int) -> None:
         """Gives a copy up; its files are deleted. One in an offline directory stays there until the next start."""
-        copy = self.logs.pop((topic, partition), None)
+        copy = self.logs.pop(TopicPartition(topic, partition), None)
         if copy is not None:
             self._cuts.pop(copy.path, None)
         if copy is not None and copy.directory.error is None:
@@ -119,9 +120,9 @@ class FutureLogs:
 
         Without a log (a crash came between the two renames) the copy alone is what there is.
         """
-        copy = self.logs[topic, partition]
+        copy = self.logs[TopicPartition(topic, partition)]
         directory = copy.directory
-        current = self._store.logs.get((topic, partition))
+        current = self._store.logs.get(TopicPartition(topic, partition))
         high_watermark = copy.high_watermark if current is None else current.high_watermark
         if current is not None:
             copy.leader_epochs.copy(current.leader_epochs)
@@ -138,8 +139,8 @@ class FutureLogs:
             log = load_log(directory, name, topic, partition, copy.config, self._settings, state)
         except OSError as error:
             raise directory.failed(error) from error
-        del self.logs[topic, partition]
+        del self.logs[TopicPartition(topic, partition)]
         self._cuts.pop(copy.path, None)
-        self._store.logs[topic, partition] = log
+        self._store.logs[TopicPartition(topic, partition)] = log
         logger.info("%s has moved to %s", name, directory.path)
         return log

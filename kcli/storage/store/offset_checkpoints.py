@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import (
     HIGH_WATERMARK_FILE,
@@ -11,7 +13,7 @@ from kcli.storage.checkpoint import (
     RECOVERY_POINT_FILE,
     write_offsets,
 )
-from kcli.storage.directory import CLUSTER_METADATA_TOPIC, LogDirectory
+from kcli.storage.directory import LogDirectory
 from kcli.storage.log.log import PartitionLog
 
 
@@ -22,7 +24,7 @@ class OffsetCheckpoints:
         self.kept_offset = 0  # what the metadata log must never lack
         self._disk = disk
         self._logs_in = logs_in
-        self._written: dict[str, Mapping[tuple[str, int], int]] = {}
+        self._written: dict[str, Mapping[TopicPartition, int]] = {}
 
     def write_recovery_points(self, directory: LogDirectory) -> None:
         self._write(directory, RECOVERY_POINT_FILE, self._recovery_point)
@@ -56,11 +58,11 @@ class OffsetCheckpoints:
     ) -> None:
         path = f"{directory.path}/{name}"
         with directory.checkpointing:
-            offsets: dict[tuple[str, int], int] = {}
+            offsets: dict[TopicPartition, int] = {}
             for log in self._logs_in(directory):
                 offset = offset_of(log)
                 if offset is not None:
-                    offsets[log.topic, log.partition] = offset
+                    offsets[TopicPartition(log.topic, log.partition)] = offset
             if self._written.get(path) == offsets:
                 return  # an idle node writes nothing
             try:

@@ -15,14 +15,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from kcli.errors import CorruptRecordError, StorageError
+from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import PartitionLog
 
 logger = logging.getLogger(__name__)
-
-TopicPartition = tuple[str, int]
 
 
 class _Gone:

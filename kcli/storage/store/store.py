@@ -21,6 +21,8 @@ from kcli.errors import (
     KafkaStorageException,
     StorageError,
 )
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk
 from kcli.runtime.rng import Rng
@@ -35,7 +37,6 @@ from kcli.storage.checkpoint import (
     write_clean_shutdown,
 )
 from kcli.storage.directory import (
-    CLUSTER_METADATA_TOPIC,
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     STRAY_SUFFIX,
@@ -64,8 +65,6 @@ MAX_PREFERRED = 10_000
 
 FIRST_DIRECTORY_ID = 100
 """Directory ids below say that none is chosen, or that it is lost (KIP-858)."""
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +207,7 @@ class LogStore:
 
         def load(name: str) -> None:
             topic, partition, suffix = _parsed(name)
-            key = (topic, partition)
+            key = TopicPartition(topic, partition)
             recovery_point = recovery_points.get(key, 0)
             # The metadata log's own entry is what was committed, and nobody else has it.
             is_metadata = topic == CLUSTER_METADATA_TOPIC
@@ -300,7 +299,7 @@ class LogStore:
     # --- logs
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
-        return self.logs.get((topic, partition))
+        return self.logs.get(TopicPartition(topic, partition))
 
     def create(
         self,
@@ -319,12 +318,12 @@ class LogStore:
         `assigned`: the directory that the metadata names. Where that one is missing or broken, the log is there and
         cannot be reached: an empty one in its place would be loss of data, so KafkaStorageException is raised.
         """
-        log = self.logs.get((topic, partition))
+        log = self.logs.get(TopicPartition(topic, partition))
         if log is None:
-            log = self._made_ahead.pop((topic, partition), None)
+            log = self._made_ahead.pop(TopicPartition(topic, partition), None)
             if log is None:
                 log = self._make(NewLog(topic, partition, topic_id, config or self.default_config, assigned))
-            self.logs[(topic, partition)] = log
+            self.logs[TopicPartition(topic, partition)] = log
             self._settling.made(log)
             if not more:
                 self.settle_soon()
@@ -337,7 +336,7 @@ class LogStore:
     def make_ahead(self, wanted: Iterable[NewLog]) -> None:
         """Makes what `create` will ask for next; where it cannot, `create` says why. May block, in any thread."""
         for new in wanted:
-            key = (new.topic, new.partition)
+            key = TopicPartition(new.topic, new.partition)
             if key not in self.logs:
                 try:
                     self._made_ahead[key] = self._make(new)
@@ -347,7 +346,7 @@ class LogStore:
     def _make(self, new: NewLog) -> PartitionLog:
         topic, partition = new.topic, new.partition
         directory = self._directory_for(topic, partition, new.assigned)
-        self._settling.before_making((topic, partition), directory)
+        self._settling.before_making(TopicPartition(topic, partition), directory)
         name = partition_dir_name(topic, partition)
         if topic == CLUSTER_METADATA_TOPIC:
             self._checkpoints.write_recovery_points(directory)  # of one that somebody has removed
@@ -366,7 +365,7 @@ class LogStore:
                 raise KafkaStorageException(
                     f"The log of {topic}-{partition} is in log directory {assigned}, which is offline"
                 )
-        preferred = self._preferred.pop((topic, partition), None)
+        preferred = self._preferred.pop(TopicPartition(topic, partition), None)
         for directory in online:
             if directory.path == preferred:
                 return directory
@@ -385,17 +384,17 @@ class LogStore:
     def prefer(self, topic: str, partition: int, path: str) -> None:
         """Where a log shall be made that is not there yet (KIP-113)."""
         if len(self._preferred) < MAX_PREFERRED:
-            self._preferred[topic, partition] = path
+            self._preferred[TopicPartition(topic, partition)] = path
 
     def delete(self, topic: str, partition: int, *, more: bool = False) -> None:
         """Takes the log out of service at once; its files go after `file.delete.delay.ms`. `more` as in `create`."""
-        self._preferred.pop((topic, partition), None)
+        self._preferred.pop(TopicPartition(topic, partition), None)
         self.futures.abandon(topic, partition)
-        log = self.logs.get((topic, partition))
+        log = self.logs.get(TopicPartition(topic, partition))
         if log is not None:
             directory = log.directory  # a closed log has none
             self._delete_later(directory, log, self._set_aside(log, DELETE_SUFFIX))
-            self._settling.gone(directory, (topic, partition))
+            self._settling.gone(directory, TopicPartition(topic, partition))
             if not more:
                 self.settle_soon()
 
@@ -419,7 +418,7 @@ class LogStore:
 
     def make_stray(self, topic: str, partition: int) -> None:
         """Sets a log aside that the cluster no longer knows: kept under `-stray`, never served, never deleted."""
-        log = self.logs.get((topic, partition))
+        log = self.logs.get(TopicPartition(topic, partition))
         if log is not None:
             logger.warning("%s is stray: no topic of this cluster, or no replica of this node", log.path)
             self._set_aside_for_good(log, STRAY_SUFFIX)
@@ -432,7 +431,7 @@ class LogStore:
         except OSError as error:
             raise directory.failed(error) from error
         self._checkpoints.write_cuts(directory)
-        self._settling.forget_cleaned(directory, [(log.topic, log.partition)])
+        self._settling.forget_cleaned(directory, [TopicPartition(log.topic, log.partition)])
         return path
 
     def _set_aside(self, log: PartitionLog, suffix: str) -> str:
@@ -445,8 +444,8 @@ class LogStore:
             self.disk.rename(log.path, path)
         except OSError as error:
             raise directory.failed(error) from error
-        if self.logs.get((log.topic, log.partition)) is log:
-            del self.logs[(log.topic, log.partition)]
+        if self.logs.get(TopicPartition(log.topic, log.partition)) is log:
+            del self.logs[TopicPartition(log.topic, log.partition)]
         return path
 
     # --- housekeeping
@@ -509,7 +508,7 @@ class LogStore:
         )
 
     def _size_of(self, log: PartitionLog) -> PartitionSize:
-        key = (log.topic, log.partition)
+        key = TopicPartition(log.topic, log.partition)
         if self.futures.logs.get(key) is not log:
             return PartitionSize(*key, log.size_bytes)
         current = self.logs.get(key)

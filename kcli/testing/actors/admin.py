@@ -8,7 +8,7 @@ import uuid
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewPartitions, NewTopic
-from kcli.client.config import Address, ClientConfig
+from kcli.client.config import ClientConfig
 from kcli.errors import (
     ErrorCode,
     InvalidReplicationFactorException,
@@ -16,11 +16,14 @@ from kcli.errors import (
     TopicExistsException,
     UnknownTopicOrPartitionException,
 )
+from kcli.model.addresses import Address
+from kcli.model.request_values import ACKS_ALL
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
-from kcli.server.broker import Broker
-from kcli.testing.actors.clients import ACKS_ALL, PASSING, World
+from kcli.server.node import Node
+from kcli.testing.actors.clients import PASSING, World
 from kcli.testing.sim.cluster import BROKER_PORT
 
 PARTITIONS = 2
@@ -76,7 +79,7 @@ class Administrator:
                 await self._fill(admin, name, topic.topic_id)
 
     async def _create(self, admin: AdminClient, name: str) -> None:
-        asked = self.world.cluster.node.broker
+        asked = self.world.cluster.node.running
         (error,) = (await admin.create_topics([NewTopic(name=name, partitions=PARTITIONS)])).values()
         # A broker that stops, or whose session is over, is fenced: nobody can take the replicas (as in Kafka).
         fenced = isinstance(error, InvalidReplicationFactorException) and self._may_be_fenced(asked)
@@ -87,9 +90,9 @@ class Administrator:
             assert found.topic_id not in self.ledger.deleted, f"{name} was deleted and is there"
             self.ledger.topic_created(name, found.topic_id, PARTITIONS)
 
-    def _may_be_fenced(self, asked: Broker | None) -> bool:
+    def _may_be_fenced(self, asked: Node | None) -> bool:
         node = self.world.cluster.node
-        return asked is not node.broker or node.clock.skew_ms > 0
+        return asked is not node.running or node.clock.skew_ms > 0
 
     async def _delete(self, admin: AdminClient, name: str) -> None:
         self.ledger.topics[name].may_be_deleted = True
@@ -121,4 +124,6 @@ class Administrator:
                 assert answer.error_code in PASSING, f"produce to {name}: {answer.error_code!r}"
                 continue
             content = contents[answer.index]
-            self.ledger.acknowledged((name, answer.index), answer.base_offset, content, losses=losses)
+            self.ledger.acknowledged(
+                TopicPartition(name, answer.index), answer.base_offset, content, losses=losses
+            )

@@ -10,9 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kcli.client.config import Address
 from kcli.client.connection import Connection
 from kcli.errors import ErrorCode, NetworkException
+from kcli.model.addresses import Address
+from kcli.model.ids import NO_OFFSET
+from kcli.model.request_values import ACKS_ALL
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages import fetch as f
@@ -20,7 +23,7 @@ from kcli.protocol.messages import init_producer_id as ip
 from kcli.protocol.messages import list_offsets as lo
 from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.checks.invariants import Content, Ledger, TopicPartition
+from kcli.testing.checks.invariants import Content, Ledger
 from kcli.testing.sim.cluster import BROKER_PORT, SimCluster
 
 # What a client survives; anything else is a failure of the simulation.
@@ -29,8 +32,6 @@ REQUEST_TIMEOUT_S = 15.0
 BACKOFF_S = 0.1
 # As Java's producer: more in flight than the broker remembers sequences of could not be retried.
 IN_FLIGHT_MAX = 5
-ACKS_ALL = -1
-NO_OFFSET = -1
 LATEST, EARLIEST = -1, -2
 # Few keys, so that compaction has something to do.
 KEYS = 5
@@ -362,7 +363,7 @@ def fetch_request(
 def partitions_of(response: Any, topic_ids: dict[str, Any]) -> list[tuple[TopicPartition, f.PartitionData]]:
     names = {topic_id: name for name, topic_id in topic_ids.items()}
     return [
-        ((topic.topic or names[topic.topic_id], part.partition_index), part)
+        (TopicPartition(topic.topic or names[topic.topic_id], part.partition_index), part)
         for topic in response.responses
         for part in topic.partitions
     ]

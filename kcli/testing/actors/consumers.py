@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kcli.errors import ErrorCode
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import consumer_group_heartbeat as ch
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.actors.clients import BACKOFF_S, Link, World
 from kcli.testing.actors.groups import NOT_NOW, REBALANCE_TIMEOUT_MS, Again, Member
-from kcli.testing.checks.invariants import TopicPartition
 
 LEAVE_EPOCH, STATIC_LEAVE_EPOCH = -1, -2
 # What a broker must be told so that stories do not wait for its shortest session timeout.
@@ -93,7 +93,7 @@ class ConsumerMember(Member):
             return
         names = {topic_id: name for name, topic_id in self.world.topic_ids.items()}
         wanted: tuple[TopicPartition, ...] = tuple(
-            (names[topic.topic_id], index)
+            TopicPartition(names[topic.topic_id], index)
             for topic in response.assignment.topic_partitions
             for index in topic.partitions
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from kcli.client.admin.consumer_protocol import decode_assignment
 from kcli.errors import ErrorCode
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import heartbeat as h
 from kcli.protocol.messages import join_group as j
@@ -34,7 +35,6 @@ from kcli.testing.actors.clients import (
     read_into,
     reset_offset,
 )
-from kcli.testing.checks.invariants import TopicPartition
 
 SESSION_TIMEOUT_MS = 6_000
 # Joining waits for the other members this long; less than a client waits for any answer.
@@ -226,7 +226,7 @@ class Member(Actor):
         for topic in group.topics:
             for part in topic.partitions:
                 self._check(part.error_code)
-                partition = (topic.name, part.partition_index)
+                partition = TopicPartition(topic.name, part.partition_index)
                 assert part.committed_offset >= floors[partition] or losses != self.world.ledger.losses, (
                     f"{self.group} {partition}: committed {floors[partition]}, fetched {part.committed_offset}"
                 )
@@ -295,7 +295,7 @@ class Member(Actor):
         for topic in response.topics:
             for answer in topic.partitions:
                 self._check(answer.error_code)
-                partition = (topic.name, answer.partition_index)
+                partition = TopicPartition(topic.name, answer.partition_index)
                 self.world.ledger.commit_acknowledged(
                     self.group, partition, self.owned[partition], losses=link.losses
                 )

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from kcli.errors import ErrorCode
+from kcli.model.ids import NO_OFFSET
+from kcli.model.request_values import ACKS_ALL, READ_COMMITTED
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import EndTransactionMarker, decode_control
 from kcli.protocol.messages import add_partitions_to_txn as ap
@@ -14,22 +17,11 @@ from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import init_producer_id as ip
 from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.actors.clients import (
-    ACKS_ALL,
-    BACKOFF_S,
-    NO_OFFSET,
-    PASSING,
-    Actor,
-    Link,
-    World,
-    fetch_request,
-    partitions_of,
-)
+from kcli.testing.actors.clients import BACKOFF_S, PASSING, Actor, Link, World, fetch_request, partitions_of
 from kcli.testing.checks.history import Outcome, Transaction, anomalies
-from kcli.testing.checks.invariants import Content, TopicPartition
+from kcli.testing.checks.invariants import Content
 
 TIMEOUT_MS = 6_000
-READ_COMMITTED = 1
 TRANSACTION = 1
 """FindCoordinator's type of key."""
 # The versions of clients that name their partitions themselves, and of those that leave it to the broker (KIP-890).

@@ -17,18 +17,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kcli.model.topic_names import GROUP_METADATA_TOPIC
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, Record, crc_is_valid, iter_batches, read_records
 from kcli.testing.checks.group_ledger import GroupLedger
 
 if TYPE_CHECKING:
-    from kcli.server.broker import Broker
+    from kcli.server.broker_role import BrokerRole
+    from kcli.server.node import Node
     from kcli.server.partitions.replicas import LeaderPartition
     from kcli.storage.log.log import PartitionLog
 
-GROUP_TOPIC = "__consumer_offsets"
 READ_BYTES = 1 << 20
 
-TopicPartition = tuple[str, int]
 Sequence = tuple[int, int, int]
 """Producer id, its epoch, sequence number."""
 Content = tuple[bytes | None, bytes | None]
@@ -83,26 +84,26 @@ class Ledger:
         self._groups = GroupLedger()
         # What a broker said about commits in the turn in which it died.
         self._promised: dict[tuple[str, str, int], int] = {}
-        self._broker: Broker | None = None
+        self._node: Node | None = None
         self._metadata_offset = -1
         self._broker_epoch = -1
 
     # --- what the cluster does
 
-    def watch(self, broker: Broker | None) -> None:
-        if broker is None:
-            self._broker = None
+    def watch(self, node: Node | None) -> None:
+        if node is None:
+            self._node = None
             return
-        if broker is not self._broker:
-            self._begin_life(broker)
-            self._broker = broker
-        offset = broker.metadata.offset
+        if node is not self._node:
+            self._begin_life(node)
+            self._node = node
+        offset = node.metadata.offset
         assert offset >= self._metadata_offset, f"metadata went back from {self._metadata_offset} to {offset}"
         self._metadata_offset = offset
-        for leader in broker.replicas:
+        for leader in _broker(node).replicas:
             if leader.log.directory.error is not None:
                 continue  # nobody is served from it any more; its end is on the way
-            history = self.histories.get((leader.topic, leader.partition))
+            history = self.histories.get(TopicPartition(leader.topic, leader.partition))
             if history is None or leader.log.high_watermark != history.end:
                 self._read_news(leader)
 
@@ -133,7 +134,7 @@ class Ledger:
         assert history.end == high_watermark, f"{leader}: {history.end} to {high_watermark} is not readable"
 
     def _history(self, leader: LeaderPartition) -> History:
-        key = (leader.topic, leader.partition)
+        key = TopicPartition(leader.topic, leader.partition)
         history = self.histories.get(key)
         if history is None or history.topic_id != leader.log.topic_id:
             history = self.histories[key] = History(leader.log.topic_id)
@@ -155,7 +156,7 @@ class Ledger:
                 assert first == record.offset, (
                     f"{leader}: {sequence} is at {first} and again at {record.offset}"
                 )
-            if leader.topic == GROUP_TOPIC and not header.is_control:
+            if leader.topic == GROUP_METADATA_TOPIC and not header.is_control:
                 self._groups.take(record, again=False, losses=self.losses)
 
     def _compare(self, leader: LeaderPartition, history: History, record: Record) -> None:
@@ -165,26 +166,26 @@ class Ledger:
 
     # --- after a crash
 
-    def _begin_life(self, broker: Broker) -> None:
+    def _begin_life(self, node: Node) -> None:
         """Compares everything with what it must be."""
-        epoch = broker.lifecycle.epoch
+        epoch = _broker(node).lifecycle.epoch
         assert epoch > self._broker_epoch, f"broker epoch {epoch} follows {self._broker_epoch}"
         self._broker_epoch = epoch
-        assert broker.metadata.offset >= self._metadata_offset, (
-            f"committed metadata is lost: {self._metadata_offset} was the last offset, now {broker.metadata.offset}"
+        assert node.metadata.offset >= self._metadata_offset, (
+            f"committed metadata is lost: {self._metadata_offset} was the last offset, now {node.metadata.offset}"
         )
-        self.check_topics(broker)
+        self.check_topics(node)
         if self.losses:
             self._groups.forget()
         for (topic, partition), history in list(self.histories.items()):
-            leader = broker.replicas.find(topic, partition)
+            leader = _broker(node).replicas.find(topic, partition)
             if leader is None or leader.log.topic_id != history.topic_id:
                 # Only a deletion takes a partition away; check_topics has compared the topics.
                 known = self.topics.get(topic)
                 assert known is None or known.may_be_deleted or known.topic_id != history.topic_id, (
                     f"{topic}-{partition} is gone"
                 )
-                del self.histories[(topic, partition)]
+                del self.histories[TopicPartition(topic, partition)]
             else:
                 self._compare_partition(leader, history)
         for place, offset in self._promised.items():
@@ -208,7 +209,7 @@ class Ledger:
                     f"{leader}: offset {record.offset} was {known!r} before the crash and is {content!r}"
                 )
                 found[record.offset] = content
-                if leader.topic == GROUP_TOPIC:
+                if leader.topic == GROUP_METADATA_TOPIC:
                     self._groups.take(record, again=True, losses=self.losses)
                 if header.producer_id >= 0 and not header.is_control:
                     nth = record.offset - header.base_offset
@@ -228,8 +229,8 @@ class Ledger:
             lost = [offset for offset in lost if offset >= log.log_start_offset]
         assert not lost, f"{leader}: lost {lost[:5]} of {len(before)}; the log ends at {log.log_end_offset}"
 
-    def check_topics(self, broker: Broker) -> None:
-        topics = broker.metadata.topics
+    def check_topics(self, node: Node) -> None:
+        topics = node.metadata.topics
         for name, topic in self.topics.items():
             if topic.may_be_deleted:
                 continue
@@ -255,7 +256,7 @@ class Ledger:
             assert known == content, f"{partition} at {offset} is {known!r}, a client was told {content!r}"
             return
         # The broker died in the very turn in which it answered: what it said is compared when it is back.
-        assert self._broker is None, f"{partition} at {offset}: acknowledged but not committed"
+        assert self._node is None, f"{partition} at {offset}: acknowledged but not committed"
         history.records[offset] = content
 
     def topic_created(self, name: str, topic_id: uuid.UUID, partitions: int) -> None:
@@ -291,7 +292,7 @@ class Ledger:
         if losses != self.losses:
             return
         place = (group, *partition)
-        if self._broker is None:
+        if self._node is None:
             self._promised[place] = max(offset, self._promised.get(place, -1))
             return
         known = self._groups.committed_offset(*place)
@@ -334,3 +335,8 @@ def _read(log: PartitionLog, start: int, end: int) -> Iterator[tuple[BatchHeader
             )
             yield header, list(read_records(content, position))
             offset = header.next_offset
+
+
+def _broker(node: Node) -> BrokerRole:
+    assert node.broker is not None, "the ledger watches brokers"
+    return node.broker

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kcli.config.topic import LogConfig
-from kcli.protocol.batches.batch import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    Record,
-    encode_batch,
-    iter_batches,
-)
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from kcli.protocol.batches.batch import Record, encode_batch, iter_batches
 from kcli.protocol.batches.batch import read_records as records_in
 from kcli.protocol.batches.compression import Codec
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch

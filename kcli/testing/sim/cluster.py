@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from kcli.config.broker import BrokerConfig
 from kcli.runtime.rng import SystemRng
-from kcli.server.broker import Broker
+from kcli.server.node import Node
 from kcli.testing.sim.clock import SimClock
 from kcli.testing.sim.disk import SimDisk
 from kcli.testing.sim.loop import SimExecutor, SimLoop, SimProcess
@@ -29,7 +29,7 @@ class SimNode:
         self.name = f"node-{node_id}"
         self.node_id = node_id
         self.life = 0
-        self.broker: Broker | None = None
+        self.running: Node | None = None
         self.overrides = dict(overrides)
         self.clock = SimClock(network.loop)
         self.disk = SimDisk(self.clock.now_ms, network.loop.stall)
@@ -62,7 +62,7 @@ class SimNode:
 
     @property
     def is_up(self) -> bool:
-        return self.broker is not None
+        return self.running is not None
 
     async def start(self, patience_s: float | None = None) -> bool:
         """Starts the broker; False when it is not ready after `patience_s` (then it goes on starting).
@@ -82,7 +82,7 @@ class SimNode:
 
     async def _run(self) -> None:
         config = BrokerConfig.from_properties(self.properties)
-        broker = Broker(
+        node = Node(
             config,
             clock=self.clock,
             disk=self.disk,
@@ -90,23 +90,23 @@ class SimNode:
             rng=SystemRng(self._rng.randrange(1 << 62)),
             background=SimExecutor(self._loop),
         )
-        await broker.start()
+        await node.start()
         self._loop.note(f"{self.name} is ready")
-        self.broker = broker
-        self._guard = asyncio.get_running_loop().create_task(self._stop_when_halted(broker))
+        self.running = node
+        self._guard = asyncio.get_running_loop().create_task(self._stop_when_halted(node))
 
-    async def _stop_when_halted(self, broker: Broker) -> None:
+    async def _stop_when_halted(self, node: Node) -> None:
         """As a node's main program does: without its disk it ends."""
-        reason = await broker.halted
+        reason = await node.halted
         self._loop.note(f"{self.name} halts: {reason}")
-        self.broker = None
-        await broker.stop(clean=False)
+        self.running = None
+        await node.stop(clean=False)
 
     async def stop(self) -> None:
         """A clean stop, as SIGTERM asks for."""
-        assert self.broker is not None and self._process is not None, "only a running broker is stopped"
-        broker, self.broker = self.broker, None
-        await self._process.spawn(broker.stop(), name=f"stop {self.name}")
+        assert self.running is not None and self._process is not None, "only a running broker is stopped"
+        node, self.running = self.running, None
+        await self._process.spawn(node.stop(), name=f"stop {self.name}")
         self._end(silent=False)
         self.disk = self.disk.kill_clone()
 
@@ -125,7 +125,7 @@ class SimNode:
         self.disk = crashed
 
     def _end(self, *, silent: bool) -> None:
-        self.broker = None
+        self.running = None
         self._start = None
         if self._process is not None:
             self._loop.kill(self._process)

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kcli.runtime.disk import Buffer, DirectoryEntry
+from kcli.model.buffers import Buffer
+from kcli.runtime.disk import DirectoryEntry
 
 SIMULATED_SPACE_BYTES = 1 << 40
 STALL_SECONDS = 0.7

@@ -17,6 +17,7 @@ from kcli.client.admin.topics import NewTopic
 from kcli.errors import (
     KafkaError,
 )
+from kcli.model.topic_partition import TopicPartition
 from kcli.testing.actors.admin import Administrator, admin_of
 from kcli.testing.actors.clients import COMPACTED, RETAINED, Consumer, Producer, World, eventually
 from kcli.testing.actors.consumers import QUICK_SESSIONS, ConsumerMember
@@ -201,7 +202,7 @@ class Story:
         return Outcome(loop.trace, loop.turns, cluster.node.life, acknowledged, generation)
 
     def _watch(self) -> None:
-        self.ledger.watch(self.cluster.node.broker)
+        self.ledger.watch(self.cluster.node.running)
 
     # --- who takes part
 
@@ -219,7 +220,9 @@ class Story:
 
     def _make_actors(self) -> None:
         rng, settings, world = self.rng, self.settings, self.world
-        partitions = [(topic, index) for topic, count in settings.topics.items() for index in range(count)]
+        partitions = [
+            TopicPartition(topic, index) for topic, count in settings.topics.items() for index in range(count)
+        ]
         for nth in range(settings.producers):
             own = rng.sample(partitions, rng.randint(1, len(partitions)))
             self.producers.append(Producer(world, f"producer-{nth}", own, big=settings.big_batches))
@@ -352,7 +355,9 @@ class Story:
         if self.ledger.losses:
             return
         names = [each for each in self.settings.topics if not each.startswith((COMPACTED, RETAINED))]
-        partitions = [(name, index) for name in names for index in range(self.settings.topics[name])]
+        partitions = [
+            TopicPartition(name, index) for name in names for index in range(self.settings.topics[name])
+        ]
         histories = self.ledger.histories
         await eventually(
             lambda: not any(histories[each].open_transactions for each in partitions if each in histories),
@@ -366,7 +371,9 @@ class Story:
             member.raise_failure()
         owned = [each for member in self.members for each in member.owned]
         everything = [
-            (topic, index) for topic, count in self.settings.topics.items() for index in range(count)
+            TopicPartition(topic, index)
+            for topic, count in self.settings.topics.items()
+            for index in range(count)
         ]
         return sorted(owned) == sorted(everything) and all(
             self.ledger.committed_offset(GROUP, each) >= self.ledger.end(each) for each in everything
@@ -375,8 +382,8 @@ class Story:
     async def _check_end(self) -> None:
         """One more clean stop and start: nothing may be missing."""
         node = self.cluster.node
-        assert node.broker is not None, "trouble ends with a running broker"
-        self.ledger.check_topics(node.broker)
+        assert node.running is not None, "trouble ends with a running broker"
+        self.ledger.check_topics(node.running)
         await node.stop()
         await node.start()
         await asyncio.sleep(1.0)

@@ -11,9 +11,9 @@ import pytest
 
 from kcli.cli.main import run
 from kcli.cli.tools.metadata_shell.tree import absolute
+from kcli.metadata.snapshot_file import encode_snapshot
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.records import metadata as records
-from kcli.raft.snapshot import encode_snapshot
 from kcli.runtime.disk import SystemDisk
 
 TOPIC_ID = uuid.UUID(int=1)

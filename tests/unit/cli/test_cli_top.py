@@ -13,9 +13,9 @@ from kcli.cli.tools.top.sample import NOT_SET, BrokerSample, GroupSample, Partit
 from kcli.cli.tools.top.view import bytes_text, count_text, screen, seconds_text, tables, text_lines
 from kcli.client.admin.groups import GroupListing
 from kcli.client.client import Node
-from kcli.client.config import Address
 from kcli.client.metrics import BeanValues
 from kcli.errors import ErrorCode, error_for
+from kcli.model.addresses import Address
 
 NODE = Node(1, "k1", 9092)
 

@@ -9,13 +9,12 @@ from typing import Any, TypeVar
 import pytest
 
 from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.configs import AlterConfig, AlterOp, ConfigResource, ConfigSource, ResourceType
+from kcli.client.admin.configs import AlterConfig
 from kcli.client.admin.consumer_protocol import decode_assignment
 from kcli.client.admin.coordinators import GROUPS_PER_REQUEST
 from kcli.client.admin.groups import CommittedOffset
-from kcli.client.admin.offsets import OffsetSpec
 from kcli.client.admin.topics import NewPartitions, NewTopic, TopicDescription
-from kcli.client.config import Address, ClientConfig
+from kcli.client.config import ClientConfig
 from kcli.errors import (
     ErrorCode,
     GroupIdNotFoundException,
@@ -27,6 +26,9 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
     UnsupportedVersionException,
 )
+from kcli.model.addresses import Address
+from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
+from kcli.model.request_values import OffsetSpec
 from kcli.protocol.messages import (
     consumer_group_describe,
     create_partitions,
@@ -208,7 +210,10 @@ def test_configs_of_a_broker_are_asked_of_that_broker() -> None:
             )
         )
 
-    one, default = ConfigResource(ResourceType.BROKER, "1"), ConfigResource(ResourceType.BROKER, "")
+    one, default = (
+        ConfigResource(ConfigResourceType.BROKER, "1"),
+        ConfigResource(ConfigResourceType.BROKER, ""),
+    )
     found, server = asked(
         {ApiKey.DESCRIBE_CONFIGS: describe}, lambda client: client.describe_configs([one, default])
     )
@@ -229,8 +234,8 @@ def test_incremental_changes_name_their_operation() -> None:
             )
         )
 
-    resource = ConfigResource(ResourceType.TOPIC, "t")
-    changes = [AlterConfig(name="a", value="1"), AlterConfig(name="b", value="", op=AlterOp.DELETE)]
+    resource = ConfigResource(ConfigResourceType.TOPIC, "t")
+    changes = [AlterConfig(name="a", value="1"), AlterConfig(name="b", value="", op=ConfigOperation.DELETE)]
     results, server = asked(
         {ApiKey.INCREMENTAL_ALTER_CONFIGS: alter},
         lambda client: client.incremental_alter_configs({resource: changes}),

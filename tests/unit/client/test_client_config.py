@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.client.config import Address, ClientConfigError, client_config, parse_address, parse_addresses
+from kcli.client.config import ClientConfigError, client_config, parse_address, parse_addresses
+from kcli.model.addresses import Address
 
 
 @pytest.mark.parametrize(

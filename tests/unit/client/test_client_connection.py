@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from kcli.client.client import Client
-from kcli.client.config import Address, ClientConfig
+from kcli.client.config import ClientConfig
 from kcli.client.connection import MAX_RESPONSE_BYTES, Connection, WrongPeer
 from kcli.errors import NetworkException, ProtocolError, TimeoutException, UnsupportedVersionException
+from kcli.model.addresses import Address
 from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kcli.protocol.wire.api import API, ApiKey

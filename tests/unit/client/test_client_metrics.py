@@ -9,8 +9,8 @@ from typing import TypeVar
 import pytest
 
 from kcli.client import metrics
-from kcli.client.config import Address
 from kcli.client.metrics import MetricsUnavailable, fetch_beans, fetch_slow_requests
+from kcli.model.addresses import Address
 
 T = TypeVar("T")
 

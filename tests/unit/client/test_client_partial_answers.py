@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 import pytest
 
 from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.offsets import OffsetAt, OffsetSpec
-from kcli.client.config import Address, ClientConfig
+from kcli.client.admin.offsets import OffsetAt
+from kcli.client.config import ClientConfig
 from kcli.errors import ErrorCode, KafkaError, TimeoutException
+from kcli.model.addresses import Address
+from kcli.model.request_values import OffsetSpec
 from kcli.protocol.messages import describe_log_dirs, list_groups, list_offsets, metadata
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import free_port

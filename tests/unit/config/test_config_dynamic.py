@@ -5,9 +5,10 @@ import logging
 import pytest
 
 from kcli.config.broker import BrokerConfig
-from kcli.config.describe import ConfigEntry, ConfigSource, base_name
+from kcli.config.describe import ConfigEntry, base_name
 from kcli.config.dynamic import DynamicConfig, is_dynamic, validate_topic_overrides
 from kcli.errors import InvalidConfigurationException, InvalidRequestException
+from kcli.model.configs import ConfigSource
 
 STATIC = {
     "process.roles": "broker,controller",
@@ -105,13 +106,14 @@ def test_read_only_keys(dynamic: DynamicConfig) -> None:
 def test_groups_and_client_metrics(dynamic: DynamicConfig) -> None:
     groups = by_name(dynamic.describe_group({"share.auto.offset.reset": "earliest"}))
     assert shown(groups["share.auto.offset.reset"]) == (
-        "share.auto.offset.reset=earliest sensitive=false synonyms={GROUP_CONFIG:share.auto.offset.reset=earliest}"
+        "share.auto.offset.reset=earliest sensitive=false "
+        "synonyms={DYNAMIC_GROUP_CONFIG:share.auto.offset.reset=earliest}"
     )
     assert shown(groups["consumer.session.timeout.ms"]) == (
         "consumer.session.timeout.ms=45000 sensitive=false synonyms={}"
     )
     metrics = by_name(dynamic.describe_client_metrics({"interval.ms": "100"}))
-    assert metrics["interval.ms"].source is ConfigSource.CLIENT_METRICS_CONFIG
+    assert metrics["interval.ms"].source is ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG
     assert metrics["match"].value == ""
 
 

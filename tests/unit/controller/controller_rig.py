@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 from kcli.config.features import supported_ranges
+from kcli.controller.api import BROKER_HEARTBEAT, BROKER_REGISTRATION, CREATE_TOPICS, ControllerRequestContext
 from kcli.controller.bootstrap import bootstrap_records, first_log_records
 from kcli.controller.controller import Controller
 from kcli.controller.settings import ControllerSettings
@@ -46,6 +47,9 @@ class ControllerRig:
         delta = self.controller.replay(records, last_offset=last, epoch=1, timestamp_ms=self.now_ms)
         self.deltas.append(delta)
 
+    def decide(self, api, request, **context):
+        return api.decide(self.controller, request, ControllerRequestContext(**context), self.now_ms)
+
     def obey(self, decision):
         self.replay(decision.records)
         return decision.response
@@ -72,7 +76,7 @@ class ControllerRig:
 
     def register(self, broker_id, **changes):
         request = self.registration(broker_id, **changes)
-        return self.obey(self.controller.register_broker(request, self.now_ms)).broker_epoch
+        return self.obey(self.decide(BROKER_REGISTRATION, request)).broker_epoch
 
     def heartbeat(self, broker_id, *, epoch=None, offset=None, fence=False, shut_down=False, offline=()):
         request = hb.BrokerHeartbeatRequest(
@@ -83,7 +87,7 @@ class ControllerRig:
             want_shut_down=shut_down,
             offline_log_dirs=tuple(offline),
         )
-        return self.obey(self.controller.heartbeat(request, self.now_ms))
+        return self.obey(self.decide(BROKER_HEARTBEAT, request))
 
     def add_brokers(self, *broker_ids, **changes):
         for broker_id in broker_ids:
@@ -97,7 +101,7 @@ class ControllerRig:
     ):
         topic = creatable(name, partitions, replication_factor, assignments, configs)
         request = ct.CreateTopicsRequest(topics=(topic,), validate_only=validate)
-        (result,) = self.obey(self.controller.create_topics(request)).topics
+        (result,) = self.obey(self.decide(CREATE_TOPICS, request)).topics
         return result
 
     def partition(self, topic, number=0):

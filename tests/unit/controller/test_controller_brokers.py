@@ -7,6 +7,14 @@ import uuid
 import pytest
 from controller_rig import FEATURES, ControllerRig
 
+from kcli.controller.api import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITION,
+    ASSIGN_REPLICAS_TO_DIRS,
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+    UNREGISTER_BROKER,
+)
 from kcli.errors import (
     BrokerIdNotRegisteredException,
     DuplicateBrokerRegistrationException,
@@ -168,7 +176,7 @@ def test_the_records_of_a_controlled_shutdown_and_of_coming_back():
     rig.create("t")
     epoch = rig.image.brokers[1].epoch
     topic_id = rig.image.topics.topic("t").topic_id
-    leaving = rig.controller.heartbeat(_request(rig, want_shut_down=True), rig.now_ms)
+    leaving = rig.decide(BROKER_HEARTBEAT, _request(rig, want_shut_down=True))
     assert leaving.records == (
         BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, in_controlled_shutdown=1),
         PartitionChangeRecord(
@@ -184,7 +192,7 @@ def test_the_records_of_a_controlled_shutdown_and_of_coming_back():
     rig.heartbeat(1, shut_down=True)
     rig.now_ms += 60_000
     rig.register(1, incarnation=2, previous_epoch=epoch)
-    back = rig.controller.heartbeat(_request(rig), rig.now_ms)
+    back = rig.decide(BROKER_HEARTBEAT, _request(rig))
     assert back.records == (
         BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=rig.image.brokers[1].epoch, fenced=-1),
         PartitionChangeRecord(
@@ -251,9 +259,7 @@ def test_a_broker_that_died_is_trusted_no_more():
     rig.add_brokers(1)
     rig.create("t")
     rig.now_ms += 60_000
-    decision = rig.controller.register_broker(
-        rig.registration(1, incarnation=2, previous_epoch=-1), rig.now_ms
-    )
+    decision = rig.decide(BROKER_REGISTRATION, rig.registration(1, incarnation=2, previous_epoch=-1))
     assert [type(record) for record in decision.records] == [PartitionChangeRecord, RegisterBrokerRecord]
     rig.obey(decision)
     assert shape(rig.partition("t")) == (-1, (), (), (1,))
@@ -291,11 +297,11 @@ def test_unregistering_takes_a_broker_out_of_everything():
     rig = ControllerRig()
     rig.add_brokers(1, 2)
     rig.create("t", assignments={0: (1, 2)})
-    rig.obey(rig.controller.unregister_broker(ub.UnregisterBrokerRequest(broker_id=1), rig.now_ms))
+    rig.obey(rig.decide(UNREGISTER_BROKER, ub.UnregisterBrokerRequest(broker_id=1)))
     assert 1 not in rig.image.brokers
     assert rig.partition("t").isr == (2,)
     with pytest.raises(BrokerIdNotRegisteredException, match="Broker ID 77 is not currently registered"):
-        rig.controller.unregister_broker(ub.UnregisterBrokerRequest(broker_id=77), rig.now_ms)
+        rig.decide(UNREGISTER_BROKER, ub.UnregisterBrokerRequest(broker_id=77))
 
 
 # Directories.
@@ -331,7 +337,7 @@ def assign(rig, partitions):
             for directory, number in partitions.items()
         ),
     )
-    response = rig.obey(rig.controller.assign_replicas_to_dirs(request, rig.now_ms))
+    response = rig.obey(rig.decide(ASSIGN_REPLICAS_TO_DIRS, request))
     return [directory.topics[0].partitions[0].error_code.name for directory in response.directories]
 
 
@@ -364,7 +370,7 @@ def alter(rig, **changes):
         broker_epoch=rig.image.brokers[sender].epoch,
         topics=(al.RequestTopicData(topic_id=topic_id, partitions=(asked,)),),
     )
-    response = rig.obey(rig.controller.alter_partition(request, rig.now_ms))
+    response = rig.obey(rig.decide(ALTER_PARTITION, request))
     return response.topics[0].partitions[0]
 
 
@@ -420,13 +426,11 @@ def test_producer_ids_are_given_in_blocks_and_never_twice():
     rig.add_brokers(1)
     epoch = rig.image.brokers[1].epoch
     request = ap.AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
-    decision = rig.controller.allocate_producer_ids(request, rig.now_ms)
+    decision = rig.decide(ALLOCATE_PRODUCER_IDS, request)
     assert decision.records == (ProducerIdsRecord(broker_id=1, broker_epoch=epoch, next_producer_id=1000),)
     first = rig.obey(decision)
-    second = rig.obey(rig.controller.allocate_producer_ids(request, rig.now_ms))
+    second = rig.obey(rig.decide(ALLOCATE_PRODUCER_IDS, request))
     assert (first.producer_id_start, first.producer_id_len) == (0, 1000)
     assert second.producer_id_start == 1000
     with pytest.raises(StaleBrokerEpochException):
-        rig.controller.allocate_producer_ids(
-            ap.AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch + 1), rig.now_ms
-        )
+        rig.decide(ALLOCATE_PRODUCER_IDS, ap.AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch + 1))

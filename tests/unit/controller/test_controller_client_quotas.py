@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from controller_rig import ControllerRig
 
+from kcli.controller.api import ALTER_CLIENT_QUOTAS, CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 from kcli.controller.client_quotas import describe_client_quotas
 from kcli.errors import (
     InvalidRequestException,
@@ -43,7 +44,7 @@ def entry(entity, **quotas):
 
 def alter(rig, *entries, validate=False):
     request = aq.AlterClientQuotasRequest(entries=entries, validate_only=validate)
-    decision = rig.controller.alter_client_quotas(request, lambda address: address[0].isdecimal())
+    decision = rig.decide(ALTER_CLIENT_QUOTAS, request, resolvable=lambda address: address[0].isdecimal())
     response = rig.obey(decision)
     return [(each.error_code.name, each.error_message) for each in response.entries], decision.records
 
@@ -236,16 +237,18 @@ def test_partitions_are_charged_for_and_may_be_refused(rig):
         return ct.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
 
     request = ct.CreateTopicsRequest(topics=(topic("a", 3), topic("bad", 0), topic("b", 4), topic("c", 1)))
-    response = rig.obey(rig.controller.create_topics(request, charge=charge))
+    response = rig.obey(rig.decide(CREATE_TOPICS, request, charge=charge))
     codes = [each.error_code.name for each in response.topics]
     assert codes == ["NONE", "INVALID_PARTITIONS", "THROTTLING_QUOTA_EXCEEDED", "NONE"]
     assert charged == [3, 1]
     assert list(rig.image.topics.names) == ["a", "c"]
     growing = cp.CreatePartitionsTopic(name="a", count=4, assignments=None)
-    grown = rig.obey(rig.controller.create_partitions(cp.CreatePartitionsRequest(topics=(growing,)), charge))
+    grown = rig.obey(
+        rig.decide(CREATE_PARTITIONS, cp.CreatePartitionsRequest(topics=(growing,)), charge=charge)
+    )
     assert grown.results[0].error_code.name == "NONE"
     assert charged == [3, 1, 1]
     deletion = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name="a"),))
-    deleted = rig.obey(rig.controller.delete_topics(deletion, 6, charge))
+    deleted = rig.obey(rig.decide(DELETE_TOPICS, deletion, api_version=6, charge=charge))
     assert deleted.responses[0].error_code.name == "THROTTLING_QUOTA_EXCEEDED"
     assert "a" in rig.image.topics

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from controller_rig import FEATURES, ControllerRig
 
-from kcli.metadata.image import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
+from kcli.controller.api import ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from kcli.model.configs import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
 from kcli.protocol.messages import alter_configs as ac
 from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord
@@ -33,7 +34,7 @@ def change(rig, kind, name, *operations, validate=False):
         ),
     )
     request = ic.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=validate)
-    decision = rig.controller.incremental_alter_configs(request)
+    decision = rig.decide(INCREMENTAL_ALTER_CONFIGS, request)
     (response,) = rig.obey(decision).responses
     return decision.records, response.error_code.name, response.error_message
 
@@ -180,7 +181,7 @@ def test_one_bad_resource_does_not_spoil_the_others(rig):
         for name in ("nope", "t")
     )
     request = ic.IncrementalAlterConfigsRequest(resources=resources)
-    response = rig.obey(rig.controller.incremental_alter_configs(request))
+    response = rig.obey(rig.decide(INCREMENTAL_ALTER_CONFIGS, request))
     assert [each.error_code.name for each in response.responses] == ["UNKNOWN_TOPIC_OR_PARTITION", "NONE"]
     assert config(rig)["segment.ms"] == "7"
 
@@ -195,7 +196,7 @@ def test_the_old_way_replaces_everything(rig):
             ac.AlterableConfig(name="flush.ms", value="8"),
         ),
     )
-    decision = rig.controller.alter_configs(ac.AlterConfigsRequest(resources=(resource,)))
+    decision = rig.decide(ALTER_CONFIGS, ac.AlterConfigsRequest(resources=(resource,)))
     assert sorted((record.name, record.value or "-") for record in decision.records) == [
         ("flush.ms", "8"),
         ("segment.ms", "-"),

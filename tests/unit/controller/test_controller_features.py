@@ -7,6 +7,7 @@ import uuid
 import pytest
 from controller_rig import FEATURES, ControllerRig
 
+from kcli.controller.api import UPDATE_FEATURES
 from kcli.controller.bootstrap import (
     bootstrap_records,
     decode_bootstrap,
@@ -15,7 +16,8 @@ from kcli.controller.bootstrap import (
     first_log_records,
 )
 from kcli.errors import CorruptRecordError, ErrorCode
-from kcli.metadata.image import CLUSTER_DEFAULT
+from kcli.metadata.snapshot_file import decode_snapshot
+from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import (
     BeginTransactionRecord,
@@ -24,7 +26,6 @@ from kcli.protocol.records.metadata import (
     FeatureLevelRecord,
     UserScramCredentialRecord,
 )
-from kcli.raft.snapshot import decode_snapshot
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet, voter_set
 
 PREFIX = "The update failed for all features since the following feature had an error: "
@@ -46,7 +47,7 @@ def update(rig, *levels, kind=UPGRADE, validate=False):
         ),
         validate_only=validate,
     )
-    return rig.obey(rig.controller.update_features(request))
+    return rig.obey(rig.decide(UPDATE_FEATURES, request))
 
 
 def test_features_move_together(rig):
@@ -177,6 +178,6 @@ def test_the_bootstrap_file_is_read_as_it_was_written():
 
 def test_the_first_snapshot_names_the_voters():
     voters = VoterSet((Voter(ReplicaKey(1, uuid.UUID(int=500)), {"CONTROLLER": ("h", 9093)}),))
-    snapshot = decode_snapshot(encode_voters_snapshot(voters, 1, 5), "x")
+    snapshot = decode_snapshot(encode_voters_snapshot(voters.record(), 1, 5), "x")
     assert (snapshot.kraft_version, snapshot.batches) == (1, ())
     assert voter_set(snapshot.voters) == voters

@@ -9,16 +9,10 @@ import pytest
 from controller_rig import ControllerRig
 
 from kcli.metadata.delta import MetadataDelta, MetadataLogError
-from kcli.metadata.image import (
-    MIGRATING_DIRECTORY,
-    ConfigResource,
-    ConfigResourceType,
-    MetadataImage,
-    ScramCredential,
-    ScramKey,
-)
+from kcli.metadata.image import MIGRATING_DIRECTORY, MetadataImage, ScramCredential, ScramKey
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import image_records
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.records import metadata as records
 
 ONE, TWO = uuid.UUID(int=1001), uuid.UUID(int=1002)

@@ -7,6 +7,12 @@ import uuid
 import pytest
 from controller_rig import ControllerRig
 
+from kcli.controller.api import (
+    ALTER_PARTITION,
+    ALTER_PARTITION_REASSIGNMENTS,
+    ELECT_LEADERS,
+    LIST_PARTITION_REASSIGNMENTS,
+)
 from kcli.errors import ErrorCode, InvalidRequestException
 from kcli.protocol.messages import alter_partition as ap
 from kcli.protocol.messages import alter_partition_reassignments as ar
@@ -30,7 +36,7 @@ def reassign(rig, replicas, *, topic="t", number=0, allow=True):
         allow_replication_factor_change=allow,
         topics=(ar.ReassignableTopic(name=topic, partitions=(asked,)),),
     )
-    response = rig.obey(rig.controller.alter_partition_reassignments(request))
+    response = rig.obey(rig.decide(ALTER_PARTITION_REASSIGNMENTS, request))
     assert response.error_code is ErrorCode.NONE
     ((answer,),) = [topic.partitions for topic in response.responses]
     return answer.error_code, answer.error_message
@@ -58,14 +64,14 @@ def propose_isr(rig, *isr):
             ),
         ),
     )
-    response = rig.obey(rig.controller.alter_partition(request, rig.now_ms))
+    response = rig.obey(rig.decide(ALTER_PARTITION, request))
     ((answer,),) = [topic.partitions for topic in response.topics]
     return answer
 
 
 def ongoing(rig, topics=None):
     request = lr.ListPartitionReassignmentsRequest(topics=topics)
-    response = rig.obey(rig.controller.list_partition_reassignments(request))
+    response = rig.obey(rig.decide(LIST_PARTITION_REASSIGNMENTS, request))
     return {
         (topic.name, each.partition_index): (each.replicas, each.adding_replicas, each.removing_replicas)
         for topic in response.topics
@@ -123,7 +129,7 @@ class TestReassign:
                 ),
             )
         )
-        assert rig.controller.alter_partition_reassignments(request).records == ()
+        assert rig.decide(ALTER_PARTITION_REASSIGNMENTS, request).records == ()
 
     def test_a_new_target_replaces_the_old(self, rig):
         reassign(rig, [3, 1])
@@ -172,7 +178,7 @@ class TestElectLeaders:
     def elect(self, rig, partitions, kind=0):
         wanted = None if partitions is None else (el.TopicPartitions(topic="t", partitions=partitions),)
         request = el.ElectLeadersRequest(election_type=kind, topic_partitions=wanted)
-        response = rig.obey(rig.controller.elect_leaders(request))
+        response = rig.obey(rig.decide(ELECT_LEADERS, request))
         return [
             each.error_code for topic in response.replica_election_results for each in topic.partition_result
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from controller_rig import FEATURES, ControllerRig
 
+from kcli.controller.api import ALTER_USER_SCRAM_CREDENTIALS
 from kcli.controller.scram import describe_user_scram_credentials
 from kcli.errors import ErrorCode
 from kcli.metadata.image import ScramKey
@@ -38,7 +39,7 @@ def alter(rig, *changes):
         deletions=tuple(each for each in changes if isinstance(each, au.ScramCredentialDeletion)),
         upsertions=tuple(each for each in changes if isinstance(each, au.ScramCredentialUpsertion)),
     )
-    decision = rig.controller.alter_user_scram_credentials(request)
+    decision = rig.decide(ALTER_USER_SCRAM_CREDENTIALS, request)
     results = rig.obey(decision).results
     assert SALTED.decode() not in repr(results)
     return {each.user: (each.error_code.name, each.error_message) for each in results}, decision.records

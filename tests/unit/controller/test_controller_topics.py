@@ -7,13 +7,15 @@ import uuid
 import pytest
 from controller_rig import ControllerRig, creatable
 
+from kcli.controller.api import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 from kcli.errors import (
     ErrorCode,
     InvalidRequestException,
     PolicyViolationException,
     TopicDeletionDisabledException,
 )
-from kcli.metadata.image import UNASSIGNED_DIRECTORY, ConfigResource, ConfigResourceType
+from kcli.metadata.image import UNASSIGNED_DIRECTORY
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
@@ -36,7 +38,7 @@ def three():
 
 def test_a_topic_becomes_a_topic_its_configs_and_its_partitions(rig):
     topic = creatable("t", 2, 1, configs={"retention.ms": "5", "cleanup.policy": "compact"})
-    decision = rig.controller.create_topics(ct.CreateTopicsRequest(topics=(topic,)))
+    decision = rig.decide(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,)))
     kinds = [type(record) for record in decision.records]
     assert kinds == [TopicRecord, ConfigRecord, ConfigRecord, PartitionRecord, PartitionRecord]
     assert [record.name for record in decision.records[1:3]] == ["cleanup.policy", "retention.ms"]
@@ -50,7 +52,7 @@ def test_a_topic_becomes_a_topic_its_configs_and_its_partitions(rig):
 
 def test_min_insync_replicas_of_a_new_topic_clears_its_elr(rig):
     topic = creatable("t", configs={"min.insync.replicas": "1"})
-    records = rig.controller.create_topics(ct.CreateTopicsRequest(topics=(topic,))).records
+    records = rig.decide(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,))).records
     assert records[2] == ClearElrRecord(topic_name="t")
 
 
@@ -76,7 +78,7 @@ def test_the_response_tells_the_effective_configuration():
 
 def test_configs_that_may_not_be_seen_are_not_told(rig):
     request = ct.CreateTopicsRequest(topics=(creatable("t"),))
-    (result,) = rig.controller.create_topics(request, describable=lambda _name: False).response.topics
+    (result,) = rig.decide(CREATE_TOPICS, request, describable=lambda _name: False).response.topics
     assert result.error_code is ErrorCode.NONE
     assert result.topic_config_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert (result.num_partitions, result.replication_factor, result.configs) == (-1, -1, ())
@@ -166,7 +168,7 @@ def test_validate_only_writes_nothing(rig):
 def test_refusals(rig, topic, code, message):
     rig.create("taken")
     rig.create("a.b")
-    decision = rig.controller.create_topics(ct.CreateTopicsRequest(topics=(topic,)))
+    decision = rig.decide(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,)))
     (result,) = decision.response.topics
     assert decision.records == ()
     assert (result.error_code.name, result.error_message) == (code, message)
@@ -174,7 +176,7 @@ def test_refusals(rig, topic, code, message):
 
 def test_a_name_given_twice_is_refused_once_for_all(rig):
     request = ct.CreateTopicsRequest(topics=(creatable("t"), creatable("t", 2), creatable("u")))
-    response = rig.obey(rig.controller.create_topics(request))
+    response = rig.obey(rig.decide(CREATE_TOPICS, request))
     assert [(topic.name, topic.error_code.name, topic.error_message) for topic in response.topics] == [
         ("t", "INVALID_REQUEST", "Duplicate topic name."),
         ("u", "NONE", None),
@@ -193,7 +195,7 @@ def test_assignments_go_without_counts(rig, field):
             "assignments": (ct.CreatableReplicaAssignment(partition_index=0, broker_ids=(1,)),),
         }
     )
-    (result,) = rig.controller.create_topics(ct.CreateTopicsRequest(topics=(topic,))).response.topics
+    (result,) = rig.decide(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,))).response.topics
     assert result.error_code is ErrorCode.INVALID_REQUEST
     assert result.error_message.startswith("A manual partition assignment was specified, but ")
 
@@ -235,13 +237,13 @@ def test_a_broker_with_several_directories_chooses_itself():
 def test_too_many_partitions_are_refused_as_a_whole(rig):
     request = ct.CreateTopicsRequest(topics=(creatable("t", 9_999), creatable("u", 2)))
     with pytest.raises(PolicyViolationException, match="Excessively large number of partitions"):
-        rig.controller.create_topics(request)
+        rig.decide(CREATE_TOPICS, request)
 
 
 def test_more_records_than_a_batch_takes_are_refused_as_a_whole(rig):
     request = ct.CreateTopicsRequest(topics=(creatable("t", 10_000),))
     with pytest.raises(PolicyViolationException, match="excessively large batch operation"):
-        rig.controller.create_topics(request)
+        rig.decide(CREATE_TOPICS, request)
 
 
 # Growing.
@@ -256,7 +258,7 @@ def grow(rig, name, count, assignments=None, validate=False):
         else tuple(cp.CreatePartitionsAssignment(broker_ids=replicas) for replicas in assignments),
     )
     request = cp.CreatePartitionsRequest(topics=(topic,), validate_only=validate)
-    (result,) = rig.obey(rig.controller.create_partitions(request)).results
+    (result,) = rig.obey(rig.decide(CREATE_PARTITIONS, request)).results
     return result
 
 
@@ -323,7 +325,7 @@ def test_growth_may_be_tried_out(rig):
 
 def delete(rig, *states, version=6, names=()):
     request = dt.DeleteTopicsRequest(topics=tuple(states), topic_names=tuple(names))
-    return rig.obey(rig.controller.delete_topics(request, version)).responses
+    return rig.obey(rig.decide(DELETE_TOPICS, request, api_version=version)).responses
 
 
 def test_a_topic_goes_with_its_configs(rig):

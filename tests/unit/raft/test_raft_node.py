@@ -1,4 +1,7 @@
-"""The quorum of one: where it starts from, what it must write before it leads, when its records count."""
+"""The quorum of one: where it starts from, what it must write before it leads, when its records count.
+
+tests/scenario/raft_*.txt tell the same rules as stories; here are the values and the edges.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,21 @@ import uuid
 
 import pytest
 
+from kcli.errors import NotControllerException, StorageError
 from kcli.protocol.batches.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
 from kcli.protocol.batches.control import Voter as VoterId
-from kcli.raft.node import Flushed, QuorumError, RaftNode, Ready, Resign, Start
+from kcli.raft.election_state import ElectionState
+from kcli.raft.messages import Append, DataBatch, Flushed, Ready, Resign, Start
+from kcli.raft.node import QuorumError, RaftNode
 from kcli.raft.states import Candidate, Leader, Resigned, Unattached
 from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet, voter_set
-from kcli.storage.checkpoint import QuorumState
 
 DIRECTORY = uuid.UUID(int=4000)
 KEY = ReplicaKey(1, DIRECTORY)
 ALONE = VoterSet((Voter(KEY, {"CONTROLLER": ("h", 9093)}),))
 STATIC = VoterSet((Voter(ReplicaKey(1), {"CONTROLLER": ("h", 9093)}),))
+THREE = VoterSet(tuple(Voter(ReplicaKey(number), {}) for number in (1, 2, 3)))
+NOW = 0.0
 
 
 def start(stored=None, *, end=0, epoch=0, voters=ALONE, kraft=1, in_log=False):
@@ -29,37 +36,37 @@ def start(stored=None, *, end=0, epoch=0, voters=ALONE, kraft=1, in_log=False):
             voters=voters,
             kraft_version=kraft,
             voters_in_log=in_log,
-        )
+        ),
+        NOW,
     )
     return node, ready
 
 
 def test_a_new_voter_elects_itself_and_puts_the_voters_into_the_log():
     node, ready = start()
-    assert [(state.leader_id, state.leader_epoch, state.voted_id) for state in ready.persist] == [
-        (-1, 1, 1),
-        (1, 1, -1),
-    ]
-    assert ready.persist[0].voted_directory_id == DIRECTORY
-    change, version, voters = ready.append
+    assert ready.persist == (ElectionState(1, voted=KEY), ElectionState(1, leader_id=1))
+    (batch,) = ready.append
+    change, version, voters = batch.records
     assert change == LeaderChangeMessage(
         leader_id=1, voters=(VoterId(voter_id=1),), granting_voters=(VoterId(voter_id=1),)
     )
     assert version == KRaftVersionRecord(k_raft_version=1)
     assert isinstance(voters, VotersRecord) and voter_set(voters) == ALONE
-    assert ready.flush and node.leader_id == 1 and node.epoch == 1
+    assert ready.flush and node.leader_id == 1 and node.epoch == batch.epoch == 1
 
 
 def test_voters_that_are_in_the_log_are_not_written_again():
-    _, ready = start(QuorumState(leader_id=1, leader_epoch=3), end=50, epoch=3, in_log=True)
-    assert [type(record) for record in ready.append] == [LeaderChangeMessage]
-    assert [state.leader_epoch for state in ready.persist] == [4, 4]
+    _, ready = start(ElectionState(3, leader_id=1), end=50, epoch=3, in_log=True)
+    (batch,) = ready.append
+    assert [type(record) for record in batch.records] == [LeaderChangeMessage]
+    assert [state.epoch for state in ready.persist] == [4, 4]
 
 
-def test_static_voters_keep_the_old_file_and_stay_out_of_the_log():
+def test_static_voters_stay_in_the_file_and_out_of_the_log():
     _, ready = start(voters=STATIC, kraft=0)
-    assert [type(record) for record in ready.append] == [LeaderChangeMessage]
-    assert {(state.version, state.voters) for state in ready.persist} == {(0, (1,))}
+    (batch,) = ready.append
+    assert [type(record) for record in batch.records] == [LeaderChangeMessage]
+    assert [state.static_voters for state in ready.persist] == [(1,), (1,)]
 
 
 @pytest.mark.parametrize(
@@ -67,32 +74,41 @@ def test_static_voters_keep_the_old_file_and_stay_out_of_the_log():
     [
         (None, 0, 1),
         (None, 6, 7),
-        (QuorumState(leader_id=1, leader_epoch=3), 3, 4),
-        (QuorumState(leader_epoch=3, voted_id=1, voted_directory_id=DIRECTORY), 2, 4),
-        (QuorumState(leader_epoch=5), 2, 6),
-        (QuorumState(leader_id=1, leader_epoch=3), 8, 9),
+        (ElectionState(3, leader_id=1), 3, 4),
+        (ElectionState(3, voted=KEY), 2, 4),
+        (ElectionState(5), 2, 6),
+        (ElectionState(3, leader_id=1), 8, 9),
     ],
 )
 def test_every_start_begins_an_epoch_above_all_it_has_seen(stored, log_epoch, epoch):
     node, ready = start(stored, end=10, epoch=log_epoch, in_log=True)
-    assert node.epoch == epoch == ready.persist[-1].leader_epoch
+    assert node.epoch == epoch == ready.persist[-1].epoch
+
+
+def test_an_append_asks_for_a_batch_of_the_present_epoch_and_a_flush():
+    node, _ = start(ElectionState(3, leader_id=1), end=50, epoch=3, in_log=True)
+    ready = node.step(Append((b"a", b"b")), NOW)
+    assert ready == Ready(append=(DataBatch(4, (b"a", b"b")),), flush=True)
 
 
 def test_nothing_is_committed_before_a_record_of_the_own_epoch_is():
-    node, _ = start(QuorumState(leader_id=1, leader_epoch=3), end=50, epoch=3, in_log=True)
+    node, _ = start(ElectionState(3, leader_id=1), end=50, epoch=3, in_log=True)
     assert node.high_watermark == -1
-    assert node.step(Flushed(50)) == Ready()
-    assert node.step(Flushed(51)).high_watermark == 51
-    assert node.step(Flushed(51)) == Ready()
-    assert node.step(Flushed(40)) == Ready(), "the high watermark never goes back"
+    assert node.step(Flushed(50), NOW) == Ready()
+    assert node.step(Flushed(51), NOW) == Ready(apply=51)
+    assert node.step(Flushed(51), NOW) == Ready()
+    assert node.step(Flushed(40), NOW) == Ready(), "the high watermark never goes back"
     assert node.high_watermark == 51
 
 
-def test_resigning_ends_the_lead_but_not_the_epoch():
+def test_a_node_that_resigned_takes_no_records_and_counts_none():
     node, _ = start()
-    assert node.step(Resign()) == Ready()
+    assert node.step(Resign(), NOW) == Ready()
     assert (node.leader_id, node.epoch, type(node.state)) == (-1, 1, Resigned)
-    assert node.step(Flushed(5)) == Ready()
+    assert node.step(Flushed(5), NOW) == Ready()
+    with pytest.raises(NotControllerException):
+        node.step(Append((b"a",)), NOW)
+    assert node.step(Resign(), NOW) == Ready()
 
 
 @pytest.mark.parametrize(
@@ -108,14 +124,24 @@ def test_a_node_that_is_not_its_whole_quorum_says_why(voters, hint):
         start(voters=voters)
 
 
-def test_states_move_only_as_the_table_says():
+def test_a_quorum_of_others_is_no_broken_disk():
+    assert not issubclass(QuorumError, StorageError)
+
+
+def test_states_move_only_as_the_table_allows():
     node, _ = start()
-    for state in (Unattached(2), Candidate(2)):
-        with pytest.raises(AssertionError):
+    for state in (Unattached(2), Candidate(2, (KEY,))):
+        with pytest.raises(AssertionError, match="cannot become"):
             node._move(state)
-    node.step(Resign())
-    with pytest.raises(AssertionError):
+    node.step(Resign(), NOW)
+    with pytest.raises(AssertionError, match="cannot become"):
         node._move(Leader(1, 0))
+
+
+def test_an_epoch_never_goes_back():
+    node, _ = start(ElectionState(3, leader_id=1), epoch=3)
+    with pytest.raises(AssertionError, match="never goes back"):
+        node._move(Resigned(3))
 
 
 def test_an_unknown_directory_matches_any():
@@ -123,3 +149,28 @@ def test_an_unknown_directory_matches_any():
     assert not KEY.matches(ReplicaKey(1, uuid.UUID(int=9)))
     assert not KEY.matches(ReplicaKey(2))
     assert ALONE.ids == (1,) and ALONE.voter(KEY) is not None
+
+
+@pytest.mark.parametrize(
+    ("voters", "least"), [(ALONE, 1), (VoterSet(THREE.voters[:2]), 2), (THREE, 2)], ids=["1", "2", "3"]
+)
+def test_a_majority_is_more_than_half_of_the_voters(voters, least):
+    assert voters.is_majority(least) and not voters.is_majority(least - 1)
+
+
+@pytest.mark.parametrize(
+    ("ends", "offset"),
+    [({}, -1), ({1: 9}, -1), ({1: 9, 2: 4}, 4), ({1: 9, 2: 4, 3: 7}, 7), ({1: 9, 2: 4, 4: 8}, 4)],
+)
+def test_a_majority_of_three_holds_what_two_voters_hold(ends, offset):
+    assert THREE.majority_offset(ends) == offset
+
+
+def test_a_leader_of_three_commits_what_two_have_on_disk():
+    leader = Leader(epoch=2, epoch_start_offset=10).flushed_by(1, 12, THREE)
+    assert leader.high_watermark == -1
+    assert leader.flushed_by(2, 10, THREE).high_watermark == -1, "only records of older epochs"
+    leader = leader.flushed_by(2, 11, THREE)
+    assert leader.high_watermark == 11
+    assert leader.flushed_by(2, 5, THREE).high_watermark == 11, "a voter with a new disk takes nothing back"
+    assert leader.flushed_by(3, 20, THREE).high_watermark == 12

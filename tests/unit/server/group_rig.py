@@ -31,7 +31,7 @@ from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
-from kcli.server.broker import Broker
+from kcli.server.node import Node
 
 
 def on_a_loop(test):
@@ -60,26 +60,26 @@ async def running(directory, **overrides):
         "group.initial.rebalance.delay.ms": "0",
         "group.coordinator.append.linger.ms": "0",
     } | {name.replace("_", "."): value for name, value in overrides.items()}
-    broker = Broker(
+    node = Node(
         BrokerConfig.from_properties(properties, {}),
         clock=SystemClock(),
         disk=SystemDisk(),
         network=SystemNetwork(),
         rng=SystemRng(7),
     )
-    await broker.start()
-    port = broker.sockets.listeners["PLAINTEXT"].port
+    await node.start()
+    port = node.sockets.listeners["PLAINTEXT"].port
     client = Client(*await asyncio.open_connection("127.0.0.1", port))
     try:
-        yield Speaker(broker, client, port)
+        yield Speaker(node, client, port)
     finally:
         client.close()
-        await broker.stop()
+        await node.stop()
 
 
 class Speaker:
-    def __init__(self, broker, client, port):
-        self.broker, self.client, self.port = broker, client, port
+    def __init__(self, node, client, port):
+        self.node, self.client, self.port = node, client, port
 
     async def call(self, key, message, version=None):
         version = API[key].max_version if version is None else version
@@ -89,7 +89,7 @@ class Speaker:
         """Has the coordinator there, and its shards loaded."""
         request = FindCoordinatorRequest(coordinator_keys=(group,))
         found = await self.call(ApiKey.FIND_COORDINATOR, request)
-        await until(lambda: not self.broker.groups.is_loading)
+        await until(lambda: not self.node.broker.groups.is_loading)
         return found.coordinators[0]
 
     async def create(self, name, partitions=1):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 
 from kcli.config.broker import BrokerConfig
+from kcli.controller.api import CREATE_TOPICS
+from kcli.metadata.image import MetadataImage
 from kcli.protocol.messages import create_topics as ct
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
-from kcli.server.quorum.quorum import Quorum
+from kcli.server.quorum.controller_role import ControllerRole
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.storage.store.store import LogStore
 from kcli.testing.sim.disk import SimDisk
 
@@ -43,7 +46,7 @@ def broker_config(**overrides):
     return BrokerConfig.from_properties({**properties, **overrides})
 
 
-def _formatted_machine(clock):
+def formatted_machine(clock):
     """A machine whose administrator has made the directory some time ago."""
     disk = SimDisk(clock.now_ms)
     disk.make_dir(DATA)
@@ -54,7 +57,7 @@ def _formatted_machine(clock):
 class QuorumRig:
     def __init__(self, disk=None, clock=None, **overrides):
         self.clock = clock or ManualClock()
-        self.disk = disk or _formatted_machine(self.clock)
+        self.disk = disk or formatted_machine(self.clock)
         self.overrides = overrides
         # Another life draws other ids: an incarnation that came twice would be the same one.
         self.rng = SystemRng(next(_LIVES))
@@ -66,23 +69,27 @@ class QuorumRig:
         self.said = []
         ensure_formatted(config, Machine(self.disk, self.clock, self.rng), self.said.append)
         self.logs = LogStore.open(self.disk, self.clock, [DATA], node_id=1, rng=self.rng)
-        self.quorum = Quorum(self.logs, config, self.clock, self.rng, on_fatal=self.fatal.append)
-        self.quorum.subscribe(lambda delta, image: self.seen.append((delta, image)))
+        self.loader = MetadataLoader(MetadataImage(cluster_id=self.logs.cluster_id))
+        self.controller = ControllerRole(
+            self.logs, config, self.clock, self.rng, self.loader, on_fatal=self.fatal.append
+        )
+        self.loader.subscribe(lambda delta, image: self.seen.append((delta, image)))
         self.lifecycle = BrokerLifecycle(
-            self.quorum,
+            self.controller,
+            self.loader,
             config,
             self.rng,
             cluster_id=self.logs.cluster_id,
             directories=[directory.id for directory in self.logs.directories],
             previous_epoch=self.logs.previous_broker_epoch,
         )
-        await self.quorum.start()
+        await self.controller.start()
         await self.lifecycle.start()
         return self
 
     async def stop(self):
         await self.lifecycle.stop()
-        await self.quorum.stop()
+        await self.controller.stop()
         self.logs.close(broker_epoch=self.lifecycle.epoch)
 
     async def crash(self, seed=1):
@@ -95,7 +102,7 @@ class QuorumRig:
         """Ends the tasks without a word to the controller or the disk."""
         if self.lifecycle._heartbeats is not None:
             self.lifecycle._heartbeats.cancel()
-        await self.quorum.stop()
+        await self.controller.stop()
 
     async def again(self):
         await self.stop()
@@ -117,7 +124,9 @@ class QuorumRig:
             replication_factor=1,
             configs=tuple(ct.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
         )
-        (result,) = (await self.quorum.create_topics(ct.CreateTopicsRequest(topics=(topic,)))).topics
+        (result,) = (
+            await self.controller.send(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,)))
+        ).topics
         return result
 
     def files(self):

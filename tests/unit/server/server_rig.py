@@ -26,12 +26,13 @@ from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
+from kcli.server.handlers.served import served_on_broker
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.partitions.fetch_sessions import Sessions
 from kcli.server.partitions.replicas import Replicas
-from kcli.server.requests.dispatch import Dispatch, served_on_broker
+from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
@@ -116,7 +117,7 @@ class BrokerRig:
         )
 
     def served_on(self, _listener):
-        return served_on_broker()
+        return tuple(served_on_broker())
 
     async def __aenter__(self):
         self.sockets = SocketServer(
@@ -127,7 +128,7 @@ class BrokerRig:
             protected_listener=None,
             now=asyncio.get_running_loop().time,
         )
-        self.dispatch = Dispatch(self, served_on_broker())
+        self.dispatch = Dispatch(self, served_on_broker(), quotas=self.quotas, metrics=self.metrics)
         self.listener = await self.sockets.listen(
             ListenerSettings("PLAINTEXT", "127.0.0.1", 0), self.dispatch
         )

@@ -65,8 +65,7 @@ def test_a_life_in_every_version(tmp_path, version) -> None:
             assert (joined.member_epoch, joined.heartbeat_interval_ms) == (1, 5000)
             assert assigned(joined) == [(0, 1, 2)]
             assert (
-                joined.assignment.topic_partitions[0].topic_id
-                == it.broker.metadata.topics.topic("t").topic_id
+                joined.assignment.topic_partitions[0].topic_id == it.node.metadata.topics.topic("t").topic_id
             )
             assert assigned(await heartbeat(it, 1, version=version, member=member)) is None
             codes = await it.commit(
@@ -161,7 +160,7 @@ async def test_a_group_has_times_of_its_own(tmp_path):
         assert await alter("consumer.heartbeat.interval.ms", "7000") is ErrorCode.NONE
         assert (await heartbeat(it, 1)).heartbeat_interval_ms == 7000
         assert await alter("consumer.session.timeout.ms", "50000") is ErrorCode.NONE
-        assert it.broker.groups.times_of("g").session_timeout_ms == 50_000
+        assert it.node.broker.groups.times_of("g").session_timeout_ms == 50_000
         assert await alter("consumer.session.timeout.ms", "44999") is ErrorCode.INVALID_CONFIG
 
 
@@ -194,7 +193,7 @@ async def test_an_expression_is_resolved_in_the_background(tmp_path):
         await it.find()
         joined = await heartbeat(it, 0, subscribed_topic_names=None, subscribed_topic_regex="wanted-.*")
         assert assigned(joined) == []
-        runner = it.broker.groups.runner("g")
+        runner = it.node.broker.groups.runner("g")
         await until(lambda: runner.ask(lambda shard, _: shard.describe_consumer_group("g")).group_epoch == 2)
         assert assigned(await heartbeat(it, 1)) == [(0, 1)]
         bad = await heartbeat(it, 2, subscribed_topic_regex="wanted-[")
@@ -230,7 +229,7 @@ async def test_a_group_survives_a_restart(tmp_path):
         await it.find()
         assert await describe(it) == before
         owned = (
-            RequestTopicPartitions(topic_id=it.broker.metadata.topics.topic("t").topic_id, partitions=(0, 1)),
+            RequestTopicPartitions(topic_id=it.node.metadata.topics.topic("t").topic_id, partitions=(0, 1)),
         )
         assert (await heartbeat(it, 1, owned=owned)).member_epoch == 1
 

@@ -35,7 +35,7 @@ from kcli.protocol.wire.api import ApiKey
 @on_a_loop
 async def test_the_coordinator_is_found_and_its_topic_made(tmp_path):
     async with running(tmp_path) as it:
-        assert "__consumer_offsets" not in it.broker.metadata.topics
+        assert "__consumer_offsets" not in it.node.metadata.topics
         for version in range(7):
             request = FindCoordinatorRequest(key="g", coordinator_keys=("g", "h"))
             response = await it.call(ApiKey.FIND_COORDINATOR, request, version)
@@ -43,9 +43,9 @@ async def test_the_coordinator_is_found_and_its_topic_made(tmp_path):
             assert len(found) == (2 if version >= 4 else 1)
             for each in found:
                 assert (each.error_code, each.node_id, each.port) == (ErrorCode.NONE, 1, it.port)
-        topic = it.broker.metadata.topics.topic("__consumer_offsets")
+        topic = it.node.metadata.topics.topic("__consumer_offsets")
         assert len(topic.partitions) == 3
-        assert dict(it.broker.metadata.topic_config("__consumer_offsets")) == {
+        assert dict(it.node.metadata.topic_config("__consumer_offsets")) == {
             "compression.type": "producer",
             "cleanup.policy": "compact",
             "segment.bytes": "104857600",
@@ -212,7 +212,7 @@ async def test_a_stable_fetch_comes_after_the_writes_before_it(tmp_path):
         partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=8)
         topics = (OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
         other.post(OffsetCommitRequest(group_id="g", topics=topics), ApiKey.OFFSET_COMMIT, 9)
-        runner = it.broker.groups.runner("g")
+        runner = it.node.broker.groups.runner("g")
         await until(lambda: runner.when_written() is not None)
         barrier = runner.when_written()
         assert await it.fetch(topics=["t"]) == ("NONE", {("t", 0): (-1, "NONE")})
@@ -230,13 +230,13 @@ async def test_a_fetch_that_waits_when_the_leadership_ends_is_sent_elsewhere(tmp
         await it.create("t")
         await it.find()
         commit = asyncio.ensure_future(it.commit({("t", 0): 7}))
-        runner = it.broker.groups.runner("g")
+        runner = it.node.broker.groups.runner("g")
         barriers = []
         await until(lambda: barriers.append(runner.when_written()) or barriers[-1] is not None)
-        other = Speaker(it.broker, Client(*await asyncio.open_connection("127.0.0.1", it.port)), it.port)
+        other = Speaker(it.node, Client(*await asyncio.open_connection("127.0.0.1", it.port)), it.port)
         fetch = asyncio.ensure_future(other.fetch(topics=["t"], require_stable=True))
         await until(lambda: any("_answer_after" in repr(task) for task in asyncio.all_tasks()))
-        it.broker.groups.leadership_changed(runner.partition, False)
+        it.node.broker.groups.leadership_changed(runner.partition, False)
         assert await commit == ["NOT_COORDINATOR"]
         assert await fetch == ("NOT_COORDINATOR", {})
         other.client.close()
@@ -334,11 +334,11 @@ async def test_a_stop_sends_waiting_members_elsewhere(tmp_path):
         await it.find()
         first = await it.join()
         waiting = asyncio.create_task(it.join(member=first.member_id))
-        runner = it.broker.groups.runner("g")
+        runner = it.node.broker.groups.runner("g")
         await until(
             lambda: runner.ask(lambda shard, _: shard.list_groups())[0].group_state == "PreparingRebalance"
         )
-        await it.broker.groups.stop()
+        await it.node.broker.groups.stop()
         assert (await waiting).error_code is ErrorCode.NOT_COORDINATOR
         assert (await it.join()).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
         beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")

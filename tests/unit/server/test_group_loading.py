@@ -69,8 +69,8 @@ async def test_a_coordinator_that_is_loading_says_so(tmp_path):
     async with running(tmp_path, offsets_topic_num_partitions="1") as it:
         await it.create("t")
         await it.find()
-        leader = it.broker.replicas.get("__consumer_offsets", 0)
-        fill(leader, it.broker.clock.now_ms())
+        leader = it.node.broker.replicas.get("__consumer_offsets", 0)
+        fill(leader, it.node.clock.now_ms())
         partition = ("t", 0)
         beat = HeartbeatRequest(group_id="g", member_id="m", generation_id=1)
 
@@ -78,23 +78,23 @@ async def test_a_coordinator_that_is_loading_says_so(tmp_path):
             """One after the other, each while the log is being read again because the broker leads anew."""
             found = {}
             for key, message in ASKED.items():
-                it.broker.groups.leadership_changed(leader, True)
+                it.node.broker.groups.leadership_changed(leader, True)
                 found[key] = errors_of(await it.call(key, message))
-            it.broker.groups.leadership_changed(leader, True)
+            it.node.broker.groups.leadership_changed(leader, True)
             found["join"] = errors_of(await it.join())
-            it.broker.groups.leadership_changed(leader, True)
+            it.node.broker.groups.leadership_changed(leader, True)
             found["commit"] = [ErrorCode[name] for name in await it.commit({partition: 1})]
-            it.broker.groups.leadership_changed(leader, True)
+            it.node.broker.groups.leadership_changed(leader, True)
             found["fetch"] = [ErrorCode[(await it.fetch(topics=["t"]))[0]]]
-            it.broker.groups.leadership_changed(leader, True)
+            it.node.broker.groups.leadership_changed(leader, True)
             assert (await it.call(ApiKey.HEARTBEAT, beat)).error_code is ErrorCode.NONE
-            assert it.broker.groups.is_loading, "it was too quick: this has shown nothing"
+            assert it.node.broker.groups.is_loading, "it was too quick: this has shown nothing"
             return found
 
         await answers()  # the first of each kind takes long, its codec being made
         found = await answers()
         assert found == {key: [LOADING] for key in found}
-        await until(lambda: not it.broker.groups.is_loading)
+        await until(lambda: not it.node.broker.groups.is_loading)
         assert await it.commit({partition: 1}) == ["NONE"]
         assert (await it.fetch(group="group-29999", topics=["t"]))[1][partition] == (29_999, "NONE")
 
@@ -111,8 +111,8 @@ def test_nobody_is_served_from_a_log_that_cannot_be_read(tmp_path, monkeypatch, 
             await it.create("t")
             await it.find()
             assert await it.commit({("t", 0): 1}) == ["NONE"]
-            it.broker.groups.leadership_changed(it.broker.groups.runner("g").partition, True)
-            await until(lambda: not it.broker.groups.is_loading)
+            it.node.broker.groups.leadership_changed(it.node.broker.groups.runner("g").partition, True)
+            await until(lambda: not it.node.broker.groups.is_loading)
             assert await it.commit({("t", 0): 2}) == ["NOT_COORDINATOR"]
 
     run()

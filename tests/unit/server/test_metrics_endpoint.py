@@ -10,8 +10,8 @@ from http import HTTPStatus
 import pytest
 from until import PATIENCE_S
 
-from kcli.server.metrics import endpoint
-from kcli.server.metrics.endpoint import BadRequest, HttpConnection, Request, Response, parse_head
+from kcli.server.beans import endpoint
+from kcli.server.beans.endpoint import BadRequest, HttpConnection, Request, Response, parse_head
 
 Talk = Callable[[int], Awaitable[None]]
 

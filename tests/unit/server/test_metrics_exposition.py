@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from kcli.errors import ErrorCode
-from kcli.server.metrics.bean import bean, gauge
-from kcli.server.metrics.exposition import PrometheusText, json_bean
+from kcli.server.beans.bean import bean, gauge
+from kcli.server.beans.exposition import PrometheusText, json_bean
 from kcli.server.metrics.meters import Histogram, Meter
 from kcli.server.metrics.traffic import TrafficTable
 

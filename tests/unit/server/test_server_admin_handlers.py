@@ -40,7 +40,6 @@ from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
-from kcli.server.broker import Broker
 from kcli.server.handlers import (
     alter_configs,
     create_partitions,
@@ -56,6 +55,7 @@ from kcli.server.handlers import (
     unregister_broker,
     update_features,
 )
+from kcli.server.node import Node
 from kcli.server.requests.context import RequestContext
 
 SET, DELETE, APPEND = 0, 1, 2
@@ -77,27 +77,27 @@ def run(tmp_path):
                 "log.index.size.max.bytes": "65536",
                 "metadata.max.idle.interval.ms": "0",
             }
-            broker = Broker(
+            node = Node(
                 BrokerConfig.from_properties({**properties, **overrides}),
                 clock=SystemClock(),
                 disk=SystemDisk(),
                 network=SystemNetwork(),
                 rng=SystemRng(3),
             )
-            await broker.start()
+            await node.start()
             try:
-                await asyncio.wait_for(story(broker), PATIENCE_S)
+                await asyncio.wait_for(story(node), PATIENCE_S)
             finally:
-                await broker.stop()
+                await node.stop()
 
         asyncio.run(main())
 
     return run_story
 
 
-async def call(broker, handler, request, key, version, *, listener="PLAINTEXT"):
+async def call(node, handler, request, key, version, *, listener="PLAINTEXT"):
     """The response as a client of this version would read it."""
-    context = RequestContext(broker, key, version, 7, "test", listener, "127.0.0.1")
+    context = RequestContext(node.ports, key, version, 7, "test", listener, "127.0.0.1")
     answer = handler.handle(context, request)
     if inspect.isawaitable(answer):
         answer = await answer
@@ -105,7 +105,7 @@ async def call(broker, handler, request, key, version, *, listener="PLAINTEXT"):
     return decode_response(key, version, bytes(frame)[4:])[1]
 
 
-async def create(broker, name, partitions=1, **configs):
+async def create(node, name, partitions=1, **configs):
     topic = ct.CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -113,7 +113,7 @@ async def create(broker, name, partitions=1, **configs):
         configs=tuple(ct.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
     )
     request = ct.CreateTopicsRequest(topics=(topic,))
-    (result,) = (await call(broker, create_topics, request, ApiKey.CREATE_TOPICS, 7)).topics
+    (result,) = (await call(node, create_topics, request, ApiKey.CREATE_TOPICS, 7)).topics
     assert result.error_code is ErrorCode.NONE
     return result
 
@@ -122,31 +122,31 @@ async def create(broker, name, partitions=1, **configs):
 
 
 def test_topics_live_from_creation_to_deletion(run):
-    async def story(broker):
-        created = await create(broker, "t", 2, **{"retention.ms": "9"})
+    async def story(node):
+        created = await create(node, "t", 2, **{"retention.ms": "9"})
         assert len(created.configs) == 33
-        assert broker.replicas.get("t", 1).leader_epoch == 0
+        assert node.broker.replicas.get("t", 1).leader_epoch == 0
         request = cp.CreatePartitionsRequest(
             topics=(cp.CreatePartitionsTopic(name="t", count=3, assignments=None),)
         )
-        response = await call(broker, create_partitions, request, ApiKey.CREATE_PARTITIONS, 3)
+        response = await call(node, create_partitions, request, ApiKey.CREATE_PARTITIONS, 3)
         assert response.results[0].error_code is ErrorCode.NONE
-        assert broker.replicas.get("t", 2)
+        assert node.broker.replicas.get("t", 2)
         request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name="t"),))
-        response = await call(broker, delete_topics, request, ApiKey.DELETE_TOPICS, 6)
+        response = await call(node, delete_topics, request, ApiKey.DELETE_TOPICS, 6)
         assert response.responses[0].topic_id == created.topic_id
-        assert "t" not in broker.metadata.topics
+        assert "t" not in node.metadata.topics
 
     run(story)
 
 
 def test_every_version_creates(run):
-    async def story(broker):
+    async def story(node):
         for version in range(2, 8):
             name = f"t{version}"
             topic = ct.CreatableTopic(name=name, num_partitions=2, replication_factor=1)
             request = ct.CreateTopicsRequest(topics=(topic, replace(topic, name="")))
-            response = await call(broker, create_topics, request, ApiKey.CREATE_TOPICS, version)
+            response = await call(node, create_topics, request, ApiKey.CREATE_TOPICS, version)
             assert [(each.name, each.error_code.name) for each in response.topics] == [
                 (name, "NONE"),
                 ("", "INVALID_TOPIC_EXCEPTION"),
@@ -158,16 +158,16 @@ def test_every_version_creates(run):
 
 
 def test_refused_as_a_whole_is_told_topic_by_topic(run):
-    async def story(broker):
+    async def story(node):
         error = PolicyViolationException("too much")
-        context = RequestContext(broker, ApiKey.CREATE_TOPICS, 7, 1, None, "PLAINTEXT", "h")
+        context = RequestContext(node.ports, ApiKey.CREATE_TOPICS, 7, 1, None, "PLAINTEXT", "h")
         request = ct.CreateTopicsRequest(topics=(ct.CreatableTopic(name="t"),))
         answer = create_topics.error_response(context, request, error)
         assert [(each.name, each.error_code, each.error_message) for each in answer.topics] == [
             ("t", ErrorCode.POLICY_VIOLATION, "too much")
         ]
         request = dt.DeleteTopicsRequest(topic_names=("t",))
-        context = RequestContext(broker, ApiKey.DELETE_TOPICS, 5, 1, None, "PLAINTEXT", "h")
+        context = RequestContext(node.ports, ApiKey.DELETE_TOPICS, 5, 1, None, "PLAINTEXT", "h")
         assert delete_topics.error_response(context, request, error).responses[0].name == "t"
         request = cp.CreatePartitionsRequest(topics=(cp.CreatePartitionsTopic(name="t"),))
         assert create_partitions.error_response(context, request, error).results[0].name == "t"
@@ -178,7 +178,7 @@ def test_refused_as_a_whole_is_told_topic_by_topic(run):
 # Configs.
 
 
-async def describe(broker, kind, name, *, keys=None, version=4, synonyms=True, documentation=False):
+async def describe(node, kind, name, *, keys=None, version=4, synonyms=True, documentation=False):
     request = dc.DescribeConfigsRequest(
         resources=(
             dc.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys),
@@ -186,11 +186,11 @@ async def describe(broker, kind, name, *, keys=None, version=4, synonyms=True, d
         include_synonyms=synonyms,
         include_documentation=documentation,
     )
-    (result,) = (await call(broker, describe_configs, request, ApiKey.DESCRIBE_CONFIGS, version)).results
+    (result,) = (await call(node, describe_configs, request, ApiKey.DESCRIBE_CONFIGS, version)).results
     return result
 
 
-async def set_configs(broker, kind, name, *operations):
+async def set_configs(node, kind, name, *operations):
     resource = ic.AlterConfigsResource(
         resource_type=kind,
         resource_name=name,
@@ -200,15 +200,15 @@ async def set_configs(broker, kind, name, *operations):
         ),
     )
     request = ic.IncrementalAlterConfigsRequest(resources=(resource,))
-    answer = await call(broker, incremental_alter_configs, request, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
+    answer = await call(node, incremental_alter_configs, request, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
     return answer.responses[0].error_code.name, answer.responses[0].error_message
 
 
 def test_a_topics_configs_come_in_kafkas_order_with_their_origin(run):
-    async def story(broker):
+    async def story(node):
         configs = {"max.message.bytes": "200000", "retention.ms": "3600000", "cleanup.policy": "compact"}
-        await create(broker, "gamma", 2, **configs)
-        result = await describe(broker, 2, "gamma", documentation=True)
+        await create(node, "gamma", 2, **configs)
+        result = await describe(node, 2, "gamma", documentation=True)
         assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
         shown = [entry for entry in result.configs if entry.config_source != 5]
         # As `kafka-topics --describe` of Kafka 4.1 prints them.
@@ -229,19 +229,19 @@ def test_a_topics_configs_come_in_kafkas_order_with_their_origin(run):
 
 
 def test_only_the_keys_asked_for(run):
-    async def story(broker):
-        await create(broker, "t")
-        result = await describe(broker, 2, "t", keys=("segment.ms", "nope"), synonyms=False)
+    async def story(node):
+        await create(node, "t")
+        result = await describe(node, 2, "t", keys=("segment.ms", "nope"), synonyms=False)
         assert [(entry.name, entry.synonyms) for entry in result.configs] == [("segment.ms", ())]
 
     run(story)
 
 
 def test_each_topic_of_a_request_is_told_its_own(run):
-    async def story(broker):
-        await create(broker, "a")
-        await create(broker, "b", **{"segment.ms": "5"})
-        await create(broker, "c")
+    async def story(node):
+        await create(node, "a")
+        await create(node, "b", **{"segment.ms": "5"})
+        await create(node, "c")
         asked = [
             ("a", ("segment.ms",)),
             ("b", ("segment.ms",)),
@@ -254,7 +254,7 @@ def test_each_topic_of_a_request_is_told_its_own(run):
                 for name, keys in asked
             )
         )
-        answer = await call(broker, describe_configs, request, ApiKey.DESCRIBE_CONFIGS, 4)
+        answer = await call(node, describe_configs, request, ApiKey.DESCRIBE_CONFIGS, 4)
         assert [
             (
                 result.resource_name,
@@ -272,41 +272,41 @@ def test_each_topic_of_a_request_is_told_its_own(run):
 
 
 def test_configs_of_every_kind_of_resource(run):
-    async def story(broker):
-        assert await set_configs(broker, 4, "", ("log.retention.ms", SET, "77")) == ("NONE", None)
-        assert await set_configs(broker, 4, "1", ("log.cleaner.backoff.ms", SET, "400")) == ("NONE", None)
-        assert await set_configs(broker, 32, "g", ("share.auto.offset.reset", SET, "earliest")) == (
+    async def story(node):
+        assert await set_configs(node, 4, "", ("log.retention.ms", SET, "77")) == ("NONE", None)
+        assert await set_configs(node, 4, "1", ("log.cleaner.backoff.ms", SET, "400")) == ("NONE", None)
+        assert await set_configs(node, 32, "g", ("share.auto.offset.reset", SET, "earliest")) == (
             "NONE",
             None,
         )
-        assert await set_configs(broker, 16, "m", ("interval.ms", SET, "500")) == ("NONE", None)
-        defaults = await describe(broker, 4, "")
+        assert await set_configs(node, 16, "m", ("interval.ms", SET, "500")) == ("NONE", None)
+        defaults = await describe(node, 4, "")
         assert sorted((entry.name, entry.value) for entry in defaults.configs) == [
             ("log.retention.ms", "77"),
             ("min.insync.replicas", "1"),
         ]
-        own = {entry.name: entry for entry in (await describe(broker, 4, "1")).configs}
+        own = {entry.name: entry for entry in (await describe(node, 4, "1")).configs}
         assert (own["log.cleaner.backoff.ms"].value, own["log.cleaner.backoff.ms"].config_source) == (
             "400",
             2,
         )
         assert (own["log.retention.ms"].value, own["log.retention.ms"].config_source) == ("77", 3)
         assert own["node.id"].read_only and not own["log.cleaner.backoff.ms"].read_only
-        group = {entry.name: entry for entry in (await describe(broker, 32, "g")).configs}
+        group = {entry.name: entry for entry in (await describe(node, 32, "g")).configs}
         assert (group["share.auto.offset.reset"].value, group["share.auto.offset.reset"].config_source) == (
             "earliest",
             8,
         )
-        metrics = {entry.name: entry for entry in (await describe(broker, 16, "m")).configs}
+        metrics = {entry.name: entry for entry in (await describe(node, 16, "m")).configs}
         assert (metrics["interval.ms"].value, metrics["interval.ms"].config_source) == ("500", 7)
-        assert broker.dynamic_config.current.integer("log.cleaner.backoff.ms") == 400
+        assert node.dynamic_config.current.integer("log.cleaner.backoff.ms") == 400
 
     run(story)
 
 
 def test_describing_what_is_not_there(run):
-    async def story(broker):
-        unknown = await describe(broker, 2, "nope")
+    async def story(node):
+        unknown = await describe(node, 2, "nope")
         assert (unknown.error_code, unknown.error_message) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         for kind, name, code in (
             (2, "a/b", "INVALID_TOPIC_EXCEPTION"),
@@ -317,14 +317,14 @@ def test_describing_what_is_not_there(run):
             (32, "", "INVALID_REQUEST"),
             (99, "", "INVALID_REQUEST"),
         ):
-            assert (await describe(broker, kind, name)).error_code.name == code
+            assert (await describe(node, kind, name)).error_code.name == code
 
     run(story)
 
 
 def test_changes_that_the_broker_itself_refuses(run):
-    async def story(broker):
-        await create(broker, "t")
+    async def story(node):
+        await create(node, "t")
         for kind, name, operations, message in (
             (4, "9", [("num.io.threads", SET, "9")], "Unexpected broker id, expected 1, but received 9"),
             (4, "x", [("num.io.threads", SET, "9")], "Node id must be an integer, but it is: x"),
@@ -345,18 +345,18 @@ def test_changes_that_the_broker_itself_refuses(run):
             (2, "t", [("segment.ms", 9, "70000")], "Unknown config operation 9 for segment.ms"),
             (99, "t", [("segment.ms", SET, "70000")], "Unknown resource type 99"),
         ):
-            assert await set_configs(broker, kind, name, *operations) == ("INVALID_REQUEST", message)
-        code, message = await set_configs(broker, 8, "1", ("kafka.server", SET, "DEBUG"))
+            assert await set_configs(node, kind, name, *operations) == ("INVALID_REQUEST", message)
+        code, message = await set_configs(node, 8, "1", ("kafka.server", SET, "DEBUG"))
         assert (code, message) == ("INVALID_CONFIG", "Logger kafka.server does not exist!")
-        code, _ = await set_configs(broker, 8, "2", ("root", SET, "DEBUG"))
+        code, _ = await set_configs(node, 8, "2", ("root", SET, "DEBUG"))
         assert code == "INVALID_REQUEST"
 
     run(story)
 
 
 def test_good_and_bad_resources_keep_their_places(run):
-    async def story(broker):
-        await create(broker, "t")
+    async def story(node):
+        await create(node, "t")
         config = ic.AlterableConfig(name="segment.ms", config_operation=SET, value="70000")
         names = [(2, "nope"), (4, "9"), (2, "t"), (2, "twice"), (2, "twice")]
         request = ic.IncrementalAlterConfigsRequest(
@@ -365,7 +365,7 @@ def test_good_and_bad_resources_keep_their_places(run):
                 for kind, name in names
             )
         )
-        answer = await call(broker, incremental_alter_configs, request, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
+        answer = await call(node, incremental_alter_configs, request, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
         assert [(each.resource_name, each.error_code.name) for each in answer.responses] == [
             ("nope", "UNKNOWN_TOPIC_OR_PARTITION"),
             ("9", "INVALID_REQUEST"),
@@ -373,18 +373,18 @@ def test_good_and_bad_resources_keep_their_places(run):
             ("twice", "INVALID_REQUEST"),
             ("twice", "INVALID_REQUEST"),
         ]
-        assert broker.replicas.get("t", 0).log.config.segment_ms == 70000
+        assert node.broker.replicas.get("t", 0).log.config.segment_ms == 70000
 
     run(story)
 
 
 def test_the_old_way_replaces(run):
-    async def story(broker):
+    async def story(node):
         for version in range(3):
-            await replaces(broker, version)
+            await replaces(node, version)
 
-    async def replaces(broker, version):
-        await create(broker, f"t{version}", 1, **{"segment.ms": "70000"})
+    async def replaces(node, version):
+        await create(node, f"t{version}", 1, **{"segment.ms": "70000"})
         config = ac.AlterableConfig(name="retention.ms", value="5")
         request = ac.AlterConfigsRequest(
             resources=(
@@ -392,9 +392,9 @@ def test_the_old_way_replaces(run):
                 ac.AlterConfigsResource(resource_type=8, resource_name="1", configs=()),
             )
         )
-        answer = await call(broker, alter_configs, request, ApiKey.ALTER_CONFIGS, version)
+        answer = await call(node, alter_configs, request, ApiKey.ALTER_CONFIGS, version)
         assert [each.error_code.name for each in answer.responses] == ["NONE", "INVALID_REQUEST"]
-        assert broker.metadata.topic_config(f"t{version}") == {"retention.ms": "5"}
+        assert node.metadata.topic_config(f"t{version}") == {"retention.ms": "5"}
 
     run(story)
 
@@ -402,14 +402,14 @@ def test_the_old_way_replaces(run):
 # Metadata.
 
 
-async def ask(broker, topics, version, *, create=False, listener="PLAINTEXT", operations=False):
+async def ask(node, topics, version, *, create=False, listener="PLAINTEXT", operations=False):
     request = md.MetadataRequest(
         topics=topics,
         allow_auto_topic_creation=create,
         include_topic_authorized_operations=operations,
         include_cluster_authorized_operations=operations,
     )
-    return await call(broker, metadata, request, ApiKey.METADATA, version, listener=listener)
+    return await call(node, metadata, request, ApiKey.METADATA, version, listener=listener)
 
 
 def named(*names):
@@ -417,13 +417,13 @@ def named(*names):
 
 
 def test_every_version_tells_of_topics_and_brokers(run):
-    async def story(broker):
-        created = await create(broker, "t", 2)
+    async def story(node):
+        created = await create(node, "t", 2)
         for version in range(14):
-            response = await ask(broker, named("t", "nope"), version)
-            (node,) = response.brokers
-            assert (node.node_id, node.host) == (1, "127.0.0.1")
-            assert node.port == broker.sockets.listeners["PLAINTEXT"].port
+            response = await ask(node, named("t", "nope"), version)
+            (told,) = response.brokers
+            assert (told.node_id, told.host) == (1, "127.0.0.1")
+            assert told.port == node.sockets.listeners["PLAINTEXT"].port
             found, missing = response.topics
             assert (missing.name, missing.error_code.name) == ("nope", "UNKNOWN_TOPIC_OR_PARTITION")
             assert [(each.partition_index, each.leader_id, each.error_code) for each in found.partitions] == [
@@ -431,7 +431,7 @@ def test_every_version_tells_of_topics_and_brokers(run):
                 (1, 1, ErrorCode.NONE),
             ]
             assert found.topic_id == (created.topic_id if version >= 10 else None)
-            assert response.cluster_id == (broker.cluster_id if version >= 2 else None)
+            assert response.cluster_id == (node.metadata.cluster_id if version >= 2 else None)
             assert response.controller_id == (1 if version >= 1 else -1)
 
     # Before version 4 a client cannot say that it wants no topic made.
@@ -439,28 +439,28 @@ def test_every_version_tells_of_topics_and_brokers(run):
 
 
 def test_all_topics_and_none(run):
-    async def story(broker):
-        await create(broker, "b")
-        await create(broker, "a")
-        assert [each.name for each in (await ask(broker, None, 12)).topics] == ["a", "b"]
-        assert (await ask(broker, (), 12)).topics == ()
-        assert len((await ask(broker, (), 0)).topics) == 2
+    async def story(node):
+        await create(node, "b")
+        await create(node, "a")
+        assert [each.name for each in (await ask(node, None, 12)).topics] == ["a", "b"]
+        assert (await ask(node, (), 12)).topics == ()
+        assert len((await ask(node, (), 0)).topics) == 2
 
     run(story)
 
 
 def test_topics_by_id(run):
-    async def story(broker):
-        created = await create(broker, "t")
+    async def story(node):
+        created = await create(node, "t")
         asked = tuple(
             md.MetadataRequestTopic(name=None, topic_id=each)
             for each in (created.topic_id, uuid.UUID(int=999))
         )
-        found, missing = (await ask(broker, asked, 12)).topics
+        found, missing = (await ask(node, asked, 12)).topics
         assert (found.name, found.error_code) == ("t", ErrorCode.NONE)
         assert (missing.name, missing.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
         with pytest.raises(InvalidRequestException):
-            await ask(broker, asked, 11)
+            await ask(node, asked, 11)
 
     run(story)
 
@@ -469,15 +469,15 @@ def test_topics_by_id(run):
 def test_topics_are_made_on_the_way(run, version, allowed):
     """Before version 4 no client could say that it does not want that."""
 
-    async def story(broker):
-        first = await ask(broker, named("new", "bad/"), version, create=allowed)
+    async def story(node):
+        first = await ask(node, named("new", "bad/"), version, create=allowed)
         assert [each.error_code.name for each in first.topics] == [
             "UNKNOWN_TOPIC_OR_PARTITION",
             "INVALID_TOPIC_EXCEPTION",
         ]
-        while "new" not in broker.metadata.topics:  # noqa: ASYNC110  (made in the background)
+        while "new" not in node.metadata.topics:  # noqa: ASYNC110  (made in the background)
             await asyncio.sleep(0.005)
-        (again,) = (await ask(broker, named("new"), version, create=allowed)).topics
+        (again,) = (await ask(node, named("new"), version, create=allowed)).topics
         assert (again.error_code, len(again.partitions)) == (ErrorCode.NONE, 3)
 
     run(story, **{"num.partitions": "3"})
@@ -485,33 +485,33 @@ def test_topics_are_made_on_the_way(run, version, allowed):
 
 @pytest.mark.parametrize(("enabled", "allowed"), [("false", True), ("true", False)])
 def test_topics_are_not_made_unless_both_sides_agree(run, enabled, allowed):
-    async def story(broker):
-        await ask(broker, named("new"), 12, create=allowed)
+    async def story(node):
+        await ask(node, named("new"), 12, create=allowed)
         await asyncio.sleep(0.05)
-        assert len(broker.metadata.topics) == 0
+        assert len(node.metadata.topics) == 0
 
     run(story, **{"auto.create.topics.enable": enabled})
 
 
 def test_internal_topics_are_made_with_their_own_settings(run):
-    async def story(broker):
-        await ask(broker, named("__consumer_offsets"), 12, create=True)
-        while "__consumer_offsets" not in broker.metadata.topics:  # noqa: ASYNC110
+    async def story(node):
+        await ask(node, named("__consumer_offsets"), 12, create=True)
+        while "__consumer_offsets" not in node.metadata.topics:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
-        (topic,) = (await ask(broker, named("__consumer_offsets"), 12)).topics
+        (topic,) = (await ask(node, named("__consumer_offsets"), 12)).topics
         assert topic.is_internal and len(topic.partitions) == 7
-        assert broker.metadata.topic_config("__consumer_offsets")["cleanup.policy"] == "compact"
+        assert node.metadata.topic_config("__consumer_offsets")["cleanup.policy"] == "compact"
 
     run(story, **{"offsets.topic.num.partitions": "7", "offsets.topic.replication.factor": "1"})
 
 
 def test_operations_are_told_when_asked_for(run):
-    async def story(broker):
-        await create(broker, "t")
-        response = await ask(broker, named("t"), 10, operations=True)
+    async def story(node):
+        await create(node, "t")
+        response = await ask(node, named("t"), 10, operations=True)
         assert response.topics[0].topic_authorized_operations == 0b110111111000
         assert response.cluster_authorized_operations == 0b1111110100000
-        response = await ask(broker, named("t"), 12)
+        response = await ask(node, named("t"), 12)
         assert response.topics[0].topic_authorized_operations == -(1 << 31)
 
     run(story)
@@ -541,10 +541,10 @@ def _unreachable(image):
 
 
 def test_partitions_out_of_reach(run):
-    async def story(broker):
-        broker.quorum.image = _unreachable(broker.quorum.image)
+    async def story(node):
+        node.loader.image = _unreachable(node.loader.image)
         for version in (0, 5, 6, 13):
-            response = await ask(broker, named("x"), version)
+            response = await ask(node, named("x"), version)
             assert [node.node_id for node in response.brokers] == [1]
             no_leader, elsewhere, degraded = response.topics[0].partitions
             assert (no_leader.error_code.name, no_leader.leader_id) == ("LEADER_NOT_AVAILABLE", -1)
@@ -562,23 +562,23 @@ def test_partitions_out_of_reach(run):
 # DescribeTopicPartitions.
 
 
-async def page(broker, *names, limit=2000, cursor=None):
+async def page(node, *names, limit=2000, cursor=None):
     request = dtp.DescribeTopicPartitionsRequest(
         topics=tuple(dtp.TopicRequest(name=name) for name in names),
         response_partition_limit=limit,
         cursor=None if cursor is None else dtp.RequestCursor(topic_name=cursor[0], partition_index=cursor[1]),
     )
-    return await call(broker, describe_topic_partitions, request, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
+    return await call(node, describe_topic_partitions, request, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
 
 
 def test_pages_of_partitions_cover_everything_once(run):
-    async def story(broker):
+    async def story(node):
         for name, partitions in (("b", 3), ("a", 2), ("c", 4)):
-            await create(broker, name, partitions)
+            await create(node, name, partitions)
         for limit in (1, 2, 3, 5, 9, 10):
             seen, cursor = [], None
             while True:
-                answer = await page(broker, limit=limit, cursor=cursor)
+                answer = await page(node, limit=limit, cursor=cursor)
                 got = [
                     (topic.name, each.partition_index) for topic in answer.topics for each in topic.partitions
                 ]
@@ -595,9 +595,9 @@ def test_pages_of_partitions_cover_everything_once(run):
 
 
 def test_partitions_of_named_topics_with_their_elr(run):
-    async def story(broker):
-        await create(broker, "t")
-        known, unknown, illegal = (await page(broker, "t", "u", "zz/")).topics
+    async def story(node):
+        await create(node, "t")
+        known, unknown, illegal = (await page(node, "t", "u", "zz/")).topics
         (partition,) = known.partitions
         assert (partition.leader_id, partition.isr_nodes) == (1, (1,))
         assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ())
@@ -608,11 +608,11 @@ def test_partitions_of_named_topics_with_their_elr(run):
 
 
 def test_cursors_that_point_nowhere(run):
-    async def story(broker):
-        await create(broker, "t")
+    async def story(node):
+        await create(node, "t")
         for cursor in (("t", -1), ("u", 0)):
             with pytest.raises(InvalidRequestException):
-                await page(broker, "t", cursor=cursor)
+                await page(node, "t", cursor=cursor)
 
     run(story)
 
@@ -620,20 +620,20 @@ def test_cursors_that_point_nowhere(run):
 # DescribeCluster.
 
 
-async def cluster(broker, version, *, listener="PLAINTEXT", kind=1, fenced=False, operations=False):
+async def cluster(node, version, *, listener="PLAINTEXT", kind=1, fenced=False, operations=False):
     request = dcl.DescribeClusterRequest(
         endpoint_type=kind,
         include_fenced_brokers=fenced,
         include_cluster_authorized_operations=operations,
     )
-    return await call(broker, describe_cluster, request, ApiKey.DESCRIBE_CLUSTER, version, listener=listener)
+    return await call(node, describe_cluster, request, ApiKey.DESCRIBE_CLUSTER, version, listener=listener)
 
 
 def test_the_cluster_is_its_brokers(run):
-    async def story(broker):
+    async def story(node):
         for version in range(3):
-            response = await cluster(broker, version, operations=True)
-            assert (response.cluster_id, response.controller_id) == (broker.cluster_id, 1)
+            response = await cluster(node, version, operations=True)
+            assert (response.cluster_id, response.controller_id) == (node.metadata.cluster_id, 1)
             assert [(node.broker_id, node.host) for node in response.brokers] == [(1, "127.0.0.1")]
             assert response.cluster_authorized_operations == 0b1111110100000
 
@@ -641,36 +641,36 @@ def test_the_cluster_is_its_brokers(run):
 
 
 def test_fenced_brokers_are_told_of_on_request(run):
-    async def story(broker):
-        broker.quorum.image = _unreachable(broker.quorum.image)
-        assert [node.broker_id for node in (await cluster(broker, 2)).brokers] == [1]
-        nodes = (await cluster(broker, 2, fenced=True)).brokers
+    async def story(node):
+        node.loader.image = _unreachable(node.loader.image)
+        assert [node.broker_id for node in (await cluster(node, 2)).brokers] == [1]
+        nodes = (await cluster(node, 2, fenced=True)).brokers
         assert [(node.broker_id, node.is_fenced) for node in nodes] == [(1, False), (3, True)]
 
     run(story)
 
 
 def test_a_controller_listener_tells_of_controllers(run):
-    async def story(broker):
-        response = await cluster(broker, 1, listener="CONTROLLER", kind=2)
-        (node,) = response.brokers
-        assert (node.broker_id, node.port) == (1, broker.sockets.listeners["CONTROLLER"].port)
+    async def story(node):
+        response = await cluster(node, 1, listener="CONTROLLER", kind=2)
+        (told,) = response.brokers
+        assert (told.broker_id, told.port) == (1, node.sockets.listeners["CONTROLLER"].port)
         assert (response.endpoint_type, response.controller_id) == (2, 1)
 
     run(story)
 
 
 def test_the_wrong_kind_of_endpoint(run):
-    async def story(broker):
+    async def story(node):
         with pytest.raises(
             MismatchedEndpointTypeException,
             match="sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
         ):
-            await cluster(broker, 1, kind=2)
+            await cluster(node, 1, kind=2)
         with pytest.raises(UnsupportedEndpointTypeException):
-            await cluster(broker, 1, kind=7)
+            await cluster(node, 1, kind=7)
         with pytest.raises(InvalidRequestException):
-            await cluster(broker, 0, listener="CONTROLLER")
+            await cluster(node, 0, listener="CONTROLLER")
 
     run(story)
 
@@ -679,14 +679,14 @@ def test_the_wrong_kind_of_endpoint(run):
 
 
 def test_every_kind_of_config_resource_is_listed(run):
-    async def story(broker):
-        await create(broker, "t")
-        await set_configs(broker, 32, "g", ("share.auto.offset.reset", SET, "earliest"))
-        await set_configs(broker, 16, "m", ("interval.ms", SET, "500"))
+    async def story(node):
+        await create(node, "t")
+        await set_configs(node, 32, "g", ("share.auto.offset.reset", SET, "earliest"))
+        await set_configs(node, 16, "m", ("interval.ms", SET, "500"))
 
         async def listed(version, *kinds):
             request = lcr.ListConfigResourcesRequest(resource_types=kinds)
-            answer = await call(broker, list_config_resources, request, ApiKey.LIST_CONFIG_RESOURCES, version)
+            answer = await call(node, list_config_resources, request, ApiKey.LIST_CONFIG_RESOURCES, version)
             return [(each.resource_type, each.resource_name) for each in answer.config_resources]
 
         everything = [(32, "g"), (16, "m"), (8, "1"), (4, "1"), (2, "t")]
@@ -700,7 +700,7 @@ def test_every_kind_of_config_resource_is_listed(run):
 
 
 def test_the_quorum_is_described(run):
-    async def story(broker):
+    async def story(node):
         def request(topic, *partitions):
             return dq.DescribeQuorumRequest(
                 topics=(
@@ -715,47 +715,45 @@ def test_the_quorum_is_described(run):
 
         for version in range(3):
             answer = await call(
-                broker, describe_quorum, request("__cluster_metadata", 0), ApiKey.DESCRIBE_QUORUM, version
+                node, describe_quorum, request("__cluster_metadata", 0), ApiKey.DESCRIBE_QUORUM, version
             )
             (partition,) = answer.topics[0].partitions
             assert (partition.leader_id, partition.leader_epoch) == (1, 1)
             (voter,) = partition.current_voters
-            assert partition.high_watermark == voter.log_end_offset == broker.quorum.log.end_offset
-            assert voter.replica_directory_id == (broker.quorum.log.directory_id if version == 2 else None)
-        (node,) = answer.nodes
-        assert (node.node_id, node.listeners[0].name) == (1, "CONTROLLER")
-        answer = await call(broker, describe_quorum, request("t", 0), ApiKey.DESCRIBE_QUORUM, 2)
+            assert partition.high_watermark == voter.log_end_offset == node.controller.log.end_offset
+            assert voter.replica_directory_id == (node.controller.log.directory_id if version == 2 else None)
+        (told,) = answer.nodes
+        assert (told.node_id, told.listeners[0].name) == (1, "CONTROLLER")
+        answer = await call(node, describe_quorum, request("t", 0), ApiKey.DESCRIBE_QUORUM, 2)
         assert answer.topics[0].partitions[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         with pytest.raises(InvalidRequestException):
-            await call(
-                broker, describe_quorum, request("__cluster_metadata", 0, 1), ApiKey.DESCRIBE_QUORUM, 2
-            )
+            await call(node, describe_quorum, request("__cluster_metadata", 0, 1), ApiKey.DESCRIBE_QUORUM, 2)
 
     run(story)
 
 
 def test_features_are_updated_in_every_version(run):
-    async def story(broker):
+    async def story(node):
         for version in range(3):
             update = uf.FeatureUpdateKey(feature="group.version", max_version_level=99)
             request = uf.UpdateFeaturesRequest(feature_updates=(update,))
-            answer = await call(broker, update_features, request, ApiKey.UPDATE_FEATURES, version)
+            answer = await call(node, update_features, request, ApiKey.UPDATE_FEATURES, version)
             assert answer.error_code is ErrorCode.INVALID_UPDATE_VERSION
             update = uf.FeatureUpdateKey(feature="share.version", max_version_level=1)
             request = uf.UpdateFeaturesRequest(feature_updates=(update,))
-            answer = await call(broker, update_features, request, ApiKey.UPDATE_FEATURES, version)
+            answer = await call(node, update_features, request, ApiKey.UPDATE_FEATURES, version)
             assert answer.error_code is ErrorCode.NONE
-        assert broker.metadata.features["share.version"] == 1
-        assert broker.features().finalized["share.version"] == 1
-        assert broker.features().finalized["kraft.version"] == 1, "which is no part of the image"
+        assert node.metadata.features["share.version"] == 1
+        assert node.ports.features().finalized["share.version"] == 1
+        assert node.ports.features().finalized["kraft.version"] == 1, "which is no part of the image"
 
     run(story)
 
 
 def test_a_broker_that_is_not_there_cannot_be_unregistered(run):
-    async def story(broker):
+    async def story(node):
         request = ub.UnregisterBrokerRequest(broker_id=77)
         with pytest.raises(BrokerIdNotRegisteredException, match="Broker ID 77 is not currently registered"):
-            await call(broker, unregister_broker, request, ApiKey.UNREGISTER_BROKER, 0)
+            await call(node, unregister_broker, request, ApiKey.UNREGISTER_BROKER, 0)
 
     run(story)

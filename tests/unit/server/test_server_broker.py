@@ -33,8 +33,8 @@ from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
-from kcli.server.broker import Broker
-from kcli.server.requests.dispatch import served_on_broker, served_on_controller
+from kcli.server.handlers.served import served_on_broker, served_on_controller
+from kcli.server.node import Node
 
 
 def config_of(directory, **overrides):
@@ -55,27 +55,27 @@ def config_of(directory, **overrides):
 
 @contextlib.asynccontextmanager
 async def running(directory, *, clean=True, **overrides):
-    broker = Broker(
+    node = Node(
         config_of(directory, **overrides),
         clock=SystemClock(),
         disk=SystemDisk(),
         network=SystemNetwork(),
         rng=SystemRng(7),
     )
-    await broker.start()
-    broker.clients = []
+    await node.start()
+    node.clients = []
     try:
-        yield broker
+        yield node
     finally:
-        for client in broker.clients:
+        for client in node.clients:
             client.close()
-        await broker.stop(clean=clean)
+        await node.stop(clean=clean)
 
 
-async def connect(broker, listener="PLAINTEXT"):
-    port = broker.sockets.listeners[listener].port
+async def connect(node, listener="PLAINTEXT"):
+    port = node.sockets.listeners[listener].port
     client = Client(*await asyncio.open_connection("127.0.0.1", port))
-    broker.clients.append(client)
+    node.clients.append(client)
     return client
 
 
@@ -131,21 +131,21 @@ async def offset_at(client, topic, timestamp, *, version=10, partition=0, isolat
 
 def test_a_new_directory_is_formatted_and_survives_restarts(tmp_path, caplog):
     async def main():
-        async with running(tmp_path) as broker:
-            client = await connect(broker)
+        async with running(tmp_path) as node:
+            client = await connect(node)
             await create(client, "t", 2)
             assert (await send(client, "t", batch(b"one"))).base_offset == 0
-            cluster_id = broker.cluster_id
+            cluster_id = node.metadata.cluster_id
         assert (tmp_path / ".kafka_cleanshutdown").exists()
-        async with running(tmp_path, clean=False) as broker:
-            assert broker.cluster_id == cluster_id
+        async with running(tmp_path, clean=False) as node:
+            assert node.metadata.cluster_id == cluster_id
             assert not (tmp_path / ".kafka_cleanshutdown").exists()
-            client = await connect(broker)
+            client = await connect(node)
             assert values(await read(client, "t")) == [b"one"]
             assert (await send(client, "t", batch(b"two"))).base_offset == 1
         assert not (tmp_path / ".kafka_cleanshutdown").exists()
-        async with running(tmp_path) as broker:
-            client = await connect(broker)
+        async with running(tmp_path) as node:
+            client = await connect(node)
             row = await read(client, "t")
             assert values(row) == [b"one", b"two"]
             epochs = [header.partition_leader_epoch for _, header in iter_batches(row.records)]
@@ -180,13 +180,13 @@ def test_two_brokers_cannot_share_a_directory(tmp_path):
 
 def test_both_listeners_say_what_they_serve(tmp_path):
     async def main():
-        async with running(tmp_path) as broker:
+        async with running(tmp_path) as node:
             request = api_versions.ApiVersionsRequest(client_software_name="x", client_software_version="1")
             for listener, served in (
                 ("PLAINTEXT", served_on_broker()),
                 ("CONTROLLER", served_on_controller()),
             ):
-                client = await connect(broker, listener)
+                client = await connect(node, listener)
                 response = await client.call(request, ApiKey.API_VERSIONS, 4)
                 assert [row.api_key for row in response.api_keys] == [int(key) for key in served]
                 finalized = {row.name: row.max_version_level for row in response.finalized_features}
@@ -201,11 +201,11 @@ def test_both_listeners_say_what_they_serve(tmp_path):
 
 def test_metadata_names_the_port_that_was_bound(tmp_path):
     async def main():
-        async with running(tmp_path) as broker:
-            client = await connect(broker)
+        async with running(tmp_path) as node:
+            client = await connect(node)
             response = await client.call(metadata.MetadataRequest(topics=()), ApiKey.METADATA, 12)
             assert [(node.node_id, node.port) for node in response.brokers] == [
-                (1, broker.sockets.listeners["PLAINTEXT"].port)
+                (1, node.sockets.listeners["PLAINTEXT"].port)
             ]
 
     asyncio.run(main())
@@ -213,17 +213,17 @@ def test_metadata_names_the_port_that_was_bound(tmp_path):
 
 def test_topics_come_and_go_with_the_metadata(tmp_path):
     async def main():
-        async with running(tmp_path) as broker:
-            client = await connect(broker)
+        async with running(tmp_path) as node:
+            client = await connect(node)
             await create(client, "gone", 3)
-            assert len(broker.replicas) == 3
+            assert len(node.broker.replicas) == 3
             await send(client, "gone", batch(b"x"))
             request = delete_topics.DeleteTopicsRequest(
                 topics=(delete_topics.DeleteTopicState(name="gone"),), timeout_ms=10_000
             )
             response = await client.call(request, ApiKey.DELETE_TOPICS, 6)
             assert response.responses[0].error_code is ErrorCode.NONE
-            assert len(broker.replicas) == 0
+            assert len(node.broker.replicas) == 0
             assert (
                 await send(client, "gone", batch(b"y"))
             ).error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -253,8 +253,8 @@ def test_topic_and_broker_configs_take_effect(tmp_path):
         assert response.responses[0].error_code is ErrorCode.NONE, response.responses[0].error_message
 
     async def main():
-        async with running(tmp_path) as broker:
-            client = await connect(broker)
+        async with running(tmp_path) as node:
+            client = await connect(node)
             await create(client, "t", max_message_bytes="5000")
             assert (await send(client, "t", batch(bytes(6000)))).error_code is ErrorCode.MESSAGE_TOO_LARGE
             await alter(client, 2, "t", "max.message.bytes", "10000")
@@ -266,7 +266,7 @@ def test_topic_and_broker_configs_take_effect(tmp_path):
             await alter(client, 4, "1", "message.max.bytes", "7000")
             assert (await send(client, "u", batch(bytes(6000)))).error_code is ErrorCode.NONE
             await alter(client, 4, "", "max.connections.per.ip", "1")
-            late = await connect(broker)
+            late = await connect(node)
             assert await late.at_end()
 
     asyncio.run(main())
@@ -274,15 +274,15 @@ def test_topic_and_broker_configs_take_effect(tmp_path):
 
 def test_list_offsets(tmp_path):
     async def main():
-        async with running(tmp_path) as broker:
-            client = await connect(broker)
+        async with running(tmp_path) as node:
+            client = await connect(node)
             await create(client, "t")
             empty = await offset_at(client, "t", -3)
             assert (empty.error_code, empty.offset) == (ErrorCode.NONE, -1)
             await send(client, "t", batch(b"a", b"b", timestamp_ms=1_000))
             await send(client, "t", batch(b"c", timestamp_ms=5_000))
             await send(client, "t", batch(b"d", timestamp_ms=3_000))
-            epoch = broker.replicas.get("t", 0).leader_epoch
+            epoch = node.broker.replicas.get("t", 0).leader_epoch
             for timestamp, offset, time in (
                 (-1, 4, -1),
                 (-2, 0, -1),
@@ -325,8 +325,8 @@ def test_delete_records(tmp_path):
         return row.error_code, row.low_watermark
 
     async def main():
-        async with running(tmp_path) as broker:
-            client = await connect(broker)
+        async with running(tmp_path) as node:
+            client = await connect(node)
             await create(client, "t")
             await create(client, "compacted", cleanup_policy="compact")
             await send(client, "t", batch(b"a", b"b", b"c"))
@@ -357,15 +357,15 @@ def test_offset_for_leader_epoch(tmp_path):
         return row.error_code, row.leader_epoch, row.end_offset
 
     async def main():
-        async with running(tmp_path) as broker:
-            client = await connect(broker)
+        async with running(tmp_path) as node:
+            client = await connect(node)
             await create(client, "t")
             await send(client, "t", batch(b"a", b"b"))
             assert await ask(client, "t", 0) == (ErrorCode.NONE, 0, 2)
-        async with running(tmp_path) as broker:
-            client = await connect(broker)
+        async with running(tmp_path) as node:
+            client = await connect(node)
             await send(client, "t", batch(b"c"))
-            epoch = broker.replicas.get("t", 0).leader_epoch
+            epoch = node.broker.replicas.get("t", 0).leader_epoch
             assert await ask(client, "t", 0) == (ErrorCode.NONE, 0, 2)
             assert await ask(client, "t", epoch, epoch) == (ErrorCode.NONE, epoch, 3)
             assert await ask(client, "t", epoch + 1) == (ErrorCode.NONE, -1, -1)
@@ -380,8 +380,8 @@ def test_producer_ids_are_never_given_twice(tmp_path):
     async def main():
         given = []
         for _ in range(2):
-            async with running(tmp_path) as broker:
-                client = await connect(broker)
+            async with running(tmp_path) as node:
+                client = await connect(node)
                 for _ in range(1100):
                     request = init_producer_id.InitProducerIdRequest(transactional_id=None)
                     response = await client.call(request, ApiKey.INIT_PRODUCER_ID, 4)
@@ -402,8 +402,8 @@ def test_producer_ids_are_never_given_twice(tmp_path):
 
 def test_describe_log_dirs(tmp_path):
     async def main():
-        async with running(tmp_path) as broker:
-            client = await connect(broker)
+        async with running(tmp_path) as node:
+            client = await connect(node)
             await create(client, "t", 2)
             await send(client, "t", batch(b"a"))
             every = describe_log_dirs.DescribeLogDirsRequest(topics=None)
@@ -427,12 +427,12 @@ def test_describe_log_dirs(tmp_path):
 def test_one_directory_of_two_fails(tmp_path, caplog):
     async def main():
         first, second = tmp_path / "a", tmp_path / "b"
-        async with running(f"{first},{second}", metadata_log_dir=str(first)) as broker:
-            client = await connect(broker)
+        async with running(f"{first},{second}", metadata_log_dir=str(first)) as node:
+            client = await connect(node)
             await create(client, "t", 6)
             await asyncio.sleep(0)
-            on_second = [each for each in broker.replicas if each.log.directory.path == str(second)]
-            on_first = [each for each in broker.replicas if each.log.directory.path == str(first)]
+            on_second = [each for each in node.broker.replicas if each.log.directory.path == str(second)]
+            on_first = [each for each in node.broker.replicas if each.log.directory.path == str(first)]
             assert on_first
             assert on_second
             on_second[0].log.directory.failed(OSError(5, "Input/output error"))
@@ -448,16 +448,16 @@ def test_one_directory_of_two_fails(tmp_path, caplog):
                     describe_log_dirs.DescribeLogDirsRequest(topics=None), ApiKey.DESCRIBE_LOG_DIRS, 4
                 )).results, key=lambda row: row.log_dir)  # fmt: skip
             assert (healthy.error_code, broken.error_code) == (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR)
-            assert not broker.halted.done()
+            assert not node.halted.done()
 
     asyncio.run(main())
 
 
 def test_the_last_directory_fails_and_the_broker_halts(tmp_path):
     async def main():
-        async with running(tmp_path, clean=False) as broker:
-            broker.logs.directories[0].failed(OSError(28, "No space left on device"))
-            reason = await asyncio.wait_for(broker.halted, 60)
+        async with running(tmp_path, clean=False) as node:
+            node.logs.directories[0].failed(OSError(28, "No space left on device"))
+            reason = await asyncio.wait_for(node.halted, 60)
             assert "No space left on device" in reason
 
     asyncio.run(main())
@@ -495,8 +495,8 @@ def test_clients_that_come_too_early_wait(tmp_path, monkeypatch):
 
 def test_stopping_answers_who_waits(tmp_path):
     async def main():
-        async with running(tmp_path) as broker:
-            client = await connect(broker)
+        async with running(tmp_path) as node:
+            client = await connect(node)
             await create(client, "t")
             wants = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
             client.post(
@@ -510,7 +510,7 @@ def test_stopping_answers_who_waits(tmp_path):
             )
             await asyncio.sleep(0.02)
             waiting = client
-            broker.clients.remove(client)
+            node.clients.remove(client)
         _, response = await waiting.receive(ApiKey.FETCH, 12)
         assert response.responses[0].partitions[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert await waiting.at_end()

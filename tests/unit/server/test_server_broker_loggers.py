@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
-from kcli.controller.configs import ConfigChange, ConfigOperation
+from kcli.controller.configs import ConfigChange
 from kcli.errors import KafkaError
+from kcli.model.configs import ConfigOperation
 from kcli.server.handlers.shared import broker_loggers
 
 NAME = "kcli.server.TestOfLoggers"

@@ -476,9 +476,9 @@ def test_the_protected_listener_makes_room_for_itself(run):
             internal = await rig.listen("INTERNAL")
             client, client_writer = await rig.connect()
             await until(lambda: rig.listener.served)
-            broker, broker_writer = await rig.connect(internal)
+            node, broker_writer = await rig.connect(internal)
             broker_writer.write(frame(b"replicate"))
-            assert await read_frame(broker) == b"replicate"
+            assert await read_frame(node) == b"replicate"
             assert await at_end(client)
             client_writer.close()
             broker_writer.close()

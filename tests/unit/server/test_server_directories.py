@@ -7,19 +7,19 @@ import asyncio
 from until import PATIENCE_S, until
 
 from kcli.config.broker import BrokerConfig
+from kcli.controller.api import CREATE_TOPICS, DELETE_TOPICS
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
-from kcli.server.broker import Broker
-from kcli.server.requests.context import RequestContext
+from kcli.server.node import Node
 
 
 def with_broker(tmp_path, story):
     async def main():
-        broker = Broker(
+        node = Node(
             BrokerConfig.from_properties(
                 {
                     "process.roles": "broker,controller",
@@ -37,48 +37,47 @@ def with_broker(tmp_path, story):
             network=SystemNetwork(),
             rng=SystemRng(),
         )
-        await broker.start()
+        await node.start()
         try:
-            await asyncio.wait_for(story(broker), PATIENCE_S)
+            await asyncio.wait_for(story(node), PATIENCE_S)
         finally:
-            await broker.stop()
+            await node.stop()
 
     asyncio.run(main())
 
 
-async def create(broker, name, partitions):
+async def create(node, name, partitions):
     topic = ct.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-    await broker.quorum.create_topics(ct.CreateTopicsRequest(topics=(topic,)))
+    await node.controller.send(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,)))
 
 
-def told(broker, name):
+def told(node, name):
     """What the metadata says of each partition's directory."""
-    partitions = broker.metadata.topics.topic(name).partitions
+    partitions = node.metadata.topics.topic(name).partitions
     return {number: partition.directory(1) for number, partition in partitions.items()}
 
 
-def real(broker, name):
+def real(node, name):
     """Where each partition's log is."""
-    return {number: broker.logs.get(name, number).directory.id for number in told(broker, name)}
+    return {number: node.logs.get(name, number).directory.id for number in told(node, name)}
 
 
 def test_the_metadata_names_the_directory_of_each_log(tmp_path):
-    async def story(broker):
-        await create(broker, "t", 4)
-        await until(lambda: told(broker, "t") == real(broker, "t"))
-        assert set(told(broker, "t").values()) == {each.id for each in broker.logs.directories}
+    async def story(node):
+        await create(node, "t", 4)
+        await until(lambda: told(node, "t") == real(node, "t"))
+        assert set(told(node, "t").values()) == {each.id for each in node.logs.directories}
 
     with_broker(tmp_path, story)
 
 
 def test_a_topic_deleted_before_it_was_told_of_is_forgotten(tmp_path):
-    async def story(broker):
+    async def story(node):
         request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name="t"),))
-        context = RequestContext(broker, 20, 6, 1, None, "PLAINTEXT", "h")
-        await asyncio.gather(create(broker, "t", 3), broker.quorum.delete_topics(request, context))
-        await until(lambda: not broker.assignments._pending)
-        await create(broker, "u", 2)
-        await until(lambda: told(broker, "u") == real(broker, "u"))
+        await asyncio.gather(create(node, "t", 3), node.controller.send(DELETE_TOPICS, request))
+        await until(lambda: not node.broker.assignments._pending)
+        await create(node, "u", 2)
+        await until(lambda: told(node, "u") == real(node, "u"))
 
     with_broker(tmp_path, story)
 
@@ -86,30 +85,30 @@ def test_a_topic_deleted_before_it_was_told_of_is_forgotten(tmp_path):
 def test_what_was_not_told_is_told_at_the_next_start(tmp_path):
     places = {}
 
-    async def silent(broker):
-        broker.assignments.apply = lambda _delta: None
-        await create(broker, "t", 3)
-        places.update(real(broker, "t"))
-        assert not set(told(broker, "t").values()) & set(places.values())
+    async def silent(node):
+        node.broker.assignments.apply = lambda _delta: None
+        await create(node, "t", 3)
+        places.update(real(node, "t"))
+        assert not set(told(node, "t").values()) & set(places.values())
 
-    async def talking(broker):
-        await until(lambda: told(broker, "t") == places)
+    async def talking(node):
+        await until(lambda: told(node, "t") == places)
 
     with_broker(tmp_path, silent)
     with_broker(tmp_path, talking)
 
 
 def test_a_broken_directory_costs_its_partitions_their_leader_and_no_others(tmp_path):
-    async def story(broker):
-        await create(broker, "t", 4)
-        await until(lambda: told(broker, "t") == real(broker, "t"))
-        good, bad = broker.logs.directories
-        places = real(broker, "t")
+    async def story(node):
+        await create(node, "t", 4)
+        await until(lambda: told(node, "t") == real(node, "t"))
+        good, bad = node.logs.directories
+        places = real(node, "t")
         bad.failed(OSError("the disk is gone"))
-        await until(lambda: bad.id not in broker.metadata.brokers[1].directories)
-        partitions = broker.metadata.topics.topic("t").partitions
+        await until(lambda: bad.id not in node.metadata.brokers[1].directories)
+        partitions = node.metadata.topics.topic("t").partitions
         for number, partition in partitions.items():
             assert partition.leader == (1 if places[number] == good.id else -1)
-        assert not broker.metadata.brokers[1].fenced
+        assert not node.metadata.brokers[1].fenced
 
     with_broker(tmp_path, story)

@@ -14,7 +14,7 @@ from kcli.errors import ErrorCode, InvalidGroupIdException, KafkaError, Protocol
 from kcli.protocol.messages import describe_log_dirs, init_producer_id, list_offsets
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.server.requests.dispatch import SERVED, served_on_broker, served_on_controller
+from kcli.server.handlers.served import SERVED, served_on_broker, served_on_controller
 
 
 @pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
@@ -54,11 +54,11 @@ def test_an_error_of_a_handler_has_a_place(key):
     from kcli.server.requests.context import RequestContext
     from kcli.server.requests.dispatch import _load
 
-    route = _load(key)
-    broker = SimpleNamespace(config=SimpleNamespace(controller_listener_names=("CONTROLLER",)))
+    route = _load(key, SERVED)
+    ports = SimpleNamespace(config=SimpleNamespace(controller_listener_names=("CONTROLLER",)))
     for version in {route.spec.min_version, route.spec.max_version}:
         request = codec.message_class(key, "request")()
-        context = RequestContext(broker, key, version, 1, "c", "PLAINTEXT", "127.0.0.1")
+        context = RequestContext(ports, key, version, 1, "c", "PLAINTEXT", "127.0.0.1")
         try:
             response = route.error_response(context, request, InvalidGroupIdException("not so"))
         except ProtocolError:
@@ -186,7 +186,7 @@ def refused(key, request):
     from kcli.server.requests.context import RequestContext
     from kcli.server.requests.dispatch import _load
 
-    route = _load(key)
+    route = _load(key, SERVED)
     context = RequestContext(SimpleNamespace(), key, route.spec.max_version, 1, "c", "PLAINTEXT", "127.0.0.1")
     with pytest.raises(KafkaError) as error:
         route.handle(context, request)

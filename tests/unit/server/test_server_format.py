@@ -8,8 +8,8 @@ from kcli.config.broker import BrokerConfig
 from kcli.config.features import FeatureError, metadata_version_of_release
 from kcli.controller.bootstrap import decode_bootstrap
 from kcli.errors import StorageError
+from kcli.metadata.snapshot_file import decode_snapshot
 from kcli.protocol.records.metadata import FeatureLevelRecord, UserScramCredentialRecord
-from kcli.raft.snapshot import decode_snapshot
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng

@@ -345,6 +345,52 @@ def test_acks_all_waits_for_the_follower_and_times_out_without_it(tmp_path):
     run(tmp_path, scenario, pair)
 
 
+def test_a_parked_follower_is_woken_by_an_append(tmp_path):
+    async def scenario(rig, client):
+        follower = await rig.connect()
+        fetch = fetch_request(0, topic=pair, replica_id=2, max_wait_ms=600_000)
+        waiting = asyncio.ensure_future(read(follower, fetch))
+        await until(lambda: rig.replicas.get("pair", 0).parked_fetches)
+        row = await send(client, produce_request(batch(b"a"), topic=pair, acks=1))
+        assert row.error_code is ErrorCode.NONE
+        row = await asyncio.wait_for(waiting, PATIENCE_S)
+        assert (values(row.records), row.high_watermark) == ([b"a"], 0)
+
+    pair = topic_image("pair", replicas=(1, 2))
+    run(tmp_path, scenario, pair)
+
+
+def test_a_parked_consumer_is_woken_when_the_follower_has_the_records(tmp_path):
+    async def scenario(rig, client):
+        consumer, follower = await rig.connect(), await rig.connect()
+        waiting = asyncio.ensure_future(read(consumer, fetch_request(0, topic=pair, max_wait_ms=600_000)))
+        await until(lambda: rig.replicas.get("pair", 0).parked_fetches)
+        await send(client, produce_request(batch(b"a"), topic=pair, acks=1))
+        row = await read(follower, fetch_request(1, topic=pair, replica_id=2))
+        assert row.high_watermark == 0, (
+            "as it was before this fetch: the follower learns of it by the next one"
+        )
+        row = await asyncio.wait_for(waiting, PATIENCE_S)
+        assert (values(row.records), row.high_watermark) == ([b"a"], 1)
+
+    pair = topic_image("pair", replicas=(1, 2))
+    run(tmp_path, scenario, pair)
+
+
+def test_a_smaller_isr_commits_what_the_missing_replica_held_back(tmp_path):
+    async def scenario(rig, client):
+        waiting = asyncio.ensure_future(
+            send(client, produce_request(batch(b"a"), topic=pair, timeout_ms=600_000))
+        )
+        await until(lambda: len(rig.replicas.get("pair", 0).commits))
+        leader = rig.replicas.get("pair", 0)
+        leader.change(leader.state.with_isr((1,)))
+        assert (await asyncio.wait_for(waiting, PATIENCE_S)).error_code is ErrorCode.NONE
+
+    pair = topic_image("pair", replicas=(1, 2))
+    run(tmp_path, scenario, pair)
+
+
 def test_fetch_offsets_out_of_range_and_epochs(tmp_path):
     async def scenario(rig, client):
         await send(client, produce_request(batch(b"a", b"b"), topic=third))

@@ -10,9 +10,12 @@ import pytest
 from quorum_rig import DATA, LOG_DIR, ManualClock, QuorumRig, broker_config
 from until import PATIENCE_S, until
 
+from kcli.controller.api import OWN_REQUEST, UNREGISTER_BROKER, UPDATE_FEATURES
 from kcli.controller.bootstrap import encode_records
 from kcli.errors import ErrorCode, NotControllerException, StorageError
-from kcli.metadata.image import CLUSTER_DEFAULT, LeaderRecoveryState
+from kcli.metadata.image import LeaderRecoveryState
+from kcli.metadata.snapshot_file import SnapshotId, decode_snapshot
+from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import (
     KRaftVersionRecord,
@@ -20,7 +23,6 @@ from kcli.protocol.batches.control import (
     VotersRecord,
     decode_control,
 )
-from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import (
     AbortTransactionRecord,
@@ -32,9 +34,11 @@ from kcli.protocol.records.metadata import (
     TopicRecord,
     decode_metadata_record,
 )
+from kcli.raft.messages import Flushed
 from kcli.raft.node import QuorumError
-from kcli.raft.snapshot import SnapshotId, decode_snapshot
 from kcli.runtime.disk import read_file, replace_file
+from kcli.server.coordinators.topic_creation import TopicCreator
+from kcli.server.quorum.producer_ids import ProducerIdBlock, allocate_block
 
 LOG = f"{LOG_DIR}/{0:020d}.log"
 RECOVERY_POINTS = f"{DATA}/recovery-point-offset-checkpoint"
@@ -64,7 +68,7 @@ def kinds(disk):
 def test_a_new_cluster_is_written_as_kafka_writes_it():
     async def story():
         async with QuorumRig() as rig:
-            image = rig.quorum.image
+            image = rig.loader.image
             assert image.config(CLUSTER_DEFAULT) == {"min.insync.replicas": "1"}
             assert not image.brokers[1].fenced
             assert rig.lifecycle.epoch == image.brokers[1].epoch
@@ -92,7 +96,7 @@ def test_each_start_begins_an_epoch_and_repeats_nothing():
     async def story():
         rig = await QuorumRig().start()
         rig = await rig.again()
-        assert rig.quorum.raft.epoch == 2
+        assert rig.controller.view.epoch == 2
         rig = await rig.again()
         state = json.loads(read_file(rig.disk, f"{LOG_DIR}/quorum-state"))
         assert (state["leaderId"], state["leaderEpoch"], state["votedId"]) == (1, 3, -1)
@@ -130,9 +134,9 @@ def test_answers_come_after_the_listeners_and_the_image():
             result = await rig.create("t", 3)
             assert result.error_code is ErrorCode.NONE
             delta, image = rig.seen[-1]
-            assert image is rig.quorum.image and "t" in image.topics
+            assert image is rig.loader.image and "t" in image.topics
             assert [diff.partition for diff in delta.partitions_changed()] == [0, 1, 2]
-            assert rig.quorum.high_watermark == rig.quorum.log.end_offset == image.offset + 1
+            assert rig.controller.view.high_watermark == rig.controller.log.end_offset == image.offset + 1
 
     run(story)
 
@@ -141,8 +145,8 @@ def test_a_failing_listener_does_not_keep_others_from_hearing(caplog):
     async def story():
         async with QuorumRig() as rig:
             heard = []
-            rig.quorum.subscribe(lambda _delta, _image: 1 / 0)
-            rig.quorum.subscribe(lambda _delta, image: heard.append(image))
+            rig.loader.subscribe(lambda _delta, _image: 1 / 0)
+            rig.loader.subscribe(lambda _delta, image: heard.append(image))
             await rig.create("t")
             assert "t" in heard[-1].topics
 
@@ -156,7 +160,7 @@ def test_requests_together_share_flushes_and_all_are_answered():
             results = await asyncio.gather(*(rig.create(f"t{nth}") for nth in range(50)), rig.create("t0"))
             codes = [result.error_code for result in results]
             assert codes == [ErrorCode.NONE] * 50 + [ErrorCode.TOPIC_ALREADY_EXISTS]
-            assert len(rig.quorum.image.topics) == 50
+            assert len(rig.loader.image.topics) == 50
 
     run(story)
 
@@ -166,11 +170,11 @@ def test_what_was_answered_survives_a_crash(seed):
     async def story():
         rig = await QuorumRig().start()
         await rig.create("kept", 2, **{"retention.ms": "5"})
-        last_epoch = rig.quorum.raft.epoch
+        last_epoch = rig.controller.view.epoch
         rig = await rig.crash(seed)
-        image = rig.quorum.image
+        image = rig.loader.image
         assert image.topic_config("kept") == {"retention.ms": "5"}
-        assert rig.quorum.raft.epoch > last_epoch
+        assert rig.controller.view.epoch > last_epoch
         # It stopped without a word, so its replicas had to be taken on trust (KIP-966).
         partition = image.partition("kept", 1)
         assert (partition.leader, partition.isr) == (1, (1,))
@@ -185,7 +189,7 @@ def test_a_clean_stop_is_believed():
         rig = await QuorumRig().start()
         await rig.create("t")
         rig = await rig.again()
-        partition = rig.quorum.image.partition("t", 0)
+        partition = rig.loader.image.partition("t", 0)
         assert (partition.leader, partition.leader_epoch) == (1, 2)
         assert partition.recovery_state is LeaderRecoveryState.RECOVERED
         await rig.stop()
@@ -213,9 +217,9 @@ def test_an_unfinished_transaction_is_aborted():
         )
         replace_file(rig.disk, LOG, content + batch)
         rig = await QuorumRig(rig.disk, rig.clock).start()
-        assert "ghost" not in rig.quorum.image.topics
+        assert "ghost" not in rig.loader.image.topics
         await rig.create("real")
-        assert rig.quorum.image.topics.names == ("real",)
+        assert rig.loader.image.topics.names == ("real",)
         await rig.stop()
         assert any(
             isinstance(record, AbortTransactionRecord)
@@ -229,8 +233,8 @@ def test_an_unfinished_transaction_is_aborted():
 def test_idle_records_keep_the_high_watermark_moving():
     async def story():
         async with QuorumRig(**{"metadata.max.idle.interval.ms": "10"}) as rig:
-            before = rig.quorum.high_watermark
-            await until(lambda: rig.quorum.high_watermark >= before + 3)
+            before = rig.controller.view.high_watermark
+            await until(lambda: rig.controller.view.high_watermark >= before + 3)
             heard = len(rig.seen)
             await asyncio.sleep(0.03)
             assert len(rig.seen) == heard, "nothing changed, so nobody is told"
@@ -246,20 +250,20 @@ def test_a_snapshot_is_written_read_and_replaces_the_log_before_it():
     async def story():
         rig = await QuorumRig().start()
         await rig.create("t", 2, **{"retention.ms": "5"})
-        image = rig.quorum.image
-        await rig.quorum.take_snapshot()
+        image = rig.loader.image
+        await rig.controller.housekeeping.take_snapshot()
         name = SnapshotId(image.offset + 1, 1).file_name
         with pytest.raises(PermissionError):
             rig.disk.open(f"{LOG_DIR}/{name}")  # frozen, as Kafka's are
         snapshot = decode_snapshot(read_file(rig.disk, f"{LOG_DIR}/{name}"), name)
         assert (snapshot.kraft_version, len(snapshot.voters.voters)) == (1, 1)
         assert snapshot.last_contained_log_timestamp_ms == image.timestamp_ms
-        await rig.quorum.take_snapshot()
-        assert len(rig.quorum.log.snapshots) == 2, "the same image makes no second snapshot"
+        await rig.controller.housekeeping.take_snapshot()
+        assert len(rig.controller.log.snapshots) == 2, "the same image makes no second snapshot"
         await rig.create("u")
         rig = await rig.again()
-        assert rig.quorum.image.topics.names == ("t", "u")
-        assert rig.quorum.image.topic_config("t") == {"retention.ms": "5"}
+        assert rig.loader.image.topics.names == ("t", "u")
+        assert rig.loader.image.topic_config("t") == {"retention.ms": "5"}
         await rig.stop()
 
     run(story)
@@ -268,12 +272,12 @@ def test_a_snapshot_is_written_read_and_replaces_the_log_before_it():
 def test_enough_records_make_a_snapshot_due():
     async def story():
         async with QuorumRig(**{"metadata.log.max.record.bytes.between.snapshots": "5000"}) as rig:
-            assert not rig.quorum._wants_snapshot()
+            assert not rig.controller.housekeeping._wants_snapshot()
             for nth in range(30):
                 await rig.create(f"t{nth}")
-            assert rig.quorum._wants_snapshot()
-            await rig.quorum.take_snapshot()
-            assert not rig.quorum._wants_snapshot()
+            assert rig.controller.housekeeping._wants_snapshot()
+            await rig.controller.housekeeping.take_snapshot()
+            assert not rig.controller.housekeeping._wants_snapshot()
 
     run(story)
 
@@ -282,9 +286,9 @@ def test_time_makes_a_snapshot_due():
     async def story():
         clock = ManualClock()
         async with QuorumRig(clock=clock, **{"metadata.log.max.snapshot.interval.ms": "60000"}) as rig:
-            assert not rig.quorum._wants_snapshot()
+            assert not rig.controller.housekeeping._wants_snapshot()
             clock.time_ms += 60_000
-            assert rig.quorum._wants_snapshot()
+            assert rig.controller.housekeeping._wants_snapshot()
 
     run(story)
 
@@ -294,9 +298,9 @@ def test_old_snapshots_and_the_log_before_them_go():
         rig = await QuorumRig().start()
         for name in ("a", "b", "c"):
             await rig.create(name)
-            await rig.quorum.take_snapshot()
-            rig.quorum.log.log.roll()
-        log = rig.quorum.log
+            await rig.controller.housekeeping.take_snapshot()
+            rig.controller.log.log.roll()
+        log = rig.controller.log
         assert len(log.snapshots) == 4
         log.clean(retention_bytes=-1, retention_ms=-1)
         assert len(log.snapshots) == 4
@@ -306,8 +310,8 @@ def test_old_snapshots_and_the_log_before_them_go():
         assert [name for name in rig.files() if name.endswith(".checkpoint")] == [kept.file_name]
         await rig.create("d")
         rig = await rig.again()
-        assert rig.quorum.image.topics.names == ("a", "b", "c", "d")
-        assert rig.quorum.raft.voters.ids == (1,)
+        assert rig.loader.image.topics.names == ("a", "b", "c", "d")
+        assert rig.controller.view.voters.ids == (1,)
         await rig.stop()
 
     run(story)
@@ -317,12 +321,12 @@ def test_snapshots_go_when_they_are_old_but_never_the_last():
     async def story():
         async with QuorumRig() as rig:
             await rig.create("a")
-            await rig.quorum.take_snapshot()
+            await rig.controller.housekeeping.take_snapshot()
             await rig.create("b")
-            await rig.quorum.take_snapshot()
+            await rig.controller.housekeeping.take_snapshot()
             rig.clock.time_ms += 1_000_000
-            rig.quorum.log.clean(retention_bytes=-1, retention_ms=999_999)
-            assert len(rig.quorum.log.snapshots) == 1
+            rig.controller.log.clean(retention_bytes=-1, retention_ms=999_999)
+            assert len(rig.controller.log.snapshots) == 1
 
     run(story)
 
@@ -344,16 +348,16 @@ def test_a_snapshot_beyond_the_log_is_what_counts():
     async def story():
         rig = await QuorumRig().start()
         await rig.create("t")
-        await rig.quorum.take_snapshot()
-        newest = rig.quorum.log.snapshots[-1]
+        await rig.controller.housekeeping.take_snapshot()
+        newest = rig.controller.log.snapshots[-1]
         await rig.stop()
         content = read_file(rig.disk, LOG)
         (position, _) = list(iter_batches(content))[2]
         replace_file(rig.disk, LOG, content[:position])
         rig.disk.remove(RECOVERY_POINTS)  # which would tell that records are lost
         rig = await QuorumRig(rig.disk, rig.clock).start()
-        assert "t" in rig.quorum.image.topics
-        assert rig.quorum.log.log.log_start_offset == newest.end_offset
+        assert "t" in rig.loader.image.topics
+        assert rig.controller.log.log.log_start_offset == newest.end_offset
         await rig.stop()
 
     run(story)
@@ -363,8 +367,8 @@ def test_a_broken_snapshot_is_named():
     async def story():
         rig = await QuorumRig().start()
         await rig.create("t")
-        await rig.quorum.take_snapshot()
-        path = f"{LOG_DIR}/{rig.quorum.log.snapshots[-1].file_name}"
+        await rig.controller.housekeeping.take_snapshot()
+        path = f"{LOG_DIR}/{rig.controller.log.snapshots[-1].file_name}"
         await rig.stop()
         replace_file(rig.disk, path, read_file(rig.disk, path)[:-3])
         with pytest.raises(StorageError, match=r"\.checkpoint is cut short"):
@@ -385,7 +389,7 @@ def test_a_disk_that_fails_ends_the_quorum():
         assert len(rig.fatal) == 1
         with pytest.raises(NotControllerException, match="cannot be written"):
             await rig.create("u")
-        assert "t" not in rig.quorum.image.topics, "what was not committed is not shown"
+        assert "t" not in rig.loader.image.topics, "what was not committed is not shown"
         await rig.abandon()
 
     run(story)
@@ -419,11 +423,12 @@ def test_after_stop_nothing_is_decided():
 def test_topics_made_in_the_background_are_made_once():
     async def story():
         async with QuorumRig() as rig:
-            topic = ct.CreatableTopic(name="t", num_partitions=-1, replication_factor=-1)
-            bad = ct.CreatableTopic(name="bad", num_partitions=-1, replication_factor=5)
-            rig.quorum.create_in_background([topic])
-            rig.quorum.create_in_background([topic, bad])
-            await until(lambda: "t" in rig.quorum.image.topics and not rig.quorum._background)
+            creator = TopicCreator(rig.controller, broker_config(**{"default.replication.factor": "5"}))
+            own = TopicCreator(rig.controller, broker_config())
+            own.create_missing(["t"], OWN_REQUEST)
+            own.create_missing(["t"], OWN_REQUEST)
+            creator.create_missing(["bad"], OWN_REQUEST)
+            await until(lambda: "t" in rig.loader.image.topics and not own._tasks and not creator._tasks)
         created = [
             record
             for _, records in batches(rig.disk)
@@ -438,13 +443,15 @@ def test_topics_made_in_the_background_are_made_once():
 def test_features_and_producer_ids_go_through_the_log():
     async def story():
         rig = await QuorumRig().start()
-        assert await rig.quorum.allocate_producer_ids() == (0, 1000)
+        assert await allocate_block(rig.controller, rig.loader, 1) == ProducerIdBlock(0, 1000)
         update = uf.FeatureUpdateKey(feature="share.version", max_version_level=1, upgrade_type=1)
-        response = await rig.quorum.update_features(uf.UpdateFeaturesRequest(feature_updates=(update,)))
+        response = await rig.controller.send(
+            UPDATE_FEATURES, uf.UpdateFeaturesRequest(feature_updates=(update,))
+        )
         assert response.error_code is ErrorCode.NONE
         rig = await rig.again()
-        assert rig.quorum.image.features["share.version"] == 1
-        assert await rig.quorum.allocate_producer_ids() == (1000, 1000)
+        assert rig.loader.image.features["share.version"] == 1
+        assert await allocate_block(rig.controller, rig.loader, 1) == ProducerIdBlock(1000, 1000)
         await rig.stop()
 
     run(story)
@@ -456,15 +463,15 @@ def test_a_broker_the_controller_forgot_registers_again():
 
         async with QuorumRig(**{"broker.heartbeat.interval.ms": "10"}) as rig:
             epoch = rig.lifecycle.epoch
-            await rig.quorum.unregister_broker(UnregisterBrokerRequest(broker_id=1))
-            await until(lambda: rig.lifecycle.epoch > epoch and not rig.quorum.image.brokers[1].fenced)
-            assert rig.lifecycle.epoch == rig.quorum.image.brokers[1].epoch
+            await rig.controller.send(UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=1))
+            await until(lambda: rig.lifecycle.epoch > epoch and not rig.loader.image.brokers[1].fenced)
+            assert rig.lifecycle.epoch == rig.loader.image.brokers[1].epoch
 
     run(story)
 
 
 def test_the_settings_of_the_controller_are_those_of_its_node():
-    from kcli.server.quorum.quorum import controller_settings
+    from kcli.server.quorum.controller_role import controller_settings
 
     settings = controller_settings(
         broker_config(**{"num.partitions": "7", "delete.topic.enable": "false"}), 1
@@ -494,7 +501,7 @@ def test_a_snapshot_that_cannot_be_written_takes_the_directory_offline():
         await rig.create("t")
         rig.disk.fail("write", ".checkpoint.part")
         with pytest.raises(StorageError):
-            await rig.quorum.take_snapshot()
+            await rig.controller.housekeeping.take_snapshot()
         assert rig.logs.directories[0].error is not None
         await rig.abandon()
 
@@ -502,14 +509,14 @@ def test_a_snapshot_that_cannot_be_written_takes_the_directory_offline():
 
 
 def test_what_does_not_fit_one_batch_becomes_several(monkeypatch):
-    monkeypatch.setattr("kcli.server.quorum.quorum.MAX_RECORDS_PER_BATCH", 4)
+    monkeypatch.setattr("kcli.server.quorum.active_controller.MAX_RECORDS_PER_BATCH", 4)
 
     async def story():
         rig = await QuorumRig().start()
         await rig.create("t", 3)
         await rig.create("u", 3)
         rig = await rig.again()
-        assert {rig.quorum.image.partition(name, 2).leader for name in "tu"} == {1}
+        assert {rig.loader.image.partition(name, 2).leader for name in "tu"} == {1}
         await rig.stop()
         sizes = [len(records) for _, records in batches(rig.disk)]
         assert max(sizes[2:]) == 4
@@ -540,7 +547,10 @@ EXTRA_TASKS = 1 if sys.version_info < (3, 12) else 0
 def test_a_mistake_in_committing_ends_the_quorum_instead_of_hanging():
     async def story():
         rig = await QuorumRig().start()
-        rig.quorum.raft.step = lambda _message: 1 / 0
+        step = rig.controller._raft.step
+        rig.controller._raft.step = lambda message, now: (
+            1 / 0 if isinstance(message, Flushed) else step(message, now)
+        )
         with pytest.raises(NotControllerException):
             await rig.create("t")
         assert isinstance(rig.fatal[0], ZeroDivisionError)

@@ -25,9 +25,9 @@ ONE, OTHER = uuid.UUID(int=1), uuid.UUID(int=2)
 
 @pytest.fixture
 def context() -> Any:
-    raft = SimpleNamespace(voters=VoterSet((Voter(ReplicaKey(1, ONE), {}),)))
-    broker = SimpleNamespace(cluster_id="c", node_id=1, quorum=SimpleNamespace(raft=raft))
-    return SimpleNamespace(broker=broker)
+    quorum = SimpleNamespace(voters=VoterSet((Voter(ReplicaKey(1, ONE), {}),)))
+    metadata = SimpleNamespace(cluster_id="c")
+    return SimpleNamespace(ports=SimpleNamespace(metadata=metadata, node_id=1, quorum=quorum))
 
 
 def test_an_unknown_voter_cannot_be_removed(context: Any) -> None:

@@ -41,8 +41,8 @@ SETTINGS = {
 class Session:
     """A client, and what it knows of its producer."""
 
-    def __init__(self, broker, client):
-        self.broker = broker
+    def __init__(self, node, client):
+        self.node = node
         self.client = client
         self.producer_id = self.epoch = -1
 
@@ -160,10 +160,10 @@ def with_a_broker(test=None, **settings):
 
     def run(tmp_path):
         async def main():
-            async with running(tmp_path, **(SETTINGS | settings)) as broker:
-                client = await connect(broker)
+            async with running(tmp_path, **(SETTINGS | settings)) as node:
+                client = await connect(node)
                 await create(client, "t", 2)
-                await test(Session(broker, client))
+                await test(Session(node, client))
 
         asyncio.run(main())
 
@@ -171,8 +171,8 @@ def with_a_broker(test=None, **settings):
     return run
 
 
-def last_state(broker):
-    log = broker.replicas.get("__transaction_state", 0).log
+def last_state(node):
+    log = node.broker.replicas.get("__transaction_state", 0).log
     raw = log.read(0, 1 << 20, end_offset=log.log_end_offset).read()
     position, _ = list(iter_batches(raw))[-1]
     (record,) = read_records(raw, position)
@@ -200,7 +200,7 @@ async def test_the_second_protocol_adds_partitions_and_moves_the_epoch(session):
     assert [(each.producer_id, each.first_offset) for each in row.aborted_transactions] == [
         (session.producer_id, 3)
     ]
-    state = last_state(session.broker)
+    state = last_state(session.node)
     assert (state.transaction_status, state.producer_epoch, state.client_transaction_version) == (5, 2, 2)
 
 
@@ -318,13 +318,13 @@ def test_an_open_transaction_is_aborted_after_a_restart(tmp_path):
     settings = SETTINGS | {"transaction_abort_timed_out_transaction_cleanup_interval_ms": "50"}
 
     async def main():
-        async with running(tmp_path, clean=False, **settings) as broker:
-            session = Session(broker, await connect(broker))
+        async with running(tmp_path, clean=False, **settings) as node:
+            session = Session(node, await connect(node))
             await create(session.client, "t")
             await session.init(timeout_ms=300)
             await session.send("lost")
-        async with running(tmp_path, **settings) as broker:
-            again = Session(broker, await connect(broker))
+        async with running(tmp_path, **settings) as node:
+            again = Session(node, await connect(node))
             again.producer_id, again.epoch = session.producer_id, session.epoch
             await until(again.is_stable)
             row = await again.committed()

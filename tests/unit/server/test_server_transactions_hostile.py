@@ -111,8 +111,8 @@ async def test_sequences_begin_again_after_the_largest(session):
 @pytest.mark.parametrize("clean", [True, False])
 def test_duplicates_are_known_after_a_restart(tmp_path, clean):
     async def main():
-        async with running(tmp_path, clean=clean) as broker:
-            client = await connect(broker)
+        async with running(tmp_path, clean=clean) as node:
+            client = await connect(node)
             await create(client, "t")
             for sequence in range(0, 8, 2):
                 await sent(client, sequence)
@@ -128,8 +128,8 @@ def test_duplicates_are_known_after_a_restart(tmp_path, clean):
             await client.call(request, ApiKey.DELETE_RECORDS, 2)
             assert (await sent(client, 6))[:2] == (NONE, 6)  # its records are deleted, its sequence is not
             assert (await sent(client, 8))[:2] == (NONE, 8)
-        async with running(tmp_path) as broker:
-            client = await connect(broker)
+        async with running(tmp_path) as node:
+            client = await connect(node)
             assert (await sent(client, 8))[:2] == (NONE, 8)
             assert (await sent(client, 12))[0] is GAP
             assert (await sent(client, 10))[:2] == (NONE, 10)
@@ -141,7 +141,7 @@ def test_duplicates_are_known_after_a_restart(tmp_path, clean):
 async def test_a_forgotten_producer_begins_anywhere(session):
     client = session.client
     assert (await sent(client, 0))[0] is NONE
-    await until(lambda: not session.broker.replicas.get("t", 0).log.producers.producers)
+    await until(lambda: not session.node.broker.replicas.get("t", 0).log.producers.producers)
     assert (await sent(client, 40))[:2] == (NONE, 2)
     # An open transaction keeps its producer, however old it is.
     await session.init()
@@ -173,18 +173,18 @@ def test_how_long_producers_are_remembered_may_change(tmp_path, topic):
 
     async def main():
         settings = {"producer_id_expiration_check_interval_ms": "20"}
-        async with running(tmp_path, **settings) as broker:
-            client = await connect(broker)
+        async with running(tmp_path, **settings) as node:
+            client = await connect(node)
             await create(client, "t")
             await alter(client, 4, "", producer_id_expiration_ms="1")
             if topic != "t":
                 await create(client, topic)
             await send(client, topic, idempotent(0))
-            await until(lambda: not broker.replicas.get(topic, 0).log.producers.producers)
+            await until(lambda: not node.broker.replicas.get(topic, 0).log.producers.producers)
             assert (await send(client, topic, idempotent(40))).error_code is NONE
-        async with running(tmp_path, **settings) as broker:
-            client = await connect(broker)
-            await until(lambda: not broker.replicas.get(topic, 0).log.producers.producers)
+        async with running(tmp_path, **settings) as node:
+            client = await connect(node)
+            await until(lambda: not node.broker.replicas.get(topic, 0).log.producers.producers)
             assert (await send(client, topic, idempotent(80))).error_code is NONE
 
     asyncio.run(main())
@@ -204,7 +204,7 @@ async def test_the_bounds_of_a_time_out(session):
 @with_a_broker
 async def test_many_begin_at_once_and_one_is_left(session):
     await session.init()
-    clients = [await connect(session.broker) for _ in range(8)]
+    clients = [await connect(session.node) for _ in range(8)]
     answers = await asyncio.gather(*(init(client) for client in clients))
     won = [(producer_id, epoch) for code, producer_id, epoch in answers if code is NONE]
     assert {code for code, *_ in answers} <= {NONE, ErrorCode.CONCURRENT_TRANSACTIONS}
@@ -237,18 +237,18 @@ async def test_both_protocols_take_turns_on_one_id(session):
     assert await session.send("old", version=11) is NONE
     assert await session.end(True, version=4) is NONE
     await session.settle()
-    assert session.epoch == 0 and last_state(session.broker).client_transaction_version == 0
+    assert session.epoch == 0 and last_state(session.node).client_transaction_version == 0
     assert await session.send("new", sequence=1) is NONE  # Produce 12 adds
     assert await session.end(True) is NONE
     await session.settle()
-    assert session.epoch == 1 and last_state(session.broker).client_transaction_version == 2
+    assert session.epoch == 1 and last_state(session.node).client_transaction_version == 2
     # Begun by the second, ended by the first: the epoch stays, and the retry is the first's.
     assert await session.send("mixed") is NONE
     assert await session.end(False, version=4) is NONE
     await session.settle()
     assert await session.end(False, version=4) is NONE
     assert await session.end(True, version=4) is ErrorCode.INVALID_TXN_STATE
-    state = last_state(session.broker)
+    state = last_state(session.node)
     assert (state.producer_epoch, state.transaction_status) == (1, 5)
     # Begun by the first, ended by the second.
     assert await session.add(0) == [NONE]
@@ -276,7 +276,7 @@ async def test_a_deleted_topic_does_not_keep_a_transaction_open(session):
     await session.client.call(request, ApiKey.DELETE_TOPICS, 6)
     assert await session.end(True) is NONE
     await session.settle()
-    assert last_state(session.broker).transaction_status == 4
+    assert last_state(session.node).transaction_status == 4
     assert (await session.committed()).last_stable_offset == 2
 
 
@@ -427,7 +427,7 @@ async def test_a_cluster_that_falls_back_to_the_first_generation(session):
         await session.settle()
         await session.send("b")
     assert session.epoch == 2
-    assert last_state(session.broker).client_transaction_version == 0  # the old record has no room for it
+    assert last_state(session.node).client_transaction_version == 0  # the old record has no room for it
     assert await session.end(True, version=4) is NONE
     await session.settle()
     row = await session.committed()
@@ -440,14 +440,14 @@ async def test_a_pipeline_waits_for_the_markers_of_the_transaction_before(sessio
     """TV2's client goes on as soon as its commit is decided; its batches wait in the broker, in their order."""
     await session.init()
     assert await session.send("a") is NONE
-    write = session.broker.markers.write
+    write = session.node.broker.markers.write
 
     async def late(*where):
         await asyncio.sleep(0.03)
         code = write(*where)
         return code if isinstance(code, ErrorCode) else await code
 
-    session.broker.markers.write = late
+    session.node.broker.markers.write = late
     assert await session.end(True) is NONE
     for sequence in range(4):
         records = encode_batch(
@@ -471,7 +471,7 @@ async def test_a_pipeline_waits_for_the_markers_of_the_transaction_before(sessio
         _, response = await session.client.receive(ApiKey.PRODUCE, 12)
         row = response.responses[0].partition_responses[0]
         assert (row.error_code, row.base_offset) == (NONE, 2 + sequence)
-    assert session.broker.transactions.turns == {}
+    assert session.node.broker.verifier._turns == {}
     assert values(await read(session.client, "t", 2)) == [b"next0", b"next1", b"next2", b"next3"]
 
 
@@ -505,23 +505,23 @@ def test_every_decided_transaction_is_carried_out_after_a_crash(tmp_path):
     """The broker dies between the decision and its markers; the next one writes them."""
 
     async def main():
-        async with running(tmp_path, clean=False, **SETTINGS) as broker:
-            session = Session(broker, await connect(broker))
+        async with running(tmp_path, clean=False, **SETTINGS) as node:
+            session = Session(node, await connect(node))
             await create(session.client, "t", 2)
             await session.init()
             await session.send("a")
             await session.send("a", partition=1)
-            broker.markers.write = lambda *_: ErrorCode.NOT_LEADER_OR_FOLLOWER
+            node.broker.markers.write = lambda *_: ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert await session.end(True) is NONE
-            assert last_state(broker).transaction_status == 2
+            assert last_state(node).transaction_status == 2
             assert await session.end(True) is FENCED  # of the next epoch: that one has begun nothing
             assert await session.send("b", epoch=1) is ErrorCode.CONCURRENT_TRANSACTIONS
             assert (await init(session.client))[0] is ErrorCode.CONCURRENT_TRANSACTIONS
-        async with running(tmp_path, **SETTINGS) as broker:
-            again = Session(broker, await connect(broker))
+        async with running(tmp_path, **SETTINGS) as node:
+            again = Session(node, await connect(node))
             await until(again.is_stable)
             assert values(await read(again.client, "t"))[0] == b"a"
-            assert last_state(broker).transaction_status == 4
+            assert last_state(node).transaction_status == 4
 
     asyncio.run(main())
 
@@ -530,7 +530,7 @@ def test_every_decided_transaction_is_carried_out_after_a_crash(tmp_path):
 async def test_offsets_and_records_hear_differently_of_a_coordinator_that_is_elsewhere(session):
     await session.init()
     assert await session.commit_offset(1) is NONE
-    session.broker.transactions.shards._give_up(0)
+    session.node.broker.transactions.shards._give_up(0)
     assert (
         await session.commit_offset(2, version=3) is NONE
     )  # the group's partition is in the transaction already
@@ -589,7 +589,7 @@ async def test_aborted_ranges_reach_over_segments(session):
         assert await session.end(committed) is NONE
         await session.settle()
         expected[first + 4] = False  # the marker
-    log = session.broker.replicas.get("t", 0).log
+    log = session.node.broker.replicas.get("t", 0).log
     assert len(log.segments) > 3
     for begin in range(len(expected)):
         wants = fetch.FetchPartition(partition=0, fetch_offset=begin, partition_max_bytes=1 << 24)
@@ -627,8 +627,8 @@ def committed_offsets(row):
 def test_who_is_sent_to_a_coordinator_is_served_there(tmp_path):
     """Its topic is new, and others ask while it begins; a client that is refused comes back only after seconds."""
 
-    async def ask(broker):
-        client = await connect(broker)
+    async def ask(node):
+        client = await connect(node)
         for key_type in (1, 0):
             wanted = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=(ID, "x"))
             found = await client.call(wanted, ApiKey.FIND_COORDINATOR, 4)
@@ -642,8 +642,8 @@ def test_who_is_sent_to_a_coordinator_is_served_there(tmp_path):
 
     async def main():
         settings = {"transaction_state_log_replication_factor": "1", "offsets_topic_replication_factor": "1"}
-        async with running(tmp_path, **settings) as broker:
-            answers = await asyncio.gather(*(ask(broker) for _ in range(6)))
+        async with running(tmp_path, **settings) as node:
+            answers = await asyncio.gather(*(ask(node) for _ in range(6)))
         assert {group for _, group in answers} == {NONE}
         assert {code for code, _ in answers} <= {NONE, ErrorCode.CONCURRENT_TRANSACTIONS}
 
@@ -660,15 +660,15 @@ def test_a_marker_in_the_coordinators_own_log_stops_no_load_of_it(tmp_path):
     )
 
     async def main():
-        async with running(tmp_path, **SETTINGS) as broker:
-            session = Session(broker, await connect(broker))
+        async with running(tmp_path, **SETTINGS) as node:
+            session = Session(node, await connect(node))
             await session.init()
             request = write_txn_markers.WriteTxnMarkersRequest(markers=(marker,))
             response = await session.client.call(request, ApiKey.WRITE_TXN_MARKERS, 1)
             assert response.markers[0].topics[0].partitions[0].error_code is NONE
             await session.init()
-        async with running(tmp_path, **SETTINGS) as broker:
-            again = Session(broker, await connect(broker))
+        async with running(tmp_path, **SETTINGS) as node:
+            again = Session(node, await connect(node))
             await again.init()
             assert (again.producer_id, again.epoch) == (session.producer_id, session.epoch + 1)
 

@@ -256,7 +256,7 @@ async def test_a_caller_is_told_when_the_replicas_are_too_slow(tmp_path):
 @on_a_loop
 async def test_too_few_replicas_refuse_the_write(tmp_path):
     async with rig(tmp_path, min_isr=2, replicas=(NODE, 2)) as it:
-        it.leader.state.isr = (NODE,)
+        it.leader.state = it.leader.state.with_isr((NODE,))
         with pytest.raises(CoordinatorNotAvailableException):
             await it.commit(5)
         with pytest.raises(CoordinatorNotAvailableException):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcli.model.topic_partition import TopicPartition
 from kcli.spark import admission
 from kcli.spark.admission import Admission
-from kcli.spark.cluster import TopicPartition
 from kcli.spark.options import source_options
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)

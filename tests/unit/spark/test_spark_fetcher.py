@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from kcli.errors import CorruptRecordError, ErrorCode, ProtocolError, UnknownTopicOrPartitionException
+from kcli.model.request_values import EARLIEST, LATEST
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.batch_headers import read_headers
 from kcli.protocol.batches.columns import Depth, decode
@@ -34,15 +36,7 @@ from kcli.protocol.messages.metadata import (
 )
 from kcli.protocol.wire.api import ApiKey
 from kcli.spark import cluster as cluster_module
-from kcli.spark.cluster import (
-    EARLIEST,
-    LATEST,
-    ClientSettings,
-    Cluster,
-    TopicPartition,
-    UnreachableError,
-    parse_servers,
-)
+from kcli.spark.cluster import ClientSettings, Cluster, UnreachableError, parse_servers
 from kcli.spark.fetcher import bytes_per_offset, check_order, fetch_range
 from kcli.spark.offsets import DataLossError, OffsetRange
 from kcli.spark.options import source_options

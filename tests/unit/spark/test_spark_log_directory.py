@@ -13,11 +13,12 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
+from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.columns import Depth, bytes_at, decode
 from kcli.protocol.batches.compression import Codec, compress
 from kcli.runtime.disk import SystemDisk
 from kcli.spark import segment_files
-from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, TopicPartition
 from kcli.spark.log_directory import LogDirectories, PartitionFiles, read_range
 from kcli.spark.offsets import DataLossError, OffsetRange, batch_ranges
 from kcli.spark.options import SourceOptions, source_options

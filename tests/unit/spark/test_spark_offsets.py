@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.spark.cluster import TopicPartition
+from kcli.model.topic_partition import TopicPartition
 from kcli.spark.offsets import (
     DataLossError,
     OffsetRange,

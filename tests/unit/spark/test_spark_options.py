@@ -7,8 +7,9 @@ import re
 
 import pytest
 
+from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.compression import Codec
-from kcli.spark.cluster import EARLIEST, LATEST, READ_COMMITTED, TopicPartition
 from kcli.spark.options import sink_options, source_options
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a, b"}

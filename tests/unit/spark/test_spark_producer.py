@@ -11,6 +11,7 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 from kcli.errors import ErrorCode, KafkaError  # noqa: E402
+from kcli.model.topic_partition import TopicPartition  # noqa: E402
 from kcli.protocol.batches.batch import iter_batches, read_header, read_records  # noqa: E402
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse  # noqa: E402
 from kcli.protocol.messages.metadata import (  # noqa: E402
@@ -29,7 +30,7 @@ from kcli.protocol.messages.produce import (  # noqa: E402
 from kcli.protocol.wire.api import ApiKey  # noqa: E402
 from kcli.spark import cluster as cluster_module  # noqa: E402
 from kcli.spark import producer as producer_module  # noqa: E402
-from kcli.spark.cluster import Cluster, TopicPartition  # noqa: E402
+from kcli.spark.cluster import Cluster  # noqa: E402
 from kcli.spark.encoder import RecordsArea, encode_records  # noqa: E402
 from kcli.spark.options import sink_options  # noqa: E402
 from kcli.spark.producer import Producer  # noqa: E402

@@ -10,7 +10,6 @@ from kcli.errors import CorruptRecordError, StorageError
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import read_file
 from kcli.storage import checkpoint
-from kcli.storage.checkpoint import QuorumState
 from kcli.storage.log.leader_epochs import LeaderEpochCache
 from kcli.storage.meta_properties import (
     MetaProperties,
@@ -105,38 +104,6 @@ class TestCleanShutdown:
     @pytest.mark.parametrize("content", [b"", b"[]", b'{"version":1,"brokerEpoch":3}', b'{"version":0}'])
     def test_clean_though_it_says_no_more(self, content: bytes) -> None:
         assert checkpoint.read_clean_shutdown(disk_with(content), "/f") == -1
-
-
-class TestQuorumState:
-    def test_version_1(self) -> None:
-        text = (
-            b'{"leaderId":7,"leaderEpoch":1,"votedId":-1,'
-            b'"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
-        )
-        state = checkpoint.read_quorum_state(disk_with(text), "/f")
-        assert state == QuorumState(leader_id=7, leader_epoch=1)
-        disk = SimDisk()
-        checkpoint.write_quorum_state(disk, "/f", state)
-        assert read_file(disk, "/f") == text
-
-    def test_version_0(self) -> None:
-        disk = SimDisk()
-        state = QuorumState(leader_epoch=3, voted_id=2, version=0, voters=(1, 2))
-        checkpoint.write_quorum_state(disk, "/f", state)
-        assert read_file(disk, "/f") == (
-            b'{"clusterId":"","leaderId":-1,"leaderEpoch":3,"votedId":2,"appliedOffset":0,'
-            b'"currentVoters":[{"voterId":1},{"voterId":2}],"data_version":0}'
-        )
-        assert checkpoint.read_quorum_state(disk, "/f") == state
-
-    def test_absent_and_nonsense(self) -> None:
-        assert checkpoint.read_quorum_state(SimDisk(), "/f") is None
-        for content in (b"", b"{}", b'{"data_version":0,"leaderId":"x"}'):
-            with pytest.raises(CorruptRecordError, match="not a quorum state"):
-                checkpoint.read_quorum_state(disk_with(content), "/f")
-        other = b'{"leaderId":7,"leaderEpoch":1,"votedId":-1,"data_version":9}'
-        with pytest.raises(CorruptRecordError, match="data_version 9"):
-            checkpoint.read_quorum_state(disk_with(other), "/f")
 
 
 class TestMetaProperties:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kcli.protocol.batches.batch import NO_SEQUENCE, Record, encode_batch, read_header, read_records
+from kcli.model.ids import NO_SEQUENCE
+from kcli.protocol.batches.batch import Record, encode_batch, read_header, read_records
 from kcli.protocol.batches.batch_headers import read_headers
 from kcli.protocol.batches.columns import Depth, RecordWalk, walks
 from kcli.protocol.batches.compression import Codec

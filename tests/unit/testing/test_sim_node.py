@@ -9,7 +9,8 @@ import pytest
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewTopic
-from kcli.client.config import Address, ClientConfig
+from kcli.client.config import ClientConfig
+from kcli.model.addresses import Address
 from kcli.testing.sim.cluster import BROKER_PORT, SimCluster
 from kcli.testing.sim.loop import SimLoop, simulate
 

@@ -11,16 +11,10 @@ from kcli.cli.java.order import map_order, string_hash
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import java_split, separated
 from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.configs import (
-    AlterConfig,
-    AlterOp,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
-    ResourceType,
-)
+from kcli.client.admin.configs import AlterConfig, ConfigEntry
 from kcli.config.properties import load
 from kcli.errors import KafkaError
+from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
 
 if TYPE_CHECKING:
     from kcli.cli.tools.configs.command import ConfigsOptions, Entity
@@ -28,12 +22,12 @@ if TYPE_CHECKING:
 # An empty name: the default of all brokers.
 DEFAULT = ""
 
-_RESOURCES: dict[str, tuple[ResourceType, ConfigSource | None]] = {
-    "topics": (ResourceType.TOPIC, ConfigSource.DYNAMIC_TOPIC_CONFIG),
-    "brokers": (ResourceType.BROKER, ConfigSource.DYNAMIC_BROKER_CONFIG),
-    "broker-loggers": (ResourceType.BROKER_LOGGER, None),
-    "client-metrics": (ResourceType.CLIENT_METRICS, ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG),
-    "groups": (ResourceType.GROUP, ConfigSource.DYNAMIC_GROUP_CONFIG),
+_RESOURCES: dict[str, tuple[ConfigResourceType, ConfigSource | None]] = {
+    "topics": (ConfigResourceType.TOPIC, ConfigSource.DYNAMIC_TOPIC_CONFIG),
+    "brokers": (ConfigResourceType.BROKER, ConfigSource.DYNAMIC_BROKER_CONFIG),
+    "broker-loggers": (ConfigResourceType.BROKER_LOGGER, None),
+    "client-metrics": (ConfigResourceType.CLIENT_METRICS, ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG),
+    "groups": (ConfigResourceType.GROUP, ConfigSource.DYNAMIC_GROUP_CONFIG),
 }
 
 # A comma, or an equals sign, that stands outside of square brackets.
@@ -146,7 +140,7 @@ async def _alter(client: AdminClient, options: ConfigsOptions, entity: Entity, o
             raise ValueError(f"Invalid config(s): {','.join(missing)}")
     resource = ConfigResource(_RESOURCES[kind][0], name)
     changes = [AlterConfig(name=key, value=value) for key, value in added.items()]
-    changes += [AlterConfig(name=key, value="", op=AlterOp.DELETE) for key in deleted]
+    changes += [AlterConfig(name=key, value="", op=ConfigOperation.DELETE) for key in deleted]
     results = await client.incremental_alter_configs({resource: changes}, validate_only=options.dry_run)
     for error in results.values():
         if error is not None:

@@ -17,10 +17,10 @@ from kcli.cli.tools.consumer_groups.command import (
 from kcli.cli.tools.consumer_groups.reset import named_partitions
 from kcli.client.admin.admin import AdminClient
 from kcli.errors import ErrorCode, GroupNotEmptyException, KafkaError
+from kcli.model.topic_partition import TopicPartition
 
 NO_PARTITION = -1
 
-TopicPartition = tuple[str, int]
 
 _GROUP_ERRORS = (
     ErrorCode.INVALID_GROUP_ID,
@@ -101,9 +101,9 @@ async def delete_offsets(options: ConsumerGroupsOptions, client: AdminClient, ou
     partitions, whole_topics = named_partitions(options.topic)
     for name, topic in (await client.describe_topics(whole_topics)).items() if whole_topics else ():
         if isinstance(topic, KafkaError):
-            results[name, NO_PARTITION] = topic
+            results[TopicPartition(name, NO_PARTITION)] = topic
         else:
-            partitions += [(name, each.partition) for each in topic.partitions]
+            partitions += [TopicPartition(name, each.partition) for each in topic.partitions]
     if options.dry_run:
         results.update(dict.fromkeys(partitions))
         output.say(f"Would delete offsets from group {group}.")
@@ -140,7 +140,7 @@ def _show(output: Output, results: dict[TopicPartition, KafkaError | None], *, d
     done = "Would be deleted" if dry_run else "Successful"
     # Kafka sorts by the text of both, so partition 10 stands before 2.
     for topic, number in sorted(results, key=lambda partition: f"{partition[0]}{partition[1]}"):
-        error = _text(results[topic, number])
+        error = _text(results[TopicPartition(topic, number)])
         row = DeletedOffset(topic, None if number < 0 else number, error, dry_run)
         shown = "-" if number < 0 else str(number)
         status = done if error is None else f"Error: {error}"

@@ -12,8 +12,10 @@ from kcli.cli.output import Output, java_text, warn
 from kcli.cli.tools.consumer_groups.command import ConsumerGroupsOptions, chosen_groups, execution_failed
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset, GroupDescription, GroupMember
-from kcli.client.admin.offsets import OffsetAt, OffsetSpec
+from kcli.client.admin.offsets import OffsetAt
 from kcli.errors import KafkaError
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.admin.lag import Lag
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 MISSING = "-"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
-TopicPartition = tuple[str, int]
 Row = TypeVar("Row")
 
 

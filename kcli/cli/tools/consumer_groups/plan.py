@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from kcli.cli.partitions_file import FileError, read_text
 from kcli.cli.syntax.options import Kind
 from kcli.cli.tools.consumer_groups.command import ExecutionError
+from kcli.model.topic_partition import TopicPartition
 
 QUOTE_FROM_LENGTH = 25
 """Kafka's CSV writer quotes longer texts without looking at them."""
 FIRST_SAFE_CHARACTER = "-"
 """And any text with a character below this one: comma, quote, space and control characters are among them."""
 
-TopicPartition = tuple[str, int]
 Plan = dict[TopicPartition, int]
 
 
@@ -54,7 +54,9 @@ def read_plan(path: str, only_group: str | None) -> dict[str, Plan]:
         if len(line) > 4:
             raise ExecutionError(f"Too many entries: expected at most 4, but {path} has {','.join(line)}")
         group, topic, number, offset = [*line, *[""] * (4 - len(line))]
-        plans.setdefault(group, {})[topic, _number(number, Kind.INTEGER)] = _number(offset, Kind.LONG)
+        plans.setdefault(group, {})[TopicPartition(topic, _number(number, Kind.INTEGER))] = _number(
+            offset, Kind.LONG
+        )
     return plans
 
 

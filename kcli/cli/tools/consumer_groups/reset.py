@@ -22,12 +22,12 @@ from kcli.cli.tools.consumer_groups.command import (
 from kcli.cli.tools.consumer_groups.plan import NewOffset, Plan, csv_line, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
-from kcli.client.admin.offsets import OffsetAt, OffsetSpec
+from kcli.client.admin.offsets import OffsetAt
 from kcli.errors import ErrorCode, GroupIdNotFoundException, KafkaError
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
 
 log = logging.getLogger("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
-
-TopicPartition = tuple[str, int]
 
 
 async def reset(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
@@ -65,7 +65,7 @@ async def _write(client: AdminClient, group_id: str, plan: Plan) -> None:
 
 def _show(options: ConsumerGroupsOptions, output: Output, plans: dict[str, Plan]) -> None:
     rows = [
-        NewOffset(group_id, topic, number, plans[group_id][topic, number])
+        NewOffset(group_id, topic, number, plans[group_id][TopicPartition(topic, number)])
         for group_id in map_order(plans, string_hash)
         for topic, number in map_order(plans[group_id], partition_hash)
     ]
@@ -160,7 +160,7 @@ class _Reset:
             for name, topic in described.items():
                 if isinstance(topic, KafkaError):
                     raise ExecutionError(topic.message)
-                partitions += [(name, each.partition) for each in topic.partitions]
+                partitions += [TopicPartition(name, each.partition) for each in topic.partitions]
             return partitions
         if self.options.from_file is None:
             raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
@@ -174,7 +174,7 @@ class _Reset:
                 raise UsageError(
                     f"Cannot shift offset for partition {topic}-{number} since there is no current committed offset"
                 )
-            wanted[topic, number] = committed[topic, number] + by
+            wanted[TopicPartition(topic, number)] = committed[TopicPartition(topic, number)] + by
         return await self._in_range(wanted)
 
     async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
@@ -275,7 +275,7 @@ def named_partitions(arguments: Iterable[str]) -> tuple[list[TopicPartition], li
             except ValueError:
                 raise UsageError(f"Invalid partition '{text}' specified in topic arg '{argument}''") from None
             assert isinstance(number, int)
-            partitions.append((topic, number))
+            partitions.append(TopicPartition(topic, number))
     return partitions, whole_topics
 
 

@@ -18,7 +18,8 @@ from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.dump_log.batches import INDEXED_READ_BYTES, batches, optional_long
 from kcli.cli.tools.dump_log.decoders import uncaught
-from kcli.protocol.batches.batch import MAX_SEQUENCE, NO_TIMESTAMP, read_records
+from kcli.model.ids import NO_TIMESTAMP
+from kcli.protocol.batches.batch import MAX_SEQUENCE, read_records
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")

@@ -8,9 +8,9 @@ from kcli.errors import CorruptRecordError, KcliError
 from kcli.metadata.delta import MetadataLogError
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.replay import ImageReplayer
+from kcli.metadata.snapshot_file import decode_snapshot, snapshot_id_of
 from kcli.protocol.batches.batch import crc_is_valid, iter_batches, read_records
 from kcli.protocol.records.metadata import decode_metadata_record
-from kcli.raft.snapshot import decode_snapshot, snapshot_id_of
 from kcli.runtime.disk import SystemDisk, read_file
 from kcli.storage.store.ownership import LOCK_FILE
 

@@ -35,7 +35,6 @@ from kcli.cli.tools.reassign_partitions.plan import (
 )
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.cluster import ClusterDescription
-from kcli.client.admin.reassignments import TopicPartition
 from kcli.client.admin.topics import TopicDescription
 from kcli.client.client import Node
 from kcli.errors import (
@@ -44,6 +43,7 @@ from kcli.errors import (
     KafkaError,
     UnknownTopicOrPartitionException,
 )
+from kcli.model.topic_partition import TopicPartition
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
 REQUIRED: Mapping[str, tuple[str, ...]] = {
@@ -237,13 +237,17 @@ async def _generate(options: ReassignOptions, client: AdminClient, output: Outpu
     topics = parse_topics(text)
     described = await _describe(client, topics)
     current: Assignment = {
-        (topic.name, each.partition): each.replicas for topic in described for each in topic.partitions
+        TopicPartition(topic.name, each.partition): each.replicas
+        for topic in described
+        for each in topic.partitions
     }
     nodes = _usable(await client.describe_cluster(), brokers, rack_aware=not options.disable_rack_aware)
     proposed: Assignment = {}
     for topic in described:
         placed = _placed(nodes, len(topic.partitions), len(topic.partitions[0].replicas))
-        proposed.update({(topic.name, number): replicas for number, replicas in enumerate(placed)})
+        proposed.update(
+            {TopicPartition(topic.name, number): replicas for number, replicas in enumerate(placed)}
+        )
     output.say(f"Current partition replica assignment\n{assignment_json(current)}\n")
     output.say(f"Proposed partition reassignment configuration\n{assignment_json(proposed)}")
     _rows(output, "current", current)
@@ -364,7 +368,10 @@ async def _throttle(
 def _refuse(errors: Mapping[TopicPartition, KafkaError | None], headline: str) -> None:
     refused = {partition: error for partition, error in errors.items() if error is not None}
     if refused:
-        lines = [f"{topic}-{number}: {refused[topic, number].message}" for topic, number in sorted(refused)]
+        lines = [
+            f"{topic}-{number}: {refused[TopicPartition(topic, number)].message}"
+            for topic, number in sorted(refused)
+        ]
         raise _Terse("\n".join([f"{headline}:", *lines]))
 
 
@@ -391,9 +398,11 @@ async def _statuses(client: AdminClient, targets: Assignment) -> list[StatusRow]
     described = await client.describe_topics(still)
     rows = []
     for topic, number in sorted(targets):
-        target = targets[topic, number]
+        target = targets[TopicPartition(topic, number)]
         if (topic, number) in running:
-            rows.append(StatusRow(topic, number, False, running[topic, number].replicas, target))
+            rows.append(
+                StatusRow(topic, number, False, running[TopicPartition(topic, number)].replicas, target)
+            )
             continue
         found = described[topic]
         if isinstance(found, KafkaError):
@@ -484,7 +493,7 @@ def _rows(output: Output, what: str, assignment: Assignment) -> None:
     """The rows of what was said as text already."""
     if not output.is_text:
         for topic, number in sorted(assignment):
-            output.row(AssignmentRow(what, topic, number, assignment[topic, number]), "")
+            output.row(AssignmentRow(what, topic, number, assignment[TopicPartition(topic, number)]), "")
 
 
 def _plural(noun: str, of: Iterable[object]) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 
 from kcli.cli.partitions_file import FileError, entries, field, partition_names, repeated
 from kcli.cli.syntax.options import java_split
-from kcli.client.admin.reassignments import Replica, TopicPartition
+from kcli.client.admin.reassignments import Replica
+from kcli.model.topic_partition import TopicPartition
 
 VERSION = 1
 ANY_LOG_DIR = "any"
@@ -48,7 +49,7 @@ def parse_plan(text: str) -> Plan:
                 f"Size of replicas list {_java_list(replicas)} is different from size of log dirs list "
                 f"{_java_list(paths)} for partition {topic}-{number}"
             )
-        partitions.append(((topic, number), replicas))
+        partitions.append((TopicPartition(topic, number), replicas))
         for broker, path in zip(replicas, paths, strict=False):
             if path != ANY_LOG_DIR:
                 log_dirs[Replica(topic, number, broker)] = path
@@ -101,8 +102,8 @@ def assignment_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
         {
             "topic": topic,
             "partition": number,
-            "replicas": list(assignment[topic, number]),
-            "log_dirs": [ANY_LOG_DIR] * len(assignment[topic, number]),
+            "replicas": list(assignment[TopicPartition(topic, number)]),
+            "log_dirs": [ANY_LOG_DIR] * len(assignment[TopicPartition(topic, number)]),
         }
         for topic, number in sorted(assignment)
     ]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from kcli.cli.tools.reassign_partitions.plan import Assignment
 from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.configs import AlterConfig, AlterOp, ConfigResource, ResourceType
-from kcli.client.admin.reassignments import TopicPartition
+from kcli.client.admin.configs import AlterConfig
 from kcli.client.admin.topics import Reassignment
+from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
+from kcli.model.topic_partition import TopicPartition
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -46,7 +47,7 @@ async def limit_moves(client: AdminClient, moves: Mapping[TopicPartition, Move],
     await _alter(
         client,
         {
-            ConfigResource(ResourceType.TOPIC, topic): [
+            ConfigResource(ConfigResourceType.TOPIC, topic): [
                 AlterConfig(name=LEADER_REPLICAS, value=_replicas(topic, moves, destinations=False)),
                 AlterConfig(name=FOLLOWER_REPLICAS, value=_replicas(topic, moves, destinations=True)),
             ]
@@ -90,18 +91,18 @@ async def clear_topics(client: AdminClient, topics: Iterable[str]) -> None:
     await _alter(
         client,
         {
-            ConfigResource(ResourceType.TOPIC, topic): _deleted(LEADER_REPLICAS, FOLLOWER_REPLICAS)
+            ConfigResource(ConfigResourceType.TOPIC, topic): _deleted(LEADER_REPLICAS, FOLLOWER_REPLICAS)
             for topic in topics
         },
     )
 
 
 def _broker(broker: int) -> ConfigResource:
-    return ConfigResource(ResourceType.BROKER, str(broker))
+    return ConfigResource(ConfigResourceType.BROKER, str(broker))
 
 
 def _deleted(*names: str) -> list[AlterConfig]:
-    return [AlterConfig(name=name, value=None, op=AlterOp.DELETE) for name in names]
+    return [AlterConfig(name=name, value=None, op=ConfigOperation.DELETE) for name in names]
 
 
 def _replicas(topic: str, moves: Mapping[TopicPartition, Move], *, destinations: bool) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from kcli.cli.syntax.options import CommandError
+from kcli.model.addresses import MAX_PORT, Address
 from kcli.model.uuids import uuid_from_text
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
-
-MAX_PORT = 65535
 
 
 def parse_voters(text: str, listener: str) -> VoterSet:
@@ -49,7 +48,7 @@ def _voter(text: str, listener: str) -> Voter:
         directory_id = uuid_from_text(directory)
     except ValueError:
         raise _refused("Failed to parse directory ID in dynamic voter string.") from None
-    return Voter(ReplicaKey(node_id, directory_id), {listener: (host, port)})
+    return Voter(ReplicaKey(node_id, directory_id), {listener: Address(host, port)})
 
 
 def _number(text: str, what: str) -> int:

@@ -24,8 +24,9 @@ from kcli.cli.tools.top.rows import SORTS, rows_of
 from kcli.cli.tools.top.sample import Sample, Sampler, Wanted
 from kcli.cli.tools.top.view import screen, tables, text_lines
 from kcli.cli.topic_filter import topic_filter
-from kcli.client.config import Address, ClientConfigError, parse_addresses
+from kcli.client.config import ClientConfigError, parse_addresses
 from kcli.errors import KafkaError, ProtocolError
+from kcli.model.addresses import Address
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -13,8 +13,8 @@ from kcli.cli.tools.top.sample import (
     figure,
     request_count,
 )
-from kcli.client.admin.offsets import TopicPartition
 from kcli.errors import KafkaError
+from kcli.model.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,21 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.configs import ConfigResource, ResourceType
 from kcli.client.admin.groups import CommittedOffset, GroupListing
 from kcli.client.admin.lag import Lag, lag_seconds
-from kcli.client.admin.offsets import OffsetAt, OffsetSpec, TopicPartition
+from kcli.client.admin.offsets import OffsetAt
 from kcli.client.client import Node
-from kcli.client.config import Address
 from kcli.client.metrics import BeanValues, MetricsUnavailable, Value, fetch_beans, fetch_slow_requests
 from kcli.errors import KafkaError, ProtocolError
+from kcli.model.addresses import Address
+from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.ids import NO_LEADER
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
 
 T = TypeVar("T")
 
 METRICS_LISTENER = "kcli.metrics.listener"
-NO_LEADER = -1
 # Each group costs a request a round; so many at a time, and so many in all.
 GROUPS_AT_ONCE = 20
 GROUPS_MAX = 1000
@@ -122,7 +124,7 @@ class Sampler:
         metadata = await self._client.call("metadata", lambda: self._client.metadata(None))
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in metadata.brokers]
         partitions = {
-            (topic.name or "", each.partition_index): Partition(
+            TopicPartition(topic.name or "", each.partition_index): Partition(
                 each.leader_id, each.replica_nodes, each.isr_nodes
             )
             for topic in metadata.topics
@@ -239,7 +241,7 @@ class Sampler:
 
     async def _endpoint_of(self, node: Node) -> Address | str:
         """Where the broker says that its metrics are, or why that is not known."""
-        resource = ConfigResource(ResourceType.BROKER, str(node.id))
+        resource = ConfigResource(ConfigResourceType.BROKER, str(node.id))
         try:
             found = (await self._client.describe_configs([resource]))[resource]
         except (KafkaError, ProtocolError) as error:

@@ -14,16 +14,10 @@ from kcli.cli.confirm import can_ask, confirm, listed
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.topics.file import PARTITIONS, REPLICATION_FACTOR, WantedTopic, read_topics
-from kcli.client.admin.configs import (
-    AlterConfig,
-    AlterOp,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
-    ResourceType,
-)
+from kcli.client.admin.configs import AlterConfig, ConfigEntry
 from kcli.client.admin.topics import NewPartitions, NewTopic, TopicDescription
 from kcli.errors import KafkaError
+from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
 
 if TYPE_CHECKING:
     from kcli.cli.tools.topics.command import TopicsOptions
@@ -118,7 +112,7 @@ async def _plan(client: AdminClient, wanted: Mapping[str, WantedTopic], *, prune
     existing = {topic.name: topic for topic in await client.list_topics()}
     known = [name for name in wanted if name in existing]
     described = await client.describe_topics(known)
-    resources = {name: ConfigResource(ResourceType.TOPIC, name) for name in known}
+    resources = {name: ConfigResource(ConfigResourceType.TOPIC, name) for name in known}
     configs = await client.describe_configs(resources.values()) if known else {}
     steps: list[Step] = []
     problems: list[str] = []
@@ -236,7 +230,7 @@ async def _perform(
     if grown:
         note(await client.create_partitions(grown, validate_only=validate_only))
     settings = {
-        ConfigResource(ResourceType.TOPIC, step.topic): [_operation(change) for change in step.configs]
+        ConfigResource(ConfigResourceType.TOPIC, step.topic): [_operation(change) for change in step.configs]
         for step in steps
         if step.action is Action.ALTER and step.configs
     }
@@ -260,7 +254,7 @@ def _new_topic(topic: WantedTopic) -> NewTopic:
 
 
 def _operation(change: Change) -> AlterConfig:
-    op = AlterOp.DELETE if change.after is None else AlterOp.SET
+    op = ConfigOperation.DELETE if change.after is None else ConfigOperation.SET
     return AlterConfig(name=change.setting, value=change.after, op=op)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kcli.cli.java.order import map_order, string_hash
 from kcli.cli.java.uuid import java_uuid
 from kcli.cli.output import warn
-from kcli.client.admin.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
+from kcli.client.admin.configs import ConfigEntry
 from kcli.client.admin.topics import (
     PARTITIONS_PER_RESPONSE,
     PartitionDescription,
@@ -18,6 +18,8 @@ from kcli.client.admin.topics import (
     TopicDescription,
 )
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
+from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_to_text
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
 
 MIN_ISR = "min.insync.replicas"
-Reassignments = dict[tuple[str, int], Reassignment]
+Reassignments = dict[TopicPartition, Reassignment]
 Described = tuple[list["TopicRow"], list[KafkaError]]
 """What is known, and why the rest is not."""
 
@@ -97,7 +99,7 @@ def text(row: TopicRow, *, topic: bool, partitions: bool) -> str:
 async def _rows(options: TopicsOptions, client: AdminClient, topics: list[TopicDescription]) -> Described:
     if not topics:
         return [], []
-    resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
+    resources = [ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics]
     configs = await client.describe_configs(resources)
     live = {node.id for node in (await client.describe_cluster()).nodes}
     moving = await _reassignments(client, topics)
@@ -116,7 +118,7 @@ async def _rows(options: TopicsOptions, client: AdminClient, topics: list[TopicD
 
 async def _reassignments(client: AdminClient, topics: Iterable[TopicDescription]) -> Reassignments:
     """Partitions on the move; none where the cluster cannot tell, or may not."""
-    partitions = [(topic.name, each.partition) for topic in topics for each in topic.partitions]
+    partitions = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
     try:
         return await client.list_reassignments(partitions)
     except KafkaError as error:
@@ -177,12 +179,12 @@ def _is_wanted(
 
 
 def _replication_factor(topic: str, each: PartitionDescription, moving: Reassignments) -> int:
-    move = moving.get((topic, each.partition))
+    move = moving.get(TopicPartition(topic, each.partition))
     return len(each.replicas) - (len(move.adding) if move is not None else 0)
 
 
 def _partition_row(topic: str, each: PartitionDescription, moving: Reassignments) -> PartitionRow:
-    move = moving.get((topic, each.partition))
+    move = moving.get(TopicPartition(topic, each.partition))
     return PartitionRow(
         topic=topic,
         partition=each.partition,

@@ -15,6 +15,7 @@ from kcli.cli.tools.transactions.table import TransactionsOptions, print_table
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.transactions import ProducerState, TransactionDescription
 from kcli.errors import KafkaError
+from kcli.model.topic_partition import TopicPartition
 
 T = TypeVar("T")
 
@@ -157,7 +158,7 @@ async def describe_producers(options: DescribeProducersOptions, output: Output) 
 async def abort(options: AbortOptions, output: Output) -> None:
     """`abort`."""
     epochs = _given_epochs(options)
-    partition = (options.topic, options.partition)
+    partition = TopicPartition(options.topic, options.partition)
 
     if epochs is None:
         where = f"{options.topic}-{options.partition}"
@@ -211,7 +212,7 @@ async def _found_epochs(admin: AdminClient, options: AbortOptions) -> tuple[int,
 async def _producers(
     admin: AdminClient, options: PartitionOptions, broker: int | None
 ) -> tuple[ProducerState, ...]:
-    partition = (options.topic, options.partition)
+    partition = TopicPartition(options.topic, options.partition)
     found = (await admin.describe_producers([partition], broker=broker))[partition]
     if isinstance(found, KafkaError):
         raise found

@@ -16,12 +16,11 @@ from kcli.cli.tools.transactions.table import TransactionsOptions, print_table
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.transactions import ProducerState
 from kcli.errors import KafkaError, TransactionalIdNotFoundException
+from kcli.model.topic_partition import TopicPartition
 
 DEFAULT_MAX_TIMEOUT_MINUTES = 15
 """The broker's transaction.max.timeout.ms unless it was changed."""
 MINUTE_MS = 60_000
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +89,7 @@ async def find_hanging(options: FindHangingOptions, output: Output) -> None:
 
 async def _searched(admin: AdminClient, options: FindHangingOptions) -> list[TopicPartition]:
     if options.topic is not None and options.partition is not None:
-        return [(options.topic, options.partition)]
+        return [TopicPartition(options.topic, options.partition)]
     if options.topic is not None:
         names = [options.topic]
     else:
@@ -100,7 +99,7 @@ async def _searched(admin: AdminClient, options: FindHangingOptions) -> list[Top
         if isinstance(topic, KafkaError):
             raise topic
         found += [
-            (name, each.partition)
+            TopicPartition(name, each.partition)
             for each in topic.partitions
             if options.broker_id is None or options.broker_id in each.replicas
         ]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
 from kcli.coordinator.group.offsets.requests import names_no_member
 from kcli.coordinator.group.protocol import Retention
-from kcli.coordinator.group.records import NO_TIMESTAMP
 from kcli.errors import ErrorCode
+from kcli.model.ids import NO_TIMESTAMP
 from kcli.protocol.messages.offset_commit import OffsetCommitRequest
 
 

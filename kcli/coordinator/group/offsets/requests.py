@@ -8,10 +8,11 @@ from __future__ import annotations
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.offsets.table import OffsetTable
 from kcli.coordinator.group.protocol import GroupProtocol
-from kcli.coordinator.group.records import NO_TIMESTAMP, OffsetRecord
+from kcli.coordinator.group.records import OffsetRecord
 from kcli.coordinator.group.step import GroupStep
 from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode
+from kcli.model.ids import NO_OFFSET, NO_TIMESTAMP
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -31,7 +32,6 @@ from kcli.protocol.records.consumer_offsets import OffsetCommitValue
 MEMBER_EPOCH_VERSION = 9
 """OffsetCommit knows member epochs, and the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH, from this version on
 (KIP-848)."""
-NO_OFFSET = -1
 DEFAULT_RETENTION = -1
 
 

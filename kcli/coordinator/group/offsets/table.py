@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from kcli.coordinator.group.records import NO_TIMESTAMP, OffsetRecord
+from kcli.coordinator.group.records import OffsetRecord
+from kcli.model.ids import NO_PRODUCER_ID, NO_TIMESTAMP
 from kcli.protocol.records.consumer_offsets import OffsetCommitValue
-
-NO_PRODUCER_ID = -1
 
 _Entry = tuple[OffsetCommitValue, int]
 """An offset and where in the log it was written."""

@@ -9,9 +9,10 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from kcli.config.definition import ConfigType
-from kcli.config.describe import ConfigEntry, ConfigSource
-from kcli.controller.configs import ConfigChange, ConfigOperation
+from kcli.config.describe import ConfigEntry
+from kcli.controller.configs import ConfigChange
 from kcli.errors import InvalidConfigurationException, InvalidRequestException
+from kcli.model.configs import ConfigOperation, ConfigSource
 
 ROOT = "root"
 # The loggers that are ours; those of libraries follow the root.

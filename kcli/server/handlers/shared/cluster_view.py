@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from kcli.controller.election import directory_online
 from kcli.errors import ErrorCode
 from kcli.metadata.image import BrokerRegistration, Endpoint, MetadataImage, PartitionImage
-from kcli.protocol.records.metadata import NO_LEADER
-from kcli.server.requests.context import RequestContext
-
-NO_BROKER = -1
+from kcli.model.ids import NO_LEADER
+from kcli.server.handlers.ports import NodeContext
 
 
 def alive_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegistration, Endpoint]]:
@@ -23,10 +21,10 @@ def alive_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegis
     return alive
 
 
-def random_alive_broker(context: RequestContext) -> int:
+def random_alive_broker(context: NodeContext) -> int:
     """What clients are told is the controller: any broker passes their requests on (KIP-590). -1: there is none."""
-    alive = [broker.id for broker in context.broker.metadata.brokers.values() if not broker.fenced]
-    return alive[context.broker.rng.randrange(len(alive))] if alive else NO_BROKER
+    alive = [broker.id for broker in context.ports.metadata.brokers.values() if not broker.fenced]
+    return alive[context.ports.rng.randrange(len(alive))] if alive else NO_LEADER
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from typing import Protocol, TypeVar
 from kcli.controller.configs import ConfigChange, incremental_values, replacing_values
 from kcli.controller.decision import NO_ERROR, ApiError
 from kcli.errors import InvalidRequestException, KafkaError
-from kcli.metadata.image import ConfigResource, ConfigResourceType
+from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
-from kcli.server.requests.context import RequestContext
 
 
 class Resource(Protocol):
@@ -53,7 +53,7 @@ def check_keys(names: Iterable[str], null_names: Sequence[str]) -> None:
 
 
 def check_resource(
-    context: RequestContext, resource: Resource, changes: Sequence[ConfigChange], *, replace_all: bool
+    context: NodeContext, resource: Resource, changes: Sequence[ConfigChange], *, replace_all: bool
 ) -> None:
     """Raises KafkaError when this broker, whom the change is for, cannot take it."""
     match resource.resource_type:
@@ -70,9 +70,9 @@ def check_resource(
             raise InvalidRequestException(f"Unknown resource type {unknown}")
 
 
-def require_own_id(context: RequestContext, name: str) -> None:
+def require_own_id(context: NodeContext, name: str) -> None:
     """Broker resources are asked of the broker itself."""
-    node_id = context.broker.config.node_id
+    node_id = context.ports.config.node_id
     try:
         named = int(name)
     except ValueError:
@@ -82,9 +82,9 @@ def require_own_id(context: RequestContext, name: str) -> None:
 
 
 def _check_broker_change(
-    context: RequestContext, name: str, changes: Sequence[ConfigChange], *, replace_all: bool
+    context: NodeContext, name: str, changes: Sequence[ConfigChange], *, replace_all: bool
 ) -> None:
-    image = context.broker.metadata
+    image = context.ports.metadata
     resource = ConfigResource(ConfigResourceType.BROKER, name)
     if replace_all:
         values = replacing_values(image, resource, {change.name: change.value for change in changes})
@@ -92,4 +92,4 @@ def _check_broker_change(
         values = incremental_values(image, resource, changes)
     after = {**image.config(resource), **values}
     overrides = {key: value for key, value in after.items() if value is not None}
-    context.broker.dynamic_config.validate(overrides, own=bool(name))
+    context.ports.dynamic_config.validate(overrides, own=bool(name))

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
 from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment
 from kcli.coordinator.hashing import in_hash_order, uuid_hash
-
-_TopicPartition = tuple[uuid.UUID, int]
+from kcli.model.topic_partition import TopicIdPartition
 
 
 def assign_homogeneous(
@@ -37,14 +36,14 @@ def assign_homogeneous(
 
 def _never_assigned(
     members: Mapping[str, Subscriber], topic_ids: list[uuid.UUID], partition_counts: Mapping[uuid.UUID, int]
-) -> list[_TopicPartition]:
+) -> list[TopicIdPartition]:
     taken: dict[uuid.UUID, set[int]] = {topic_id: set() for topic_id in topic_ids}
     for member in members.values():
         for topic_id, partitions in member.assigned.items():
             if topic_id in taken:
                 taken[topic_id].update(partitions)
     return [
-        (topic_id, partition)
+        TopicIdPartition(topic_id, partition)
         for topic_id in topic_ids
         for partition in range(partition_counts[topic_id])
         if partition not in taken[topic_id]
@@ -52,7 +51,7 @@ def _never_assigned(
 
 
 def _keep(
-    assigned: Assignment, partition_counts: Mapping[uuid.UUID, int], quota: int, free: list[_TopicPartition]
+    assigned: Assignment, partition_counts: Mapping[uuid.UUID, int], quota: int, free: list[TopicIdPartition]
 ) -> tuple[Assignment, int]:
     """The partitions that a member keeps, and its room for more; those beyond its quota become free."""
     kept: dict[uuid.UUID, frozenset[int]] = {}
@@ -66,12 +65,14 @@ def _keep(
         ordered = sorted(partitions)
         if quota:
             kept[topic_id] = frozenset(ordered[:quota])
-        free.extend((topic_id, partition) for partition in ordered[quota:])
+        free.extend(TopicIdPartition(topic_id, partition) for partition in ordered[quota:])
         quota = 0
     return kept, quota
 
 
-def _hand_out(free: list[_TopicPartition], below: list[tuple[str, int]], kept: dict[str, Assignment]) -> None:
+def _hand_out(
+    free: list[TopicIdPartition], below: list[tuple[str, int]], kept: dict[str, Assignment]
+) -> None:
     at = 0
     for member_id, room in below:
         given = free[at : at + room]

@@ -1,8 +1,8 @@
 """Snapshots of the metadata log: their names and their bytes (KIP-630).
 
-A snapshot is a row of record batches: a control batch that begins with SnapshotHeader (and, from kraft.version 1 on,
-goes on with KRaftVersion and Voters), data batches, and a control batch with SnapshotFooter. Its offsets count the
-records of the file; the epoch of all batches is that of the snapshot's id.
+A snapshot is a sequence of record batches. The first is a control batch: SnapshotHeader and, from kraft.version 1 on,
+KRaftVersion and Voters. Data batches follow. The last is a control batch with SnapshotFooter. Offsets count the records
+of the file. All batches have the epoch of the snapshot's id.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from kcli.protocol.batches.control import (
     decode_control,
     encode_raft_batch,
 )
-from kcli.raft.voters import VoterSet
 
 # Kafka's bound on a batch of the metadata log (internal.metadata.max.batch.size.in.bytes).
 MAX_BATCH_BYTES = 8 * 1024 * 1024
@@ -72,7 +71,7 @@ def encode_snapshot(
     last_contained_log_timestamp_ms: int,
     now_ms: int,
     kraft_version: int = 0,
-    voters: VoterSet | None = None,
+    voters: VotersRecord | None = None,
 ) -> Iterator[bytes]:
     """The batches of a snapshot of these record values, one after another."""
     controls: list[RaftControl] = [
@@ -80,7 +79,7 @@ def encode_snapshot(
     ]
     if kraft_version > 0:
         assert voters is not None, "kraft.version 1 keeps its voters in the log"
-        controls += [KRaftVersionRecord(k_raft_version=kraft_version), voters.record()]
+        controls += [KRaftVersionRecord(k_raft_version=kraft_version), voters]
     yield encode_raft_batch(tuple(controls), base_offset=0, leader_epoch=epoch, timestamp_ms=now_ms)
     offset = len(controls)
     for chunk in _chunks(values):

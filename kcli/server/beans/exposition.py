@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kcli.model.object_name import unquoted
-from kcli.server.metrics.bean import Bean
+from kcli.server.beans.bean import Bean
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

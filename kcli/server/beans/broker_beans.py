@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from kcli import KAFKA_VERSION
 from kcli.errors import KafkaError
+from kcli.metadata.image import MetadataImage, PartitionImage
+from kcli.model.ids import NO_LEADER
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.process import process_figures
-from kcli.server.metrics.bean import Bean, bean, gauge
+from kcli.server.beans.bean import Bean, bean, gauge
+from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.meters import Attributes, Meter
-from kcli.storage.directory import CLUSTER_METADATA_TOPIC
-
-if TYPE_CHECKING:
-    from kcli.metadata.image import MetadataImage, PartitionImage
-    from kcli.server.broker import Broker
-    from kcli.server.metrics.requests import ApiTimes
+from kcli.server.metrics.requests import ApiTimes
+from kcli.server.network.listener import SocketServer
+from kcli.server.partitions.log_cleaning import LogCleaning
+from kcli.storage.store.store import LogStore
 
 SERVER, NETWORK, CONTROLLER, LOG, CLUSTER = (
     "kafka.server",
@@ -39,7 +41,6 @@ OWN = "kcli"
 
 # Kafka's own numbers (BrokerState).
 _STARTING, _RUNNING = 1, 3
-_NO_LEADER = -1
 
 # Field of Traffic -> Kafka's name, what is counted, and whether each topic has one too.
 _TRAFFIC: dict[str, tuple[str, str, bool]] = {
@@ -56,44 +57,45 @@ _TRAFFIC: dict[str, tuple[str, str, bool]] = {
 }
 
 
-def broker_beans(broker: Broker) -> Iterator[Bean]:
-    """All of them, made as they are asked for: whoever reads many may rest in between."""
-    sources: tuple[Callable[[Broker], Iterator[Bean]], ...] = (
-        _server,
-        _process,
-        _traffic,
-        _requests,
-        _sockets,
-        _replicas,
-        _controller,
-        _raft,
-        _groups,
-        _log_dirs,
-        _cleaner,
-        _logs,
-        _partitions,
-    )
-    for source in sources:
-        yield from source(broker)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeanSources:
+    """What the beans are made of. `ports` are a `BrokerPorts` and `cleaning` is there if the node is a broker."""
+
+    ports: NodePorts
+    sockets: SocketServer
+    logs: LogStore
+    cleaning: LogCleaning | None
+    is_ready: Callable[[], bool]
+
+
+def broker_beans(sources: BeanSources) -> Iterator[Bean]:
+    """Makes each bean when it is asked for, so that a reader of many can rest in between."""
+    for make in (_server, _process, _traffic, _requests, _sockets, _controller, _raft, _log_dirs, _logs):
+        yield from make(sources)
+    if isinstance(sources.ports, BrokerPorts):
+        for make_of_broker in (_fetch_sessions, _replicas, _groups, _partitions):
+            yield from make_of_broker(sources.ports)
+    if sources.cleaning is not None:
+        yield from _cleaner(sources, sources.cleaning)
 
 
 # --- the process
 
 
-def _server(broker: Broker) -> Iterator[Bean]:
-    metrics = broker.metrics
-    yield gauge(SERVER, "KafkaServer", "BrokerState", _RUNNING if broker.is_ready else _STARTING)
-    yield gauge(SERVER, "KafkaServer", "ClusterId", broker.cluster_id)
+def _server(sources: BeanSources) -> Iterator[Bean]:
+    metrics = sources.ports.metrics
+    yield gauge(SERVER, "KafkaServer", "BrokerState", _RUNNING if sources.is_ready() else _STARTING)
+    yield gauge(SERVER, "KafkaServer", "ClusterId", sources.ports.metadata.cluster_id)
     about: Attributes = {"start-time-ms": metrics.started_ms, "version": KAFKA_VERSION}
     yield bean(SERVER, "app-info", about)
-    yield bean(SERVER, "app-info", about, id=str(broker.node_id))
+    yield bean(SERVER, "app-info", about, id=str(sources.ports.node_id))
     now = metrics.clock.monotonic()
     idle = metrics.loop_idle.attributes("percent", now)
     yield bean(SERVER, "KafkaRequestHandlerPool", idle, "RequestHandlerAvgIdlePercent")
     yield gauge(NETWORK, "SocketServer", "NetworkProcessorAvgIdlePercent", idle["OneMinuteRate"])
 
 
-def _process(broker: Broker) -> Iterator[Bean]:
+def _process(sources: BeanSources) -> Iterator[Bean]:
     figures = process_figures()
     yield bean(
         OWN,
@@ -104,7 +106,7 @@ def _process(broker: Broker) -> Iterator[Bean]:
             "OpenFileDescriptorCount": figures.open_descriptors,
             "ProcessCpuSeconds": figures.cpu_seconds,
             "ResidentMemoryBytes": figures.resident_bytes,
-            "StartTimeMs": broker.metrics.started_ms,
+            "StartTimeMs": sources.ports.metrics.started_ms,
             "ThreadCount": figures.threads,
             "VirtualMemoryBytes": figures.virtual_bytes,
         },
@@ -114,9 +116,9 @@ def _process(broker: Broker) -> Iterator[Bean]:
 # --- requests and connections
 
 
-def _traffic(broker: Broker) -> Iterator[Bean]:
-    now = broker.metrics.clock.monotonic()
-    for topic, meters in broker.metrics.meters():
+def _traffic(sources: BeanSources) -> Iterator[Bean]:
+    now = sources.ports.metrics.clock.monotonic()
+    for topic, meters in sources.ports.metrics.meters():
         for field, (name, event_type, by_topic) in _TRAFFIC.items():
             if topic is None:
                 yield bean(
@@ -131,15 +133,15 @@ def _attributes(meter: Meter | None, event_type: str, now: float) -> Attributes:
     return (meter or Meter(now)).attributes(event_type, now)
 
 
-def _requests(broker: Broker) -> Iterator[Bean]:
-    requests = broker.metrics.requests
-    now = broker.metrics.clock.monotonic()
+def _requests(sources: BeanSources) -> Iterator[Bean]:
+    requests = sources.ports.metrics.requests
+    now = sources.ports.metrics.clock.monotonic()
     for key, times in sorted(requests.apis.items()):
         yield from _of_api(times, times.name, now)
         # Followers' fetches are told apart by Kafka; where there is one broker, every fetch is a consumer's.
-        if key == ApiKey.FETCH and len(broker.metadata.brokers) == 1:
+        if key == ApiKey.FETCH and len(sources.ports.metadata.brokers) == 1:
             yield from _of_api(times, "FetchConsumer", now)
-    connections = list(broker.sockets.connections)
+    connections = list(sources.sockets.connections)
     held_back = sum(connection.held_back_count for connection in connections)
     unanswered = sum(connection.unanswered_count for connection in connections)
     yield gauge(NETWORK, "RequestChannel", "RequestQueueSize", held_back)
@@ -164,43 +166,45 @@ def _of_api(times: ApiTimes, request: str, now: float) -> Iterator[Bean]:
         yield bean(NETWORK, "RequestMetrics", histogram.attributes(), name, request=request)
 
 
-def _sockets(broker: Broker) -> Iterator[Bean]:
-    for name, listener in broker.sockets.listeners.items():
+def _sockets(sources: BeanSources) -> Iterator[Bean]:
+    for name, listener in sources.sockets.listeners.items():
         yield bean(
             SERVER,
             "socket-server-metrics",
             {
-                "connection-close-rate": broker.metrics.connection_rate(listener, "close"),
+                "connection-close-rate": sources.ports.metrics.connection_rate(listener, "close"),
                 "connection-close-total": listener.closed_count,
                 "connection-count": len(listener.served),
-                "connection-creation-rate": broker.metrics.connection_rate(listener, "creation"),
+                "connection-creation-rate": sources.ports.metrics.connection_rate(listener, "creation"),
                 "connection-creation-total": listener.opened_count,
             },
             listener=name,
             networkProcessor="0",
         )
-    sessions = broker.fetch_sessions
-    yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchSessions", len(sessions))
+
+
+def _fetch_sessions(broker: BrokerPorts) -> Iterator[Bean]:
+    yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchSessions", len(broker.fetch_sessions))
 
 
 # --- replicas, and what the controller knows
 
 
-def _replicas(broker: Broker) -> Iterator[Bean]:
+def _replicas(broker: BrokerPorts) -> Iterator[Bean]:
     led = list(broker.replicas)
     own = [log for (topic, _), log in list(broker.logs.logs.items()) if topic != CLUSTER_METADATA_TOPIC]
     states = [leader.state for leader in led]
     offline = sum(
         1
         for _, _, partition in _all_partitions(broker.metadata)
-        if broker.node_id in partition.replicas and partition.leader == _NO_LEADER
+        if broker.node_id in partition.replicas and partition.leader == NO_LEADER
     )
     for name, value in (
         ("PartitionCount", len(own)),
         ("LeaderCount", len(led)),
-        ("UnderReplicatedPartitions", sum(len(state.isr) < len(state.replicas) for state in states)),
-        ("UnderMinIsrPartitionCount", sum(not state.has_enough_replicas for state in states)),
-        ("AtMinIsrPartitionCount", sum(len(state.isr) == state.effective_min_isr for state in states)),
+        ("UnderReplicatedPartitions", sum(len(state.isr.members) < len(state.replicas) for state in states)),
+        ("UnderMinIsrPartitionCount", sum(not state.isr.is_sufficient for state in states)),
+        ("AtMinIsrPartitionCount", sum(len(state.isr.members) == state.isr.required for state in states)),
         ("OfflineReplicaCount", offline),
         (
             "ReassigningPartitions",
@@ -223,50 +227,50 @@ def _all_partitions(image: MetadataImage) -> Iterator[tuple[str, int, PartitionI
             yield topic.name, number, partition
 
 
-def _controller(broker: Broker) -> Iterator[Bean]:
-    image = broker.metadata
+def _controller(sources: BeanSources) -> Iterator[Bean]:
+    image = sources.ports.metadata
     partitions = [partition for *_, partition in _all_partitions(image)]
     fenced = sum(registration.fenced for registration in image.brokers.values())
     for name, value in (
-        ("ActiveControllerCount", int(broker.quorum.raft.leader_id == broker.node_id)),
+        ("ActiveControllerCount", int(sources.ports.quorum.leader_id == sources.ports.node_id)),
         ("ActiveBrokerCount", len(image.brokers) - fenced),
         ("FencedBrokerCount", fenced),
         ("GlobalTopicCount", len(image.topics)),
         ("GlobalPartitionCount", len(partitions)),
-        ("OfflinePartitionsCount", sum(partition.leader == _NO_LEADER for partition in partitions)),
+        ("OfflinePartitionsCount", sum(partition.leader == NO_LEADER for partition in partitions)),
         (
             "PreferredReplicaImbalanceCount",
             sum(partition.leader != partition.replicas[0] for partition in partitions),
         ),
         ("LastAppliedRecordOffset", image.offset),
         ("LastAppliedRecordTimestamp", image.timestamp_ms),
-        ("LastCommittedRecordOffset", broker.quorum.high_watermark - 1),
+        ("LastCommittedRecordOffset", sources.ports.quorum.high_watermark - 1),
     ):
         yield gauge(CONTROLLER, "KafkaController", name, value)
 
 
-def _raft(broker: Broker) -> Iterator[Bean]:
-    raft, log = broker.quorum.raft, broker.quorum.log
+def _raft(sources: BeanSources) -> Iterator[Bean]:
+    quorum = sources.ports.quorum
     yield bean(
         SERVER,
         "raft-metrics",
         {
-            "current-epoch": raft.epoch,
-            "current-leader": raft.leader_id,
-            "current-state": type(raft.state).__name__.lower(),
+            "current-epoch": quorum.epoch,
+            "current-leader": quorum.leader_id,
+            "current-state": quorum.state,
             "current-vote": -1,
-            "high-watermark": raft.high_watermark,
-            "log-end-epoch": log.epoch,
-            "log-end-offset": log.end_offset,
-            "number-of-voters": len(raft.voters.voters),
+            "high-watermark": quorum.high_watermark,
+            "log-end-epoch": quorum.log_epoch,
+            "log-end-offset": quorum.log_end_offset,
+            "number-of-voters": len(quorum.voters.voters),
         },
     )
     yield bean(
         SERVER,
         "broker-metadata-metrics",
         {
-            "last-applied-record-offset": broker.metadata.offset,
-            "last-applied-record-timestamp": broker.metadata.timestamp_ms,
+            "last-applied-record-offset": sources.ports.metadata.offset,
+            "last-applied-record-timestamp": sources.ports.metadata.timestamp_ms,
         },
     )
 
@@ -274,7 +278,7 @@ def _raft(broker: Broker) -> Iterator[Bean]:
 # --- groups
 
 
-def _groups(broker: Broker) -> Iterator[Bean]:
+def _groups(broker: BrokerPorts) -> Iterator[Bean]:
     try:
         runners = list(broker.groups.runners())
     except KafkaError:
@@ -299,8 +303,8 @@ def _groups(broker: Broker) -> Iterator[Bean]:
 # --- logs
 
 
-def _log_dirs(broker: Broker) -> Iterator[Bean]:
-    directories = broker.logs.directories
+def _log_dirs(sources: BeanSources) -> Iterator[Bean]:
+    directories = sources.logs.directories
     offline = sum(directory.error is not None for directory in directories)
     yield gauge(LOG, "LogManager", "OfflineLogDirectoryCount", offline)
     for directory in directories:
@@ -313,10 +317,9 @@ def _log_dirs(broker: Broker) -> Iterator[Bean]:
         )
 
 
-def _cleaner(broker: Broker) -> Iterator[Bean]:
-    cleaning = broker.cleaning
+def _cleaner(sources: BeanSources, cleaning: LogCleaning) -> Iterator[Bean]:
     uncleanable = Counter(log.directory.path for log in cleaning.uncleanable())
-    for directory in broker.logs.directories:
+    for directory in sources.logs.directories:
         yield gauge(
             LOG,
             "LogCleanerManager",
@@ -324,15 +327,15 @@ def _cleaner(broker: Broker) -> Iterator[Bean]:
             uncleanable[directory.path],
             logDirectory=directory.path,
         )
-    since = broker.clock.now_ms() - cleaning.last_run_ms if cleaning.last_run_ms else 0
+    since = sources.ports.clock.now_ms() - cleaning.last_run_ms if cleaning.last_run_ms else 0
     yield gauge(LOG, "LogCleanerManager", "time-since-last-run-ms", since)
     last = cleaning.last_result
     kept = 100 * last.bytes_after // last.bytes_before if last is not None and last.bytes_before else 0
     yield gauge(LOG, "LogCleaner", "cleaner-recopy-percent", kept)
 
 
-def _logs(broker: Broker) -> Iterator[Bean]:
-    for (topic, partition), log in list(broker.logs.logs.items()):
+def _logs(sources: BeanSources) -> Iterator[Bean]:
+    for (topic, partition), log in list(sources.logs.logs.items()):
         for name, value in (
             ("LogEndOffset", log.log_end_offset),
             ("LogStartOffset", log.log_start_offset),
@@ -342,16 +345,16 @@ def _logs(broker: Broker) -> Iterator[Bean]:
             yield gauge(LOG, "Log", name, value, topic=topic, partition=str(partition))
 
 
-def _partitions(broker: Broker) -> Iterator[Bean]:
+def _partitions(broker: BrokerPorts) -> Iterator[Bean]:
     for leader in list(broker.replicas):
         state, log = leader.state, leader.log
         for name, value in (
-            ("AtMinIsr", int(len(state.isr) == state.effective_min_isr)),
-            ("InSyncReplicasCount", len(state.isr)),
+            ("AtMinIsr", int(len(state.isr.members) == state.isr.required)),
+            ("InSyncReplicasCount", len(state.isr.members)),
             ("LastStableOffsetLag", max(log.high_watermark - log.last_stable_offset, 0)),
             ("ReplicasCount", len(state.replicas)),
-            ("UnderMinIsr", int(not state.has_enough_replicas)),
-            ("UnderReplicated", int(len(state.isr) < len(state.replicas))),
+            ("UnderMinIsr", int(not state.isr.is_sufficient)),
+            ("UnderReplicated", int(len(state.isr.members) < len(state.replicas))),
         ):
             yield gauge(
                 CLUSTER, "Partition", name, value, topic=leader.topic, partition=str(leader.partition)

@@ -1,58 +1,50 @@
-"""The composition root: one node with everything it consists of, and the order in which that starts and stops.
+"""A node: what its roles share, the roles themselves, and the order in which all of it starts and stops.
 
-Start: directories (formatted when they are new) → logs → listeners bound, clients held → quorum → partitions and
-coordinators from the image → registered and unfenced → clients admitted. Stop is the way back. Nothing else knows the
-whole.
+Start: directories (formatted if they are new) → logs → listeners bound, clients held → controller → metadata taken up →
+broker registered and unfenced → clients admitted. Stop is the way back. No other module knows the whole.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
-from kcli.config.features import KRAFT_VERSION, supported_ranges
 from kcli.config.listeners import Listener as ConfiguredListener
 from kcli.config.topic import LogConfig
 from kcli.errors import StorageError
 from kcli.metadata.delta import MetadataDelta
-from kcli.metadata.image import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType, MetadataImage
+from kcli.metadata.image import MetadataImage
+from kcli.model.configs import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk
 from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
-from kcli.server.coordinators.groups import GroupCoordinator
-from kcli.server.coordinators.transaction_markers import MarkerWriter
-from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import Machine, ensure_formatted
+from kcli.server.handlers.ports import NodePorts
+from kcli.server.handlers.served import served_on_broker, served_on_controller
 from kcli.server.housekeeping import Housekeeping, Job
 from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
 from kcli.server.network.connection import Serve
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import connection_limits, idle_max_seconds, listener_settings
-from kcli.server.partitions.directory_assignments import DirectoryAssignments
-from kcli.server.partitions.fetch_sessions import Sessions
-from kcli.server.partitions.log_cleaning import LogCleaning
-from kcli.server.partitions.log_dir_moves import LogDirMoves
-from kcli.server.partitions.replicas import Replicas
-from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
-from kcli.server.quorum.producer_ids import ProducerIdBlock, ProducerIds
-from kcli.server.quorum.quorum import Quorum
-from kcli.server.requests.dispatch import Dispatch, served_on_broker, served_on_controller, warm_up
+from kcli.server.quorum.controller_role import ControllerRole
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.producer_ids import UNREGISTERED_EPOCH
+from kcli.server.requests.dispatch import Dispatch, warm_up
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.storage.directory import LogDirectory
 from kcli.storage.log.record_validation import Validation
 from kcli.storage.store.store import LogStore
 
 if TYPE_CHECKING:
-    from kcli.server.metrics.endpoint import MetricsEndpoint
+    from kcli.server.beans.endpoint import MetricsEndpoint
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
@@ -63,17 +55,11 @@ DELETION_INTERVAL_MS = 1_000
 IDLE_CHECK_INTERVAL_MS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
-    """Supported ranges of every feature, and the finalized levels as of metadata offset `epoch`."""
+class Node:
+    """`start`, then serve until `stop`. `halted` is set with the reason when a failure ends it.
 
-    supported: dict[str, tuple[int, int]]
-    finalized: dict[str, int]
-    epoch: int
-
-
-class Broker:
-    """`start`, then serve until `stop`. `halted` is set with the reason when a failure ends it."""
+    `controller` is always there: this node is the whole quorum. `broker` is None if `process.roles` leaves it out.
+    """
 
     def __init__(
         self,
@@ -94,40 +80,25 @@ class Broker:
         self.disk = disk
         self.network = network
         self.rng = rng
-        self.node_id = config.node_id
         self.halted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.warming_up: asyncio.Task[None] | None = None
+        self.is_ready = False  # whether clients are served
         self._loop = asyncio.get_running_loop()
         self._background = background or ThreadPoolExecutor(BACKGROUND_THREADS, "kcli-background")
         self._housekeeping: asyncio.Task[None] | None = None
         self._is_made = False
-        self.settling: asyncio.Task[None] | None = None
 
-        self.cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
+        cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.dynamic_config = DynamicConfig(config)
-        self.logs = self._open_logs()
-        self.cleaning = LogCleaning(
-            self.logs, clock, lambda: self.dynamic_config.current, executor=background
-        )
-        self.quorum = Quorum(self.logs, config, clock, rng, on_fatal=self._halt)
-        self.lifecycle = self._make_lifecycle()
         self.metrics = self._make_metrics()
-        self.replicas = Replicas(
-            config.node_id, self.logs, self._log_config, self.metrics.traffic, self._background.submit
-        )
-        self.assignments = DirectoryAssignments(
-            config.node_id, self.quorum, self.logs, lambda: self.lifecycle.epoch
-        )
-        self.moves = self._make_moves()
-        self.groups = GroupCoordinator(config, clock, rng)
-        self.producer_ids = ProducerIds(self._allocate_producer_ids)
-        self.markers = MarkerWriter(self.replicas, self.groups, clock.now_ms)
-        self.transactions = self._make_transactions()
-        self.fetch_sessions = Sessions(config.integer("max.incremental.fetch.session.cache.slots"), rng)
-        self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.quotas = ClientQuotas(config, clock)
+        self.logs = self._open_logs()
+        self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id))
+        self.controller = ControllerRole(self.logs, config, clock, rng, self.loader, on_fatal=self._halt)
+        self.broker = self._make_broker(background) if config.is_broker else None
+        self.ports = self._make_ports()
         self.sockets = self._make_sockets()
         self.metrics_endpoint = self._make_metrics_endpoint()
-        self.is_ready = False  # whether clients are served
         self._is_made = True
 
     def _open_logs(self) -> LogStore:
@@ -147,17 +118,6 @@ class Broker:
             on_failure=self._directory_failed_in_any_thread,
         )
 
-    def _make_lifecycle(self) -> BrokerLifecycle:
-        return BrokerLifecycle(
-            self.quorum,
-            self.config,
-            self.rng,
-            cluster_id=self.cluster_id,
-            directories=self._online_directories(),
-            previous_epoch=self.logs.previous_broker_epoch,
-            offline_directories=self._offline_directories,
-        )
-
     def _make_metrics(self) -> Metrics:
         return Metrics(
             self.clock,
@@ -165,24 +125,35 @@ class Broker:
             window_seconds=self.config.integer("metrics.sample.window.ms") / 1000,
         )
 
-    def _make_moves(self) -> LogDirMoves:
-        return LogDirMoves(
-            self.replicas,
-            self.assignments,
-            self.dynamic_config,
-            self.clock,
-            self._background,
-            lambda: self.metadata,
+    def _make_broker(self, cleaner_executor: Executor | None) -> BrokerRole:
+        return BrokerRole(
+            Surroundings(
+                config=self.config,
+                dynamic_config=self.dynamic_config,
+                clock=self.clock,
+                rng=self.rng,
+                logs=self.logs,
+                loader=self.loader,
+                channel=self.controller,
+                traffic=self.metrics.traffic,
+                background=self._background,
+                cleaner_executor=cleaner_executor,
+            )
         )
 
-    def _make_transactions(self) -> TransactionCoordinator:
-        return TransactionCoordinator(
-            self.config,
-            self.clock,
-            metadata=lambda: self.metadata,
-            producer_ids=self.producer_ids,
-            markers=self.markers,
+    def _make_ports(self) -> NodePorts:
+        node = NodePorts(
+            config=self.config,
+            dynamic_config=self.dynamic_config,
+            clock=self.clock,
+            rng=self.rng,
+            loader=self.loader,
+            channel=self.controller,
+            quorum=self.controller.view,
+            metrics=self.metrics,
+            served_on=self._served_on,
         )
+        return node if self.broker is None else self.broker.ports(node)
 
     def _make_sockets(self) -> SocketServer:
         config = self.config
@@ -197,24 +168,14 @@ class Broker:
             throttle_seconds=self.quotas.connections.throttle_seconds,
         )
 
-    # --- what handlers ask
+    def _served_on(self, listener: str) -> tuple[ApiKey, ...]:
+        is_controller = listener in self.config.controller_listener_names
+        return tuple(served_on_controller() if is_controller else served_on_broker())
 
     @property
     def metadata(self) -> MetadataImage:
         """The committed metadata."""
-        return self.quorum.image
-
-    def features(self) -> Features:
-        image, kraft_version = self.metadata, self.quorum.raft.kraft_version
-        # kraft.version lives in the log's control records, not in the image (KIP-853).
-        kraft = {KRAFT_VERSION: kraft_version} if kraft_version > 0 else {}
-        return Features(supported_ranges(), {**image.features, **kraft}, image.offset)
-
-    def served_on(self, listener: str) -> tuple[ApiKey, ...]:
-        """The APIs that are answered on a listener."""
-        if listener in self.config.controller_listener_names:
-            return served_on_controller()
-        return served_on_broker()
+        return self.loader.image
 
     # --- life
 
@@ -222,58 +183,52 @@ class Broker:
         """Returns when clients are served."""
         began = self.clock.monotonic()
         await self._bind()
-        await self.quorum.start(self._controller_listeners())
+        await self.controller.start(self._bound(self.config.advertised_controller_listeners))
         self._take_up_metadata()
-        await self.lifecycle.start(self._broker_listeners())
-        self.assignments.load(self.metadata)
-        self.moves.load()
+        if self.broker is not None:
+            await self.broker.start(self._bound(self.config.advertised_listeners))
         housekeeping = Housekeeping(self._jobs(), self._background)
         self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
-        self.cleaning.start()
         self.sockets.admit()
         self.is_ready = True
         elapsed_ms = (self.clock.monotonic() - began) * 1000
-        _log.info("[BrokerServer id=%d] Ready after %.0f ms", self.node_id, elapsed_ms)
-        _log.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.node_id)
-        self.settling = self._loop.create_task(self._settle(), name="settling")
+        _log.info("[BrokerServer id=%d] Ready after %.0f ms", self.config.node_id, elapsed_ms)
+        _log.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.config.node_id)
+        self.warming_up = self._loop.create_task(self._warm_up(), name="warming-up")
 
-    async def _settle(self) -> None:
-        """After the start: loads what the first client will need."""
+    async def _warm_up(self) -> None:
+        """Loads, after the start, what the first client will need."""
         await self._loop.run_in_executor(None, warm_up)
 
     async def stop(self, *, clean: bool = True) -> None:
-        """Gives up leaderships, answers who waits, flushes and closes. Not `clean`: leaves the disks as they are."""
+        """Gives up leaderships, answers the requests that wait, flushes and closes. Not `clean`: leaves the disks as
+        they are."""
         began = self.clock.monotonic()
-        _log.info("[BrokerServer id=%d] shutting down", self.node_id)
+        _log.info("[BrokerServer id=%d] shutting down", self.config.node_id)
         self.is_ready = False
         if self._housekeeping is not None:
             self._housekeeping.cancel()
             await asyncio.gather(self._housekeeping, return_exceptions=True)
-        await self.cleaning.stop()
         self.sockets.stop_accepting()
-        await self.transactions.stop_sending()
-        if clean:
-            await self.transactions.stop()
-            await self.groups.stop()
-            await self.lifecycle.stop()
-        await self.moves.stop()
-        await self.assignments.stop()
+        if self.broker is not None:
+            await self.broker.stop(clean=clean)
         await self.sockets.close()
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.stop()
-        await self.quorum.stop()
-        await self._loop.run_in_executor(
-            None, lambda: self.logs.close(clean, broker_epoch=self.lifecycle.epoch)
-        )
+        await self.controller.stop()
+        await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
         self._background.shutdown(wait=clean)
         elapsed_ms = (self.clock.monotonic() - began) * 1000
-        _log.info("[BrokerServer id=%d] shut down completed in %.0f ms", self.node_id, elapsed_ms)
+        _log.info("[BrokerServer id=%d] shut down completed in %.0f ms", self.config.node_id, elapsed_ms)
+
+    def _epoch(self) -> int:
+        return UNREGISTERED_EPOCH if self.broker is None else self.broker.lifecycle.epoch
 
     async def _bind(self) -> None:
         """Opens every listener; clients that connect are held until `admit`."""
         self.sockets.hold()
-        broker: Serve = Dispatch(self, served_on_broker())
-        controller: Serve = Dispatch(self, served_on_controller())
+        broker: Serve = self._dispatch(served_on_broker())
+        controller: Serve = self._dispatch(served_on_controller())
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.start()
             broker, controller = (measured(serve, self.metrics.requests) for serve in (broker, controller))
@@ -284,47 +239,32 @@ class Broker:
             )
             _log.info("Awaiting socket connections on %s:%d.", listener.host or "0.0.0.0", opened.port)
 
-    def _broker_listeners(self) -> list[ConfiguredListener]:
-        """What clients are told."""
-        return [self._bound(listener) for listener in self.config.advertised_listeners]
+    def _dispatch(self, served: dict[ApiKey, str]) -> Dispatch:
+        return Dispatch(self.ports, served, quotas=self.quotas, metrics=self.metrics)
 
-    def _controller_listeners(self) -> list[ConfiguredListener]:
-        return [self._bound(listener) for listener in self.config.advertised_controller_listeners]
-
-    def _bound(self, listener: ConfiguredListener) -> ConfiguredListener:
-        """A port 0 stands for the one that was bound."""
-        if listener.port:
-            return listener
-        return listener.at(listener.host, self.sockets.listeners[listener.name].port)
+    def _bound(self, listeners: tuple[ConfiguredListener, ...]) -> list[ConfiguredListener]:
+        """The listeners as clients are told of them: a port 0 stands for the one that was bound."""
+        return [
+            listener
+            if listener.port
+            else listener.at(listener.host, self.sockets.listeners[listener.name].port)
+            for listener in listeners
+        ]
 
     def _take_up_metadata(self) -> None:
         image = self.metadata
         self._update_config(image)
-        self._expire_producers(self.dynamic_config.current)
         self.quotas.load(image)
         self.dynamic_config.subscribe(self._reconfigure)
-        self.replicas.subscribe(self.groups.leadership_changed)
-        self.replicas.subscribe(self.transactions.leadership_changed)
-        self.groups.load(image)
-        self.transactions.load(image)
-        self.moves.recover(image)
-        self.replicas.load(image)
-        self.replicas.subscribe(self.assignments.leadership_changed)
-        self.quorum.subscribe(self._metadata_changed)
+        self.loader.subscribe(self._metadata_changed)
 
     def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if any(resource.type is ConfigResourceType.BROKER for resource in delta.configs_changed):
             self._update_config(image)
-        for topic in delta.topics_deleted:
-            self.metrics.traffic.forget(topic.name)
-        self.replicas.apply(delta, image)
-        self.assignments.apply(delta)
         self.quotas.apply(delta, image)
-        self.groups.apply(delta, image)
-        self.transactions.apply(delta, image)
 
     def _update_config(self, image: MetadataImage) -> None:
-        own = ConfigResource(ConfigResourceType.BROKER, str(self.node_id))
+        own = ConfigResource(ConfigResourceType.BROKER, str(self.config.node_id))
         self.dynamic_config.update(default=image.config(CLUSTER_DEFAULT), own=image.config(own))
 
     def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
@@ -332,18 +272,6 @@ class Broker:
         for listener in self.config.listeners:
             self.sockets.listeners[listener.name].settings = listener_settings(after, listener)
         self.sockets.admit_held()
-        self._expire_producers(after)
-        self.cleaning.reconfigure()
-        self.replicas.reconfigure(None)
-
-    def _expire_producers(self, config: BrokerConfig) -> None:
-        self.logs.expire_producers_after(config.integer("producer.id.expiration.ms"))
-
-    def _log_config(self, topic: str) -> LogConfig:
-        return self.dynamic_config.log_config(self.metadata.topic_config(topic))
-
-    async def _allocate_producer_ids(self) -> ProducerIdBlock:
-        return ProducerIdBlock(*await self.quorum.allocate_producer_ids())
 
     # --- by the clock
 
@@ -395,9 +323,17 @@ class Broker:
         """Loaded only where it is asked for: starting must cost nothing for what is not."""
         if self.config.metrics_address is None:
             return None
-        from kcli.server.metrics.endpoint import MetricsEndpoint
+        from kcli.server.beans.broker_beans import BeanSources
+        from kcli.server.beans.endpoint import MetricsEndpoint
 
-        return MetricsEndpoint(self, *self.config.metrics_address)
+        sources = BeanSources(
+            ports=self.ports,
+            sockets=self.sockets,
+            logs=self.logs,
+            cleaning=None if self.broker is None else self.broker.cleaning,
+            is_ready=lambda: self.is_ready,
+        )
+        return MetricsEndpoint(sources, self.network, *self.config.metrics_address)
 
     def _metrics_jobs(self) -> list[Job]:
         if self.metrics_endpoint is None:
@@ -406,29 +342,14 @@ class Broker:
 
     # --- disks
 
-    def _online_directories(self) -> list[uuid.UUID]:
-        """What the broker registers with: no replica in another directory may be led (KIP-858)."""
-        return [
-            directory.id
-            for directory in self.logs.directories
-            if directory.error is None and directory.id is not None
-        ]
-
-    def _offline_directories(self) -> list[uuid.UUID]:
-        return [
-            directory.id
-            for directory in self.logs.directories
-            if directory.error is not None and directory.id is not None
-        ]
-
     def _directory_failed_in_any_thread(self, directory: LogDirectory, error: StorageError) -> None:
         self._loop.call_soon_threadsafe(self._directory_failed, directory, error)
 
     def _directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
         if not self._is_made:
             return  # the start itself has failed, and says why
-        self.moves.directory_failed(directory)
-        self.replicas.directory_failed(directory)
+        if self.broker is not None:
+            self.broker.directory_failed(directory)
         if directory.path == self.config.metadata_log_dir:
             self._halt(f"the metadata log directory {directory.path} has failed: {error}")
         elif all(each.error is not None for each in self.logs.directories):
@@ -436,5 +357,5 @@ class Broker:
 
     def _halt(self, reason: object) -> None:
         if not self.halted.done():
-            _log.critical("[KafkaRaftServer nodeId=%d] Shutting down: %s", self.node_id, reason)
+            _log.critical("[KafkaRaftServer nodeId=%d] Shutting down: %s", self.config.node_id, reason)
             self.halted.set_result(str(reason))

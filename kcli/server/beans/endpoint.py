@@ -16,15 +16,13 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from kcli.model.object_name import MalformedObjectName, ObjectName
-from kcli.server.metrics.bean import Bean
-from kcli.server.metrics.broker_beans import broker_beans
-from kcli.server.metrics.exposition import CONTENT_TYPE, PrometheusText, json_bean
-
-if TYPE_CHECKING:
-    from kcli.server.broker import Broker
+from kcli.runtime.network import Network
+from kcli.server.beans.bean import Bean
+from kcli.server.beans.broker_beans import BeanSources, broker_beans
+from kcli.server.beans.exposition import CONTENT_TYPE, PrometheusText, json_bean
 
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
 
@@ -66,9 +64,10 @@ class Response:
 class MetricsEndpoint:
     """Started before the broker's listeners, so that a start can be watched, and stopped after them."""
 
-    def __init__(self, broker: Broker, host: str, port: int) -> None:
+    def __init__(self, sources: BeanSources, network: Network, host: str, port: int) -> None:
         self.port = port
-        self._broker = broker
+        self._sources = sources
+        self._network = network
         self._host = host or None  # None: every interface
         self._server: asyncio.AbstractServer | None = None
         self._connections: dict[HttpConnection, None] = {}
@@ -77,7 +76,7 @@ class MetricsEndpoint:
 
     async def start(self) -> None:
         """Raises OSError when the port cannot be had."""
-        self._server = await self._broker.network.create_server(
+        self._server = await self._network.create_server(
             lambda: HttpConnection(self.answer, self._connections), self._host, self.port
         )
         bound = getattr(self._server, "sockets", None)
@@ -99,7 +98,7 @@ class MetricsEndpoint:
             case "/jmx":
                 return await self._jmx(request.query.get("qry", []))
             case "/requests":
-                slowest = [asdict(each) for each in self._broker.metrics.requests.slowest]
+                slowest = [asdict(each) for each in self._sources.ports.metrics.requests.slowest]
                 return _json_response(json.dumps({"requests": slowest}))
             case "/":
                 return Response(HTTPStatus.OK, "text/plain; charset=utf-8", b"/metrics\n/jmx\n/requests\n")
@@ -130,8 +129,8 @@ class MetricsEndpoint:
     async def _turns(self) -> AsyncIterator[list[Bean]]:
         """All beans, some in each turn of the event loop."""
         async with self._reading:
-            self._broker.metrics.refresh(self._broker.sockets.listeners)
-            beans = broker_beans(self._broker)
+            self._sources.ports.metrics.refresh(self._sources.sockets.listeners)
+            beans = broker_beans(self._sources)
             while part := _some(beans):
                 yield part
                 await asyncio.sleep(0)

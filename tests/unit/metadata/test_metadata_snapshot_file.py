@@ -7,9 +7,9 @@ import uuid
 import pytest
 
 from kcli.errors import CorruptRecordError
+from kcli.metadata import snapshot_file as snapshots
+from kcli.metadata.snapshot_file import SnapshotId, decode_snapshot, encode_snapshot, snapshot_id_of
 from kcli.protocol.batches.batch import iter_batches
-from kcli.raft import snapshot as snapshots
-from kcli.raft.snapshot import SnapshotId, decode_snapshot, encode_snapshot, snapshot_id_of
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet, voter_set
 
 VOTERS = VoterSet((Voter(ReplicaKey(1, uuid.UUID(int=500)), {"CONTROLLER": ("h", 9093)}),))
@@ -33,7 +33,7 @@ def test_other_names_are_no_snapshots(name):
 
 
 def test_offsets_count_the_records_of_the_file():
-    content = encoded([b"a", b"b"], kraft_version=1, voters=VOTERS)
+    content = encoded([b"a", b"b"], kraft_version=1, voters=VOTERS.record())
     headers = [header for _, header in iter_batches(content)]
     assert [(header.base_offset, header.records_count, header.is_control) for header in headers] == [
         (0, 3, True),
@@ -45,7 +45,7 @@ def test_offsets_count_the_records_of_the_file():
 
 
 def test_what_was_written_is_read():
-    read = decode_snapshot(encoded([b"a", b"b"], kraft_version=1, voters=VOTERS), "x")
+    read = decode_snapshot(encoded([b"a", b"b"], kraft_version=1, voters=VOTERS.record()), "x")
     assert read.batches == ((b"a", b"b"),)
     assert (read.last_contained_log_timestamp_ms, read.kraft_version) == (77, 1)
     assert voter_set(read.voters) == VOTERS

@@ -1,0 +1,750 @@
+"""Measures the source tree itself: its imports, folders, types and prose. Uses the standard library only.
+
+    python bench/house.py [--verbose] [--json] [--tree DIR] [--update]
+
+Prints one row per measure with the goal beside it. `--verbose` lists every place as file:line, by folder. `--tree`
+measures another checkout, for a comparison of before and after. `--update` writes the counts of prose to
+tests/unit/tidy_counts.json, which tests/unit/test_tidy_prose.py compares with the tree.
+
+Each measure is a function below; its docstring is the rule by which it counts. Generated messages are left out of all
+except the import circles. The script is one file of more than 600 lines, because bench/ is not a package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import gc
+import json
+import re
+import sys
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COUNTS_FILE = "tests/unit/tidy_counts.json"
+
+LONG_SENTENCE_WORDS = 35
+LONG_FUNCTION_LINES = 60
+
+EXPRESSIONS = (
+    "anew",
+    "whoever",
+    "nobody",
+    "somebody",
+    "is meant",
+    "with a word",
+    "but for",
+    "so many at once",
+    "is none",
+    "is told",
+    "are told",
+)
+"""Expressions that cost a reader a second reading."""
+
+PYTHON_FOLDERS = ("kcli", "pyspark_kcli", "tests", "bench", "docs")
+PROSE_FOLDERS = ("docs", "man", "bin", "config", "tests")
+PROSE_ENDINGS = (".md", ".1", ".sh", ".txt", ".properties")
+PROSE_FILES = ("Makefile", "pyproject.toml", ".ci/run", "bin/quickstart", "bin/test")
+"""Files without one of the endings of prose. Those of the root folder are found by their endings too."""
+
+GENERATED_FOLDER = "messages"
+RECORDED_FOLDER = "tests/golden/"
+"""Its pages are recorded from Kafka; its Python files are ours."""
+FOLDERS_OF_ONE_KIND = frozenset({"handlers", GENERATED_FOLDER})
+"""Folders with one file per API: their size says nothing about order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A finding: the path relative to the tree, the line (0 for a whole file), and a few words."""
+
+    path: str
+    line: int
+    words: str
+
+    @property
+    def folder(self) -> str:
+        """The folder that a count belongs to: kcli/<room>, another folder of the root, or a file of the root."""
+        parts = self.path.split("/")
+        return "/".join(parts[:2]) if parts[0] == "kcli" and len(parts) > 2 else parts[0]
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}  {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A text for readers and the line at which it begins. In a test's name, blanks replace the underscores."""
+
+    path: str
+    line: int
+    text: str
+    kind: str
+    """page, docstring, comment, string or name"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of the tree."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return tuple(ast.walk(self.tree))
+
+    @property
+    def module(self) -> str:
+        """The dotted name, for example `kcli.cli` for kcli/cli/__init__.py."""
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def generated(self) -> bool:
+        return GENERATED_FOLDER in self.path.split("/")
+
+
+@dataclass(frozen=True)
+class House:
+    """A checkout: its Python files, and its pages of prose."""
+
+    root: Path
+
+    @cached_property
+    def python(self) -> tuple[Source, ...]:
+        return tuple(_sources(self.root, PYTHON_FOLDERS, (".py",)))
+
+    @cached_property
+    def pages(self) -> tuple[Source, ...]:
+        named = [self.root / name for name in PROSE_FILES]
+        at_root = sorted(self.root.glob("*.md"))
+        found = [_source(self.root, path) for path in (*at_root, *named) if path.is_file()]
+        found.extend(_sources(self.root, PROSE_FOLDERS, PROSE_ENDINGS))
+        return tuple(page for page in found if not page.path.startswith(RECORDED_FOLDER))
+
+    @cached_property
+    def kcli(self) -> tuple[Source, ...]:
+        """The modules of kcli, without generated messages."""
+        return tuple(source for source in self.modules if not source.generated)
+
+    @property
+    def modules(self) -> Iterator[Source]:
+        return (source for source in self.python if source.path.startswith("kcli/"))
+
+    @cached_property
+    def arrows(self) -> tuple[Arrow, ...]:
+        """Each import of a module of kcli by a module of kcli."""
+        return tuple(_arrows(self))
+
+    @cached_property
+    def prose(self) -> tuple[Prose, ...]:
+        pages = (Prose(page.path, 1, page.text, "page") for page in self.pages)
+        python = (prose for source in self.python if not source.generated for prose in _prose(source))
+        names = (
+            Prose(source.path, 0, Path(source.path).stem.replace("_", " "), "name")
+            for source in (*self.python, *self.pages)
+            if source.path.startswith("tests/")
+        )
+        return (*pages, *python, *names)
+
+
+def _sources(root: Path, folders: Iterable[str], endings: tuple[str, ...]) -> Iterator[Source]:
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in endings and path.is_file():
+                yield _source(root, path)
+
+
+def _source(root: Path, path: Path) -> Source:
+    return Source(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
+
+
+# Imports
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """An import of one module by another. `when` is import, lazy (inside a function) or types (TYPE_CHECKING)."""
+
+    origin: str
+    target: str
+    when: str
+    place: Place
+
+
+def import_circles(house: House, kinds: Sequence[str] = ("import", "lazy", "types")) -> list[tuple[str, ...]]:
+    """Strongly connected components of more than one module in the graph of all modules of kcli.
+
+    `from package import module` points to the module, not to the package. Importing a module does not count as
+    importing the packages above it. Modules that are named in strings do not count. `kinds` selects the imports.
+    """
+    graph: dict[str, set[str]] = {source.module: set() for source in house.modules}
+    for arrow in house.arrows:
+        if arrow.when in kinds:
+            graph[arrow.origin].add(arrow.target)
+    circles = [component for component in _components(graph) if len(component) > 1]
+    return sorted(circles, key=lambda circle: (-len(circle), circle))
+
+
+def _arrows(house: House) -> list[Arrow]:
+    sources = {source.module: source for source in house.modules}
+    found = []
+    for name, source in sources.items():
+        for node, when in _imports(source.tree, "import"):
+            for target in dict.fromkeys(_targets(node, source, sources)):
+                if target != name:
+                    place = Place(source.path, node.lineno, f"-> {target} ({when})")
+                    found.append(Arrow(name, target, when, place))
+    return found
+
+
+def _imports(node: ast.AST, when: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child, when
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _imports(child, "lazy")
+        elif isinstance(child, ast.If) and _name(child.test) == "TYPE_CHECKING":
+            for statement in child.body:
+                yield from _imports(ast.Module([statement], []), "types")
+            for statement in child.orelse:
+                yield from _imports(ast.Module([statement], []), when)
+        elif isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from _imports(child, when)
+
+
+def _targets(
+    node: ast.Import | ast.ImportFrom, source: Source, modules: Mapping[str, Source]
+) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name in modules)
+        return
+    base = node.module or ""
+    if node.level:
+        package = source.folder.split("/")
+        above = package[: len(package) - node.level + 1]
+        base = ".".join([*above, *filter(None, [base])])
+    for alias in node.names:
+        for target in (f"{base}.{alias.name}", base):
+            if target in modules:
+                yield target
+                break
+
+
+def _components(graph: Mapping[str, set[str]]) -> Iterator[tuple[str, ...]]:
+    """Strongly connected components, by Kosaraju's two passes."""
+    order: list[str] = []
+    seen: set[str] = set()
+    for start in sorted(graph):
+        if start in seen:
+            continue
+        seen.add(start)
+        stack = [(start, iter(sorted(graph[start])))]
+        while stack:
+            node, ahead = stack[-1]
+            following = next((each for each in ahead if each not in seen), None)
+            if following is None:
+                order.append(node)
+                stack.pop()
+            else:
+                seen.add(following)
+                stack.append((following, iter(sorted(graph[following]))))
+    reverse: dict[str, set[str]] = defaultdict(set)
+    for origin, targets in graph.items():
+        for target in targets:
+            reverse[target].add(origin)
+    taken: set[str] = set()
+    for start in reversed(order):
+        members, waiting = [], [start]
+        while waiting:
+            node = waiting.pop()
+            if node not in taken:
+                taken.add(node)
+                members.append(node)
+                waiting.extend(reverse[node])
+        if members:
+            yield tuple(sorted(members))
+
+
+def circle_places(house: House) -> list[Place]:
+    """One place per circle. Its words are the members, then the lazy and the type-only imports among them."""
+    places = []
+    for circle in import_circles(house):
+        inside = [arrow for arrow in house.arrows if arrow.origin in circle and arrow.target in circle]
+        late = [f"    {arrow.place}" for arrow in inside if arrow.when != "import"]
+        words = f"{len(circle)} modules: {', '.join(circle)}"
+        places.append(Place(inside[0].place.path, inside[0].place.line, "\n".join([words, *late])))
+    return places
+
+
+# Folders and files
+
+
+def largest_folder(house: House) -> tuple[str, int]:
+    """The folder of kcli with most Python files directly in it, `__init__.py` not counted, and their number.
+
+    Folders named handlers and messages are left out: they hold one file per API.
+    """
+    count = Counter(
+        source.folder
+        for source in house.modules
+        if not source.path.endswith("/__init__.py")
+        and source.folder.rpartition("/")[2] not in FOLDERS_OF_ONE_KIND
+    )
+    return max(count.items(), key=lambda item: (item[1], item[0]), default=("kcli", 0))
+
+
+def file_lines(house: House) -> dict[str, int]:
+    """Lines of each module of kcli."""
+    return {source.path: source.text.count("\n") for source in house.kcli}
+
+
+def long_functions(house: House) -> list[Place]:
+    """Functions of kcli of more than 60 lines, from `def` to the last line; decorators are not counted."""
+    return [
+        Place(source.path, node.lineno, f"{node.name}: {lines} lines")
+        for source in house.kcli
+        for node in source.nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > LONG_FUNCTION_LINES
+    ]
+
+
+# Nouns and types
+
+
+def topic_partitions(house: House) -> list[Place]:
+    """Classes, assignments and type aliases named TopicPartition or _TopicPartition; imports are not counted."""
+    return [
+        Place(source.path, node.lineno, name)
+        for source in house.kcli
+        for node in source.nodes
+        if isinstance(node, ast.stmt)
+        for name in _declared(node)
+        if name.lstrip("_") == "TopicPartition"
+    ]
+
+
+def _declared(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Assign):
+        yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+    elif isinstance(node, ast.AnnAssign):
+        yield _name(node.target)
+    elif type(node).__name__ == "TypeAlias":  # ast has the class from Python 3.12 on
+        yield _name(node.name)  # type: ignore[attr-defined]
+
+
+_ENDS_IN_PORT = re.compile(r":\((?:\?P<\w+>)?-?(?:\\d|\[0-9\])[^()]*\)(?:\$|\\Z)?$")
+
+
+def host_port_parsers(house: House) -> list[Place]:
+    """Functions that split at the last colon, or match a pattern that ends in `:(digits)`, and use a name of a port.
+
+    A name of a port has the word `port` between its underscores. The figure is the number of modules with such
+    functions. Parsers that read more than an address (voters with a directory, JMX URLs) are outside this rule.
+    """
+    patterns = {source.path: _port_patterns(source) for source in house.kcli}
+    shared = {name for names in patterns.values() for name in names if not name.startswith("_")}
+    places = []
+    for source in house.kcli:
+        known = patterns[source.path] | shared
+        for function in source.nodes:
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                inside = list(ast.walk(function))
+                names = {_name(node) for node in inside}
+                splits = any(_splits_at_last_colon(node) for node in inside)
+                if (splits or names & known) and any("port" in name.lower().split("_") for name in names):
+                    places.append(Place(source.path, function.lineno, function.name))
+    return places
+
+
+def _port_patterns(source: Source) -> set[str]:
+    """Names of the regular expressions of a module that end in a colon and a group of digits."""
+    found: set[str] = set()
+    for node in source.tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args:
+            pattern = node.value.args[0]
+            if (
+                _name(node.value.func) == "compile"
+                and isinstance(pattern, ast.Constant)
+                and isinstance(pattern.value, str)
+                and _ENDS_IN_PORT.search(pattern.value)
+            ):
+                found.update(_declared(node))
+    return found
+
+
+def _splits_at_last_colon(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and _name(node.func) in ("rpartition", "rsplit")
+        and bool(node.args)
+        and isinstance(node.args[0], ast.Constant)
+        and node.args[0].value == ":"
+    )
+
+
+def uses_of_any(house: House) -> list[Place]:
+    """Each `Any` as a name or an attribute (`typing.Any`), and each in a quoted type; imports of it are not counted."""
+    return [
+        Place(source.path, node.lineno, "Any")
+        for source in house.kcli
+        for node in source.nodes
+        if isinstance(node, ast.expr)
+        for _ in range(_anys(node))
+    ]
+
+
+_QUOTED_TYPE = re.compile(r"[\w.\[\], |]+")
+
+
+def _anys(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and _QUOTED_TYPE.fullmatch(node.value):
+        try:
+            return sum(_name(part) == "Any" for part in ast.walk(ast.parse(node.value, mode="eval")))
+        except SyntaxError:
+            return 0
+    return int(_name(node) == "Any")
+
+
+def untyped_handlers(house: House) -> list[Place]:
+    """Functions `handle` in folders `handlers` that declare no answer type, or one with Any or object in it."""
+    return [
+        Place(source.path, node.lineno, ast.unparse(node.returns) if node.returns else "no answer type")
+        for source in house.kcli
+        if source.folder.rpartition("/")[2] == "handlers"
+        for node in source.tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "handle"
+        if node.returns is None or re.search(r"\b(Any|object)\b", ast.unparse(node.returns))
+    ]
+
+
+def _name(node: ast.AST) -> str:
+    """The identifier of a name, argument or attribute; empty for other nodes."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.arg if isinstance(node, ast.arg) else ""
+
+
+# Prose
+
+_STRING_OR_COMMENT = re.compile(
+    r"""(?P<quote>\"\"\"|'''|"|')(?:\\.|(?!(?P=quote)).)*(?P=quote)|(?P<comment>\#[^\n]*)""", re.DOTALL
+)
+
+
+def _prose(source: Source) -> Iterator[Prose]:
+    """The docstrings, comments and string literals of a Python file; of tests the names, and not the string literals.
+
+    String literals of tests are left out, because they repeat texts of kcli or of Kafka.
+    """
+    in_tests = source.path.startswith("tests/")
+    parts_of_others: set[int] = set()
+    # Source.tree is not used: the garbage collector is slow while the trees of all files are kept.
+    tree = ast.parse(source.text, source.path)
+    for node in ast.walk(tree):
+        if id(node) in parts_of_others:
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            parts_of_others.add(id(node.value))
+            if isinstance(node.value.value, str):
+                yield Prose(source.path, node.lineno, node.value.value, "docstring")
+        elif isinstance(node, ast.JoinedStr):
+            parts_of_others.update(id(part) for part in node.values)
+            if not in_tests:
+                parts = [str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values]
+                yield _string(source, node, "".join(parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if not in_tests and node.value not in EXPRESSIONS:  # EXPRESSIONS itself is not prose
+                yield _string(source, node, node.value)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = node.name.replace("_", " ")
+            if in_tests and name.lower().startswith("test"):
+                yield Prose(source.path, node.lineno, name, "name")
+    yield from _comments(source)
+
+
+def _string(source: Source, node: ast.expr, text: str) -> Prose:
+    """A string literal; all of it is at the line at which it begins, because an escaped line end is no line."""
+    return Prose(source.path, node.lineno, text.replace("\n", " "), "string")
+
+
+def _comments(source: Source) -> Iterator[Prose]:
+    """Comments; those of lines that follow each other are one text."""
+    begin, last, lines = 0, -1, list[str]()
+    line, scanned = 1, 0
+    for match in _STRING_OR_COMMENT.finditer(source.text):
+        if match["comment"] is None:
+            continue
+        line += source.text.count("\n", scanned, match.start())
+        scanned = match.start()
+        if line != last + 1 and lines:
+            yield Prose(source.path, begin, "\n".join(lines), "comment")
+            lines = []
+        if not lines:
+            begin = line
+        lines.append(match["comment"].lstrip("# "))
+        last = line
+    if lines:
+        yield Prose(source.path, begin, "\n".join(lines), "comment")
+
+
+_EXPRESSION = re.compile(
+    r"\b(?!is\s+None\b)(?i:" + "|".join(each.replace(" ", r"[\s#]+") for each in EXPRESSIONS) + r")\b"
+)
+
+
+def expressions(house: House) -> list[Place]:
+    """Each of EXPRESSIONS in pages, docstrings, comments, string literals outside tests, and names of tests.
+
+    Upper and lower case are alike, and a line may end between two words. `is None` is Python and does not count.
+    """
+    return [
+        Place(prose.path, _line(prose, match.start()), f"{' '.join(match[0].split())} ({prose.kind})")
+        for prose in house.prose
+        for match in _EXPRESSION.finditer(prose.text)
+    ]
+
+
+def _line(prose: Prose, at: int) -> int:
+    return prose.line + prose.text.count("\n", 0, at)
+
+
+_FENCE = re.compile(r"\s*(```|~~~)")
+_ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s+")
+_NO_SENTENCE = re.compile(r"\s*(?:\||#{1,6} |={3,}|-{3,}|<!--|>>>)")
+_URL = re.compile(r"\w+://\S+")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_CODE = re.compile(r"(`+)(?:(?!\1).)+\1", re.DOTALL)
+_ABBREVIATION = re.compile(r"\b(e\.g|i\.e|etc|cf|vs|approx)\.")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_]*\s+")
+_LIST_OF_NAMES = re.compile(r"[^\s,;:()]+(?:,\s+[^\s,;:()]+){3,}(?:,?\s+(?:and|or)\s+[^\s,;:()]+)?")
+
+
+def long_sentences(house: House) -> list[Place]:
+    """Sentences of more than 35 words in docstrings and in *.md, except CHANGELOG.md.
+
+    A sentence ends with a full stop, `!` or `?` before a blank, or with its paragraph or list item. Code blocks (fenced
+    or indented), tables and headings hold no sentences. A piece of inline code is one word, and so are a URL and a list
+    of four or more names.
+    """
+    places = []
+    for prose in house.prose:
+        page = prose.kind == "page" and prose.path.endswith(".md") and prose.path != "CHANGELOG.md"
+        if page or prose.kind == "docstring":
+            for line, sentence, words in sentences(prose.text):
+                if words > LONG_SENTENCE_WORDS:
+                    start = " ".join(sentence.split()[:8])
+                    places.append(Place(prose.path, prose.line + line, f"{words} words: {start} …"))
+    return places
+
+
+def sentences(text: str) -> Iterator[tuple[int, str, int]]:
+    """The sentences of a page or docstring: the line from 0, the text, and the number of words."""
+    for first_line, paragraph in _paragraphs(text):
+        # Line ends are kept while inline code is masked, so that the line of each sentence can be counted.
+        masked = _CODE.sub(lambda match: "Code" + "\n" * match[0].count("\n"), paragraph)
+        masked = _LINK.sub(r"\1", _URL.sub("Url", masked))
+        masked = _ABBREVIATION.sub(lambda match: match[1].replace(".", ""), masked)
+        at = 0
+        for end in [*_SENTENCE_END.finditer(masked), None]:
+            sentence = masked[at : end.start() if end else len(masked)]
+            if sentence.strip():
+                yield first_line + masked.count("\n", 0, at), sentence, _words(sentence)
+            at = end.end() if end else at
+
+
+def _words(sentence: str) -> int:
+    return sum(any(map(str.isalnum, word)) for word in _LIST_OF_NAMES.sub("Names", sentence).split())
+
+
+def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
+    """Paragraphs and list items: the line from 0 and the text, without code blocks, tables and headings."""
+    head, newline, rest = text.partition("\n")
+    begin, lines, in_fence, in_item = 0, list[str](), False, False
+    for number, line in enumerate((head + newline + textwrap.dedent(rest)).split("\n")):
+        fence = _FENCE.match(line) is not None
+        item = _ITEM.match(line.lstrip())
+        indented = line.startswith(("  ", "\t"))
+        code = fence or in_fence or _NO_SENTENCE.match(line) or (indented and not in_item and not item)
+        in_fence ^= fence
+        if lines and (code or item or not line.strip()):
+            yield begin, "\n".join(lines)
+            lines = []
+        if code or not line.strip():
+            continue
+        if not lines:
+            begin = number
+            in_item = item is not None or (in_item and indented)
+        lines.append(line.lstrip()[item.end() :] if item else line)
+    if lines:
+        yield begin, "\n".join(lines)
+
+
+# Counts that must not rise
+
+
+def prose_counts(house: House) -> dict[str, dict[str, int]]:
+    """Expressions and long sentences by folder; folders without any are left out."""
+    return {
+        "expressions": by_folder(expressions(house)),
+        "long_sentences": by_folder(long_sentences(house)),
+    }
+
+
+def by_folder(places: Iterable[Place]) -> dict[str, int]:
+    return dict(sorted(Counter(place.folder for place in places).items()))
+
+
+def update(house: House) -> str:
+    """Writes the counts. Raises ValueError if a sum would rise; a move between folders is no rise."""
+    path = house.root / COUNTS_FILE
+    counts = prose_counts(house)
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    for measure, count in counts.items():
+        allowed = sum(before.get(measure, count).values())
+        if sum(count.values()) > allowed:
+            raise ValueError(f"{measure}: {sum(count.values())} in the tree, {allowed} allowed")
+    path.write_text(json.dumps(counts, indent=2) + "\n", encoding="utf-8")
+    return ", ".join(f"{measure}: {sum(count.values())}" for measure, count in counts.items())
+
+
+# The table
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measure: its name in JSON and in the table, the figure, the goal if there is one, and a remark."""
+
+    key: str
+    title: str
+    figure: float
+    goal: int | None = None
+    remark: str = ""
+    places: tuple[Place, ...] = ()
+
+    def line(self) -> str:
+        goal = "" if self.goal is None else f"{self.goal}"
+        return f"{self.title:<44}{self.figure:>8g}{goal:>8}  {self.remark}".rstrip()
+
+
+def measure(house: House) -> list[Row]:
+    circles = [len(import_circles(house, kinds)) for kinds in (("import",), ("import", "lazy"))]
+    folder, size = largest_folder(house)
+    lines = file_lines(house)
+    longest = max(lines, key=lambda path: lines[path], default="")
+    parsers = host_port_parsers(house)
+    return [
+        Row(
+            "import_circles",
+            "import circles",
+            len(import_circles(house)),
+            0,
+            f"{circles[0]} at import time, {circles[1]} with lazy imports too",
+            tuple(circle_places(house)),
+        ),
+        Row("largest_folder", "files in the largest folder", size, 25, folder),
+        _row("topic_partitions", "declarations of TopicPartition", 1, topic_partitions(house)),
+        Row(
+            "host_port_parsers",
+            "modules that parse host:port",
+            len({place.path for place in parsers}),
+            1,
+            f"{len(parsers)} functions",
+            tuple(parsers),
+        ),
+        _row("any", "uses of Any", 149, uses_of_any(house)),
+        _row("untyped_handlers", "handlers without a declared answer type", 0, untyped_handlers(house)),
+        _row("expressions", "expressions to avoid", 39, expressions(house)),
+        _row("long_sentences", f"sentences over {LONG_SENTENCE_WORDS} words", 0, long_sentences(house)),
+        Row("mean_lines", "lines per file of kcli, mean", round(sum(lines.values()) / max(1, len(lines)))),
+        Row("longest_file", "lines of the longest file", lines.get(longest, 0), None, longest),
+        _row("long_functions", f"functions over {LONG_FUNCTION_LINES} lines", None, long_functions(house)),
+    ]
+
+
+def _row(key: str, title: str, goal: int | None, places: list[Place]) -> Row:
+    return Row(key, title, len(places), goal, "", tuple(places))
+
+
+def _details(row: Row) -> Iterator[str]:
+    """A measure's places, by folder."""
+    yield f"\n{row.title}: {row.figure:g}"
+    places = sorted(row.places, key=lambda place: (place.folder, place.path, place.line))
+    counts = by_folder(places)
+    last = None
+    for place in places:
+        if place.folder != last:
+            yield f"  {place.folder}: {counts[place.folder]}"
+            last = place.folder
+        yield textwrap.indent(str(place), "    ")
+
+
+def _as_json(rows: Iterable[Row]) -> str:
+    found = {
+        row.key: {
+            "figure": row.figure,
+            "goal": row.goal,
+            "remark": row.remark,
+            "folders": by_folder(row.places),
+            "places": [
+                {"path": place.path, "line": place.line, "words": place.words} for place in row.places
+            ],
+        }
+        for row in rows
+    }
+    return json.dumps(found, indent=2, ensure_ascii=False)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description="Measures imports, folders, types and prose of the source tree."
+    )
+    parser.add_argument("--verbose", action="store_true", help="list every place as file:line")
+    parser.add_argument("--json", action="store_true", help="print JSON, with every place")
+    parser.add_argument("--tree", type=Path, default=ROOT, help="the checkout to measure (default: this one)")
+    parser.add_argument("--update", action="store_true", help=f"write {COUNTS_FILE} instead of printing")
+    options = parser.parse_args(argv)
+    gc.disable()  # a million nodes stay until the end, and each collection would visit all of them
+    house = House(options.tree.resolve())
+    if options.update:
+        try:
+            print(update(house))
+        except ValueError as error:
+            print(f"house: {error}", file=sys.stderr)
+            return 1
+        return 0
+    rows = measure(house)
+    if options.json:
+        print(_as_json(rows))
+        return 0
+    print(f"{'measure':<44}{'now':>8}{'goal':>8}")
+    for row in rows:
+        print(row.line())
+    if options.verbose:
+        for row in rows:
+            if row.places:
+                for line in _details(row):
+                    print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""The controller's APIs, one row each: how a request becomes a decision.
+
+A row is what a caller names when it asks the controller, in this process or over the network, and what the controller
+looks up for a request that a broker forwarded in an Envelope (KIP-590). A row that is asked for rarely imports its
+decider when it is first used, so that a start does without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from kcli.controller import (
+    brokers,
+    config_requests,
+    features,
+    leadership,
+    producer_ids,
+    reassignments,
+    replicas,
+    topics,
+)
+from kcli.controller.controller import Controller
+from kcli.controller.decision import Decision
+from kcli.controller.topics import Charge, no_charge
+from kcli.protocol.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from kcli.protocol.messages.allocate_producer_ids import (
+        AllocateProducerIdsRequest,
+        AllocateProducerIdsResponse,
+    )
+    from kcli.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+    from kcli.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+    from kcli.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from kcli.protocol.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
+    )
+    from kcli.protocol.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+        AlterUserScramCredentialsResponse,
+    )
+    from kcli.protocol.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsRequest,
+        AssignReplicasToDirsResponse,
+    )
+    from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+    from kcli.protocol.messages.broker_registration import (
+        BrokerRegistrationRequest,
+        BrokerRegistrationResponse,
+    )
+    from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+    from kcli.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+    from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+    from kcli.protocol.messages.incremental_alter_configs import (
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
+    from kcli.protocol.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
+    )
+    from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+    from kcli.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+# Above every version: a request of a node's own may use all that its message can say.
+NEWEST_VERSION = 0x7FFF
+
+
+def _always(_topic: str) -> bool:
+    return True
+
+
+def _never(_address: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerRequestContext:
+    """What a decision needs besides the request. The defaults are those of a request of the node itself."""
+
+    api_version: int = NEWEST_VERSION
+    charge: Charge = no_charge
+    """Counts partitions against the client's quota (KIP-599)."""
+    describable: Callable[[str], bool] = _always
+    """Returns True for a topic whose configuration the client may see in the answer of CreateTopics."""
+    resolvable: Callable[[str], bool] = _never
+    """Returns True for an address, or a host name that was found to have one; needed by AlterClientQuotas."""
+
+
+OWN_REQUEST = ControllerRequestContext()
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerApi(Generic[Q, R]):
+    """A row: `decide(controller, request, context, now_ms)` is pure; `timeout_ms` bounds the wait for the commit."""
+
+    key: ApiKey
+    decide: Callable[[Controller, Q, ControllerRequestContext, int], Decision[R]]
+    timeout_ms: Callable[[Q], int] = lambda _request: 0
+    """Milliseconds; 0 waits as long as it takes."""
+
+
+CREATE_TOPICS: ControllerApi[CreateTopicsRequest, CreateTopicsResponse] = ControllerApi(
+    ApiKey.CREATE_TOPICS,
+    lambda controller, request, context, _now_ms: topics.create_topics(
+        controller.topic_context(), request, describable=context.describable, charge=context.charge
+    ),
+    lambda request: request.timeout_ms,
+)
+CREATE_PARTITIONS: ControllerApi[CreatePartitionsRequest, CreatePartitionsResponse] = ControllerApi(
+    ApiKey.CREATE_PARTITIONS,
+    lambda controller, request, context, _now_ms: topics.create_partitions(
+        controller.topic_context(), request, context.charge
+    ),
+    lambda request: request.timeout_ms,
+)
+DELETE_TOPICS: ControllerApi[DeleteTopicsRequest, DeleteTopicsResponse] = ControllerApi(
+    ApiKey.DELETE_TOPICS,
+    lambda controller, request, context, _now_ms: topics.delete_topics(
+        controller.image, controller.settings, request, context.api_version, context.charge
+    ),
+    lambda request: request.timeout_ms,
+)
+INCREMENTAL_ALTER_CONFIGS: ControllerApi[IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse] = (
+    ControllerApi(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        lambda controller, request, _context, _now_ms: config_requests.incremental(
+            controller.image, controller.settings, request
+        ),
+    )
+)
+ALTER_CONFIGS: ControllerApi[AlterConfigsRequest, AlterConfigsResponse] = ControllerApi(
+    ApiKey.ALTER_CONFIGS,
+    lambda controller, request, _context, _now_ms: config_requests.replacing(
+        controller.image, controller.settings, request
+    ),
+)
+UPDATE_FEATURES: ControllerApi[UpdateFeaturesRequest, UpdateFeaturesResponse] = ControllerApi(
+    ApiKey.UPDATE_FEATURES,
+    lambda controller, request, _context, _now_ms: features.update_features(
+        controller.image, controller.settings, request
+    ),
+    lambda request: request.timeout_ms,
+)
+ALTER_PARTITION_REASSIGNMENTS: ControllerApi[
+    AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+] = ControllerApi(
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    lambda controller, request, _context, _now_ms: reassignments.alter_partition_reassignments(
+        controller.image, controller.settings, request
+    ),
+    lambda request: request.timeout_ms,
+)
+LIST_PARTITION_REASSIGNMENTS: ControllerApi[
+    ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+] = ControllerApi(
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    lambda controller, request, _context, _now_ms: Decision(
+        (), reassignments.list_partition_reassignments(controller.image, request)
+    ),
+    lambda request: request.timeout_ms,
+)
+ELECT_LEADERS: ControllerApi[ElectLeadersRequest, ElectLeadersResponse] = ControllerApi(
+    ApiKey.ELECT_LEADERS,
+    lambda controller, request, _context, _now_ms: leadership.elect_leaders(
+        controller.image, controller.settings, request
+    ),
+    lambda request: request.timeout_ms,
+)
+UNREGISTER_BROKER: ControllerApi[UnregisterBrokerRequest, UnregisterBrokerResponse] = ControllerApi(
+    ApiKey.UNREGISTER_BROKER,
+    lambda controller, request, _context, now_ms: brokers.unregister_broker(
+        controller.broker_context(now_ms), request
+    ),
+)
+BROKER_REGISTRATION: ControllerApi[BrokerRegistrationRequest, BrokerRegistrationResponse] = ControllerApi(
+    ApiKey.BROKER_REGISTRATION,
+    lambda controller, request, _context, now_ms: brokers.register_broker(
+        controller.broker_context(now_ms), request
+    ),
+)
+BROKER_HEARTBEAT: ControllerApi[BrokerHeartbeatRequest, BrokerHeartbeatResponse] = ControllerApi(
+    ApiKey.BROKER_HEARTBEAT,
+    lambda controller, request, _context, now_ms: brokers.heartbeat(
+        controller.broker_context(now_ms), request
+    ),
+)
+ALTER_PARTITION: ControllerApi[AlterPartitionRequest, AlterPartitionResponse] = ControllerApi(
+    ApiKey.ALTER_PARTITION,
+    lambda controller, request, _context, now_ms: replicas.alter_partition(
+        controller.broker_context(now_ms), request
+    ),
+)
+ASSIGN_REPLICAS_TO_DIRS: ControllerApi[AssignReplicasToDirsRequest, AssignReplicasToDirsResponse] = (
+    ControllerApi(
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        lambda controller, request, _context, now_ms: replicas.assign_replicas_to_dirs(
+            controller.broker_context(now_ms), request
+        ),
+    )
+)
+ALLOCATE_PRODUCER_IDS: ControllerApi[AllocateProducerIdsRequest, AllocateProducerIdsResponse] = ControllerApi(
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+    lambda controller, request, _context, now_ms: producer_ids.allocate_producer_ids(
+        controller.broker_context(now_ms), request
+    ),
+)
+
+
+def _alter_client_quotas(
+    controller: Controller, request: AlterClientQuotasRequest, context: ControllerRequestContext, _now_ms: int
+) -> Decision[AlterClientQuotasResponse]:
+    from kcli.controller.client_quotas import alter_client_quotas
+
+    return alter_client_quotas(controller.image, request, resolvable=context.resolvable)
+
+
+def _alter_user_scram_credentials(
+    controller: Controller,
+    request: AlterUserScramCredentialsRequest,
+    _context: ControllerRequestContext,
+    _now_ms: int,
+) -> Decision[AlterUserScramCredentialsResponse]:
+    from kcli.controller.scram import alter_user_scram_credentials
+
+    return alter_user_scram_credentials(controller.image, request)
+
+
+ALTER_CLIENT_QUOTAS: ControllerApi[AlterClientQuotasRequest, AlterClientQuotasResponse] = ControllerApi(
+    ApiKey.ALTER_CLIENT_QUOTAS, _alter_client_quotas
+)
+ALTER_USER_SCRAM_CREDENTIALS: ControllerApi[
+    AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
+] = ControllerApi(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, _alter_user_scram_credentials)

@@ -1,0 +1,3 @@
+"""What readers of bytes accept."""
+
+Buffer = bytes | bytearray | memoryview

@@ -1,0 +1,24 @@
+"""What a voter must remember of its elections across restarts. The server keeps it in the quorum-state file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcli.model.ids import NO_LEADER
+from kcli.raft.voters import ReplicaKey
+
+NO_VOTE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionState:
+    """The newest epoch a voter has seen, its leader if known, and the vote given in it (KIP-595).
+
+    `static_voters`: the ids of controller.quorum.voters. None from kraft.version 1 on, where the log names the voters
+    (KIP-853); then the vote names the voter's directory too.
+    """
+
+    epoch: int = 0
+    leader_id: int = NO_LEADER
+    voted: ReplicaKey | None = None
+    static_voters: tuple[int, ...] | None = None

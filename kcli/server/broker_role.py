@@ -1,0 +1,197 @@
+"""The broker's half of a node: its partitions, its coordinators, its registration with the controller.
+
+Start: partitions and coordinators from the image, then registered and unfenced. Stop: coordinators give up their groups
+and transactions, and the controller takes the leaderships away before the broker goes (KIP-841).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.dynamic import DynamicConfig
+from kcli.config.listeners import Listener
+from kcli.config.topic import LogConfig
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import MetadataImage
+from kcli.runtime.clock import Clock
+from kcli.runtime.rng import Rng
+from kcli.server.coordinators.groups import GroupCoordinator
+from kcli.server.coordinators.topic_creation import TopicCreator
+from kcli.server.coordinators.transaction_markers import MarkerWriter
+from kcli.server.coordinators.transaction_verification import TransactionVerifier
+from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.handlers.ports import BrokerPorts, NodePorts
+from kcli.server.metrics.traffic import TrafficTable
+from kcli.server.partitions.directory_assignments import DirectoryAssignments
+from kcli.server.partitions.fetch_sessions import Sessions
+from kcli.server.partitions.log_cleaning import LogCleaning
+from kcli.server.partitions.log_dir_moves import LogDirMoves
+from kcli.server.partitions.replicas import Replicas
+from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
+from kcli.server.quorum.channel import ControllerChannel
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.producer_ids import ProducerIds, allocate_block
+from kcli.storage.directory import LogDirectory
+from kcli.storage.store.store import LogStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the node gives its broker role. `background` runs work that blocks; None lets the cleaner have a process."""
+
+    config: BrokerConfig
+    dynamic_config: DynamicConfig
+    clock: Clock
+    rng: Rng
+    logs: LogStore
+    loader: MetadataLoader
+    channel: ControllerChannel
+    traffic: TrafficTable
+    background: Executor
+    cleaner_executor: Executor | None
+
+
+class BrokerRole:
+    """`start` once the node has metadata; `ports` are what handlers may reach of it."""
+
+    def __init__(self, given: Surroundings) -> None:
+        config, clock, logs = given.config, given.clock, given.logs
+        self._given = given
+        self.cleaning = LogCleaning(
+            logs, clock, lambda: given.dynamic_config.current, executor=given.cleaner_executor
+        )
+        self.lifecycle = self._make_lifecycle()
+        self.replicas = Replicas(
+            config.node_id, logs, self._log_config, given.traffic, given.background.submit
+        )
+        self.assignments = DirectoryAssignments(
+            config.node_id, given.channel, given.loader, logs, lambda: self.lifecycle.epoch
+        )
+        self.moves = self._make_moves()
+        self.groups = GroupCoordinator(config, clock, given.rng)
+        self.producer_ids = ProducerIds(lambda: allocate_block(given.channel, given.loader, config.node_id))
+        self.markers = MarkerWriter(self.replicas, self.groups, clock.now_ms)
+        self.transactions = TransactionCoordinator(
+            config,
+            clock,
+            metadata=lambda: given.loader.image,
+            producer_ids=self.producer_ids,
+            markers=self.markers,
+        )
+        self.verifier = TransactionVerifier(given.dynamic_config, clock, self.transactions)
+        self.topics = TopicCreator(given.channel, config)
+        self.fetch_sessions = Sessions(config.integer("max.incremental.fetch.session.cache.slots"), given.rng)
+
+    def _make_lifecycle(self) -> BrokerLifecycle:
+        given = self._given
+        return BrokerLifecycle(
+            given.channel,
+            given.loader,
+            given.config,
+            given.rng,
+            cluster_id=given.loader.image.cluster_id,
+            directories=_ids(given.logs, lambda directory: directory.error is None),
+            previous_epoch=given.logs.previous_broker_epoch,
+            offline_directories=lambda: _ids(given.logs, lambda directory: directory.error is not None),
+        )
+
+    def _make_moves(self) -> LogDirMoves:
+        given = self._given
+        return LogDirMoves(
+            self.replicas,
+            self.assignments,
+            given.dynamic_config,
+            given.clock,
+            given.background,
+            lambda: given.loader.image,
+        )
+
+    def ports(self, node: NodePorts) -> BrokerPorts:
+        return BrokerPorts(
+            config=node.config,
+            dynamic_config=node.dynamic_config,
+            clock=node.clock,
+            rng=node.rng,
+            loader=node.loader,
+            channel=node.channel,
+            quorum=node.quorum,
+            metrics=node.metrics,
+            served_on=node.served_on,
+            logs=self._given.logs,
+            replicas=self.replicas,
+            moves=self.moves,
+            fetch_sessions=self.fetch_sessions,
+            fetch_max_bytes=node.config.integer("fetch.max.bytes"),
+            groups=self.groups,
+            transactions=self.transactions,
+            verifier=self.verifier,
+            markers=self.markers,
+            producer_ids=self.producer_ids,
+            topics=self.topics,
+        )
+
+    async def start(self, listeners: Sequence[Listener]) -> None:
+        """Takes up partitions and coordinators, and registers. `listeners`: where clients reach this broker.
+
+        Raises KafkaError if the controller refuses the broker.
+        """
+        image = self._given.loader.image
+        self._expire_producers(self._given.dynamic_config.current)
+        self._given.dynamic_config.subscribe(self._reconfigure)
+        self.replicas.subscribe(self.groups.leadership_changed)
+        self.replicas.subscribe(self.transactions.leadership_changed)
+        self.groups.load(image)
+        self.transactions.load(image)
+        self.moves.recover(image)
+        self.replicas.load(image)
+        self.replicas.subscribe(self.assignments.leadership_changed)
+        self._given.loader.subscribe(self._metadata_changed)
+        await self.lifecycle.start(listeners)
+        self.assignments.load(self._given.loader.image)
+        self.moves.load()
+        self.cleaning.start()
+
+    async def stop(self, *, clean: bool) -> None:
+        """Gives up leaderships and answers the requests that wait. Not `clean`: leaves groups and controller as they
+        are."""
+        await self.cleaning.stop()
+        await self.transactions.stop_sending()
+        if clean:
+            await self.transactions.stop()
+            await self.groups.stop()
+            await self.lifecycle.stop()
+        await self.topics.stop()
+        await self.moves.stop()
+        await self.assignments.stop()
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        self.moves.directory_failed(directory)
+        self.replicas.directory_failed(directory)
+
+    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        for topic in delta.topics_deleted:
+            self._given.traffic.forget(topic.name)
+        self.replicas.apply(delta, image)
+        self.assignments.apply(delta)
+        self.groups.apply(delta, image)
+        self.transactions.apply(delta, image)
+
+    def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
+        self._expire_producers(after)
+        self.cleaning.reconfigure()
+        self.replicas.reconfigure(None)
+
+    def _expire_producers(self, config: BrokerConfig) -> None:
+        self._given.logs.expire_producers_after(config.integer("producer.id.expiration.ms"))
+
+    def _log_config(self, topic: str) -> LogConfig:
+        return self._given.dynamic_config.log_config(self._given.loader.image.topic_config(topic))
+
+
+def _ids(logs: LogStore, chosen: Callable[[LogDirectory], bool]) -> list[uuid.UUID]:
+    """The ids of some directories. A replica in a directory that is not registered may not be led (KIP-858)."""
+    return [directory.id for directory in logs.directories if chosen(directory) and directory.id is not None]

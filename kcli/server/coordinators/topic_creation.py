@@ -1,0 +1,93 @@
+"""Creates topics that no administrator asked for: those of the coordinators, and those that clients name.
+
+The second kind (auto.create.topics.enable) is created in the background, each topic once, however many clients name it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from kcli.config.broker import BrokerConfig
+from kcli.controller.api import CREATE_TOPICS, ControllerRequestContext
+from kcli.controller.topics import DEFAULT
+from kcli.errors import ErrorCode, KafkaError
+from kcli.model import topic_names
+from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kcli.server.coordinators.internal_topics import INTERNAL, InternalTopic
+from kcli.server.quorum.channel import ControllerChannel
+
+_log = logging.getLogger("kcli.server.AutoTopicCreation")
+
+CREATE_TIMEOUT_MS = 30_000
+"""As long as a request of the broker's own may take (request.timeout.ms)."""
+
+
+class TopicCreator:
+    """Asks the controller for topics. A context charges them to the client that made them necessary."""
+
+    def __init__(self, channel: ControllerChannel, config: BrokerConfig) -> None:
+        self._channel = channel
+        self._config = config
+        self._creating: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def create_internal(self, topic: InternalTopic, context: ControllerRequestContext) -> bool:
+        """Returns False, and logs the reason, if the controller refuses."""
+        creation = topic.creation(self._config)
+        request = CreateTopicsRequest(topics=(creation,), timeout_ms=CREATE_TIMEOUT_MS)
+        try:
+            response = await self._channel.send(CREATE_TOPICS, request, context)
+        except KafkaError as error:
+            _log.error("Topic %s cannot be created: %s", topic.name, error.message)
+            return False
+        for result in response.topics:
+            if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                _log.error("Topic %s cannot be created: %s", topic.name, result.error_message)
+                return False
+        return True
+
+    def create_missing(self, names: Iterable[str], context: ControllerRequestContext) -> None:
+        """Creates in the background what may be created under these names; refusals go to the log."""
+        new = tuple(
+            self._creation(name)
+            for name in names
+            if topic_names.is_valid(name) and name not in self._creating
+        )
+        if new:
+            self._creating.update(topic.name for topic in new)
+            task = asyncio.get_running_loop().create_task(self._create(new, context), name="create-topics")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _create(self, topics: tuple[CreatableTopic, ...], context: ControllerRequestContext) -> None:
+        try:
+            request = CreateTopicsRequest(topics=topics)
+            response = await self._channel.send(CREATE_TOPICS, request, context)
+            for result in response.topics:
+                if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    _log.warning("Topic '%s' is not created: %s", result.name, result.error_message)
+        except KafkaError as error:
+            _log.warning("Topics are not created: %s", error.message)
+        finally:
+            self._creating.difference_update(topic.name for topic in topics)
+
+    def _creation(self, name: str) -> CreatableTopic:
+        """Internal topics have settings of their own. Others get this broker's if its file has any, else the
+        controller's.
+        """
+        internal = INTERNAL.get(name)
+        if internal is not None:
+            return internal.creation(self._config)
+        config = self._config
+        partitions = config.integer("num.partitions") if config.is_set("num.partitions") else DEFAULT
+        replicas = DEFAULT
+        if config.is_set("default.replication.factor"):
+            replicas = config.integer("default.replication.factor")
+        return CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)

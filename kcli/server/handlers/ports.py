@@ -1,0 +1,93 @@
+"""What handlers may reach of the node: narrow ports, and never the node itself.
+
+A handler that both kinds of listeners serve takes a `NodeContext`; one of a broker's listener alone a `BrokerContext`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.dynamic import DynamicConfig
+from kcli.config.features import KRAFT_VERSION, supported_ranges
+from kcli.metadata.image import MetadataImage
+from kcli.protocol.wire.api import ApiKey
+from kcli.runtime.clock import Clock
+from kcli.runtime.rng import Rng
+from kcli.server.coordinators.groups import GroupCoordinator
+from kcli.server.coordinators.topic_creation import TopicCreator
+from kcli.server.coordinators.transaction_markers import MarkerWriter
+from kcli.server.coordinators.transaction_verification import TransactionVerifier
+from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.metrics.metrics import Metrics
+from kcli.server.partitions.fetch_sessions import Sessions
+from kcli.server.partitions.log_dir_moves import LogDirMoves
+from kcli.server.partitions.replicas import Replicas
+from kcli.server.quorum.channel import ControllerChannel
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.producer_ids import ProducerIds
+from kcli.server.quorum.view import QuorumView
+from kcli.server.requests.context import RequestContext
+from kcli.storage.store.store import LogStore
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Supported ranges of every feature, and the finalized levels as of metadata offset `epoch`."""
+
+    supported: dict[str, tuple[int, int]]
+    finalized: dict[str, int]
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePorts:
+    """What every node has, whatever its roles."""
+
+    config: BrokerConfig
+    dynamic_config: DynamicConfig
+    clock: Clock
+    rng: Rng
+    loader: MetadataLoader
+    channel: ControllerChannel
+    quorum: QuorumView
+    metrics: Metrics
+    served_on: Callable[[str], tuple[ApiKey, ...]]
+    """The APIs that are answered on a listener."""
+
+    @property
+    def node_id(self) -> int:
+        return self.config.node_id
+
+    @property
+    def metadata(self) -> MetadataImage:
+        """The committed metadata."""
+        return self.loader.image
+
+    def features(self) -> Features:
+        image, kraft_version = self.metadata, self.quorum.kraft_version
+        # kraft.version is in control records of the log, not in the image (KIP-853).
+        kraft = {KRAFT_VERSION: kraft_version} if kraft_version > 0 else {}
+        return Features(supported_ranges(), {**image.features, **kraft}, image.offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerPorts(NodePorts):
+    """What a broker has besides."""
+
+    logs: LogStore
+    replicas: Replicas
+    moves: LogDirMoves
+    fetch_sessions: Sessions
+    fetch_max_bytes: int
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    verifier: TransactionVerifier
+    markers: MarkerWriter
+    producer_ids: ProducerIds
+    topics: TopicCreator
+
+
+NodeContext = RequestContext[NodePorts]
+BrokerContext = RequestContext[BrokerPorts]

@@ -1,0 +1,36 @@
+"""A client's request on its way to the controller."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TypeVar
+
+from kcli.controller.api import ControllerApi, ControllerRequestContext
+from kcli.controller.topics import Charge, no_charge
+from kcli.protocol.wire.api import ApiKey
+from kcli.server.handlers.ports import NodeContext
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+# From these versions on a client knows THROTTLING_QUOTA_EXCEEDED (KIP-599). Older clients, and clients for which topics
+# are created without being asked, are only delayed.
+_STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+
+
+async def ask_controller(context: NodeContext, api: ControllerApi[Q, R], request: Q) -> R:
+    """Sends a client's request to the controller. Raises KafkaError when it is refused as a whole."""
+    return await context.ports.channel.send(api, request, controller_context(context))
+
+
+def controller_context(context: NodeContext) -> ControllerRequestContext:
+    return ControllerRequestContext(api_version=context.api_version, charge=_charge(context))
+
+
+def _charge(context: NodeContext) -> Charge:
+    """Returns what counts the partitions that come or go against the client's quota."""
+    if context.throttle is None:
+        return no_charge
+    since = _STRICT_FROM.get(context.api_key)
+    strict = since is not None and context.api_version >= since
+    return partial(context.throttle.charge_partitions, strict=strict)

@@ -1,0 +1,193 @@
+"""The controller while this node leads the quorum: it decides, appends, and answers when the records are committed.
+
+A request is decided on what has been appended, committed or not. Its records are appended and replayed immediately, and
+the request is answered when they are committed: flushed to disk, by one flush in a thread for all that was appended
+before it began. Then the loader publishes the new image, in the order of the log, and only then the answer goes out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kcli.controller.api import OWN_REQUEST, ControllerApi, ControllerRequestContext
+from kcli.controller.bootstrap import encode_records
+from kcli.controller.controller import Controller
+from kcli.controller.decision import MAX_RECORDS_PER_BATCH
+from kcli.errors import KafkaError, NotControllerException, StorageError, TimeoutException
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import MetadataImage
+from kcli.protocol.records.metadata import MetadataRecord
+from kcli.runtime.clock import Clock
+from kcli.server.quorum.driver import RaftDriver
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.metadata_log import Quorate
+
+_log = logging.getLogger("kcli.server.QuorumController")
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A batch that is in the log and not yet committed."""
+
+    last_offset: int
+    delta: MetadataDelta | None
+    image: MetadataImage
+    done: asyncio.Future[None]
+
+
+class ActiveController:
+    """`lead` first, then requests until `stop`. It is the `ControllerChannel` of a node that leads."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        driver: RaftDriver,
+        loader: MetadataLoader,
+        clock: Clock,
+        *,
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        """`on_fatal` hears when the metadata log cannot be written any more, which is the end of the node."""
+        self._controller = controller
+        self._driver = driver
+        self._loader = loader
+        self._clock = clock
+        self._on_fatal = on_fatal
+        self._pending: deque[_Pending] = deque()
+        self._wake = asyncio.Event()
+        self._commits: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+        self._is_stopped = False
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
+
+    @property
+    def controller(self) -> Controller:
+        """Raises NotControllerException when this node leads no more, or cannot write the log."""
+        if self._failure is not None:
+            raise NotControllerException(f"The metadata log cannot be written: {self._failure}")
+        if self._is_stopped:
+            raise NotControllerException
+        return self._controller
+
+    async def lead(self, quorate: Quorate) -> None:
+        """Takes the lead and commits the first batch of the new epoch. Raises QuorumError and StorageError."""
+        for appended in await self._driver.start(quorate):
+            self._controller.skip(appended.last_offset, appended.epoch, appended.timestamp_ms)
+            self._queue(appended.last_offset, None)
+        self._committed(await self._driver.flush())
+        self._commits = asyncio.create_task(self._commit_loop(), name="quorum-commit")
+
+    async def stop(self) -> None:
+        """Commits what has been appended and gives up the lead."""
+        if self._pending and self._failure is None:
+            with contextlib.suppress(StorageError, KafkaError):
+                await asyncio.shield(self._pending[-1].done)
+        if self._commits is not None:
+            self._commits.cancel()
+            await asyncio.gather(self._commits, return_exceptions=True)
+        self._driver.resign()
+        self._is_stopped = True
+        self._fail_pending(NotControllerException())
+
+    # Requests.
+
+    async def send(
+        self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
+    ) -> R:
+        """Answers once the decision's records are committed, or, without any, all that the decision has seen."""
+        decision = api.decide(self.controller, request, context, self._clock.now_ms())
+        if decision.records:
+            done = self._append(decision.records)
+        elif self._pending:
+            done = self._pending[-1].done
+        else:
+            return decision.response
+        timeout_ms = api.timeout_ms(request)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000 if timeout_ms > 0 else None):
+                await asyncio.shield(done)
+        except TimeoutError:
+            raise TimeoutException from None
+        return decision.response
+
+    async def write(self, records: Sequence[MetadataRecord]) -> None:
+        """Appends records of the controller's own and waits for their commit."""
+        if records:
+            await asyncio.shield(self._append(records))
+
+    # Appending and committing.
+
+    def _append(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
+        """Appends now, as one batch, or as several if one may not hold all. The future is that of the last."""
+        for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
+            done = self._append_batch(records[start : start + MAX_RECORDS_PER_BATCH])
+        return done
+
+    def _append_batch(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
+        controller = self.controller
+        values = encode_records(records, controller.image.metadata_version)
+        try:
+            appended = self._driver.append(values)
+        except StorageError as error:
+            self.fail(error)
+            raise
+        delta = controller.replay(
+            records,
+            last_offset=appended.last_offset,
+            epoch=appended.epoch,
+            timestamp_ms=appended.timestamp_ms,
+        )
+        return self._queue(appended.last_offset, delta)
+
+    def _queue(self, last_offset: int, delta: MetadataDelta | None) -> asyncio.Future[None]:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # If no caller waits, an error is not a mistake of the event loop's user.
+        done.add_done_callback(lambda future: future.cancelled() or future.exception())
+        self._pending.append(_Pending(last_offset, delta, self._controller.image, done))
+        self._wake.set()
+        return done
+
+    async def _commit_loop(self) -> None:
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._pending:
+                    self._committed(await self._driver.flush())
+        except Exception as error:
+            # A disk that failed, or a defect of ours: no caller would ever be answered.
+            self.fail(error)
+
+    def _committed(self, high_watermark: int | None) -> None:
+        if high_watermark is None:
+            return
+        while self._pending and self._pending[0].last_offset < high_watermark:
+            pending = self._pending.popleft()
+            self._loader.publish(pending.delta, pending.image)
+            if not pending.done.done():
+                pending.done.set_result(None)
+
+    def fail(self, error: BaseException) -> None:
+        """Ends this controller and, by `on_fatal`, its node: a metadata log must be writable."""
+        self._failure = error
+        _log.critical("The metadata log cannot be written any more: %s", error)
+        self._fail_pending(NotControllerException(f"The metadata log cannot be written: {error}"))
+        self._on_fatal(error)
+
+    def _fail_pending(self, error: KafkaError) -> None:
+        while self._pending:
+            done = self._pending.popleft().done
+            if not done.done():
+                done.set_exception(error)

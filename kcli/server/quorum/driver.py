@@ -1,0 +1,90 @@
+"""Runs the raft node on the metadata log: carries out each `Ready` in its order and reports every flush to the node.
+
+An append is carried out at once, on the event loop, so that decisions and offsets keep one order. The flush it owes is
+made later, in a thread: one flush serves everything that was appended before it began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from kcli.raft.messages import Append, Batch, ControlBatch, DataBatch, Flushed, Message, Ready, Resign, Start
+from kcli.raft.node import RaftNode
+from kcli.runtime.clock import Clock
+from kcli.server.quorum.metadata_log import MetadataLog, Quorate
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """A batch that is in the log and not yet committed."""
+
+    last_offset: int
+    epoch: int
+    timestamp_ms: int
+
+
+class RaftDriver:
+    """`start` first; after each `append` call `flush` until the high watermark is past the batch."""
+
+    def __init__(self, node: RaftNode, log: MetadataLog, clock: Clock) -> None:
+        self._node = node
+        self._log = log
+        self._clock = clock
+
+    async def start(self, quorate: Quorate) -> tuple[Appended, ...]:
+        """Elects this node; its vote is on disk before the new epoch is used. Returns the first batch, not yet flushed.
+
+        Raises QuorumError when the node cannot be a quorum by itself, StorageError when its disk fails.
+        """
+        log = self._log
+        ready = self._step(
+            Start(
+                stored=log.read_election_state(),
+                log_end_offset=log.end_offset,
+                log_epoch=log.epoch,
+                voters=quorate.voters,
+                kraft_version=quorate.kraft_version,
+                voters_in_log=quorate.in_log,
+            )
+        )
+        for state in ready.persist:
+            await asyncio.to_thread(log.write_election_state, state)
+        return tuple([self._append(batch) for batch in ready.append])
+
+    def append(self, values: Sequence[bytes]) -> Appended:
+        """Appends one batch of records. Raises StorageError, and NotControllerException when another node leads."""
+        ready = self._step(Append(tuple(values)))
+        assert not ready.persist and ready.flush, "an append changes no vote and is flushed later"
+        (batch,) = ready.append
+        return self._append(batch)
+
+    async def flush(self) -> int | None:
+        """Makes the log durable up to its present end. Returns the new high watermark; None if it has not moved."""
+        end_offset = await asyncio.to_thread(self._log.flush)
+        ready = self._step(Flushed(end_offset))
+        assert ready == Ready(apply=ready.apply), "a flush is only counted"
+        if ready.apply is not None:
+            self._log.log.set_high_watermark(ready.apply)
+        return ready.apply
+
+    def resign(self) -> None:
+        self._step(Resign())
+
+    def _step(self, message: Message) -> Ready:
+        ready = self._node.step(message, self._clock.monotonic())
+        assert ready.truncate is None and not ready.send, "a lone voter follows no log and sends nothing"
+        return ready
+
+    def _append(self, batch: Batch) -> Appended:
+        now_ms = self._clock.now_ms()
+        match batch:
+            case ControlBatch(epoch=epoch, records=records):
+                last_offset = self._log.append_controls(records, epoch, now_ms)
+            case DataBatch(epoch=epoch, values=values):
+                last_offset = self._log.append_records(values, epoch, now_ms)
+            case _ as unreachable:
+                assert_never(unreachable)
+        return Appended(last_offset, epoch, now_ms)

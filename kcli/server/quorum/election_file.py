@@ -1,0 +1,67 @@
+"""The quorum-state file in `__cluster_metadata-0`: what this voter remembers of its elections, as JSON.
+
+Version 0 of the file is for kraft.version 0 and holds the ids of the static voters. Version 1 is for kraft.version 1
+and holds the directory of the vote instead (KIP-853).
+"""
+
+from __future__ import annotations
+
+import json
+
+from kcli.errors import CorruptRecordError
+from kcli.model.ids import ZERO_ID
+from kcli.model.uuids import uuid_from_text, uuid_to_text
+from kcli.raft.election_state import NO_VOTE, ElectionState
+from kcli.raft.voters import ReplicaKey
+from kcli.runtime.disk import Disk, read_file, replace_file
+
+
+def read_election_state(disk: Disk, path: str) -> ElectionState | None:
+    """None if there is no such file. Raises CorruptRecordError."""
+    try:
+        content = read_file(disk, path)
+    except FileNotFoundError:
+        return None
+    try:
+        fields = json.loads(content)
+        version = int(fields["data_version"])
+        voted_id = int(fields["votedId"])
+        directory_id = uuid_from_text(fields["votedDirectoryId"]) if version == 1 else ZERO_ID
+        voters = fields.get("currentVoters") or ()
+        static_voters = tuple(int(voter["voterId"]) for voter in voters)
+        state = ElectionState(
+            epoch=int(fields["leaderEpoch"]),
+            leader_id=int(fields["leaderId"]),
+            voted=None if voted_id == NO_VOTE else ReplicaKey(voted_id, directory_id),
+            static_voters=static_voters if version == 0 else None,
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptRecordError(f"{path}: not a quorum state: {error!r}") from None
+    if version not in (0, 1):
+        raise CorruptRecordError(f"{path}: data_version {version}, expected 0 or 1")
+    return state
+
+
+def write_election_state(disk: Disk, path: str, state: ElectionState) -> None:
+    """Replaces the file. Durable when it returns."""
+    voted = ReplicaKey(NO_VOTE) if state.voted is None else state.voted
+    fields: dict[str, str | int | list[dict[str, int]]]
+    if state.static_voters is not None:
+        fields = {
+            "clusterId": "",
+            "leaderId": state.leader_id,
+            "leaderEpoch": state.epoch,
+            "votedId": voted.id,
+            "appliedOffset": 0,
+            "currentVoters": [{"voterId": voter_id} for voter_id in state.static_voters],
+            "data_version": 0,
+        }
+    else:
+        fields = {
+            "leaderId": state.leader_id,
+            "leaderEpoch": state.epoch,
+            "votedId": voted.id,
+            "votedDirectoryId": uuid_to_text(voted.directory_id),
+            "data_version": 1,
+        }
+    replace_file(disk, path, json.dumps(fields, separators=(",", ":")).encode())

@@ -1,0 +1,37 @@
+"""The committed metadata of this node, and the rooms that follow it. Every node has one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import MetadataImage
+
+_log = logging.getLogger("kcli.server.MetadataLoader")
+
+Listener = Callable[[MetadataDelta, MetadataImage], None]
+
+
+class MetadataLoader:
+    """`image` is the newest committed image. Listeners hear of each change in the order of the log."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self._listeners: list[Listener] = []
+
+    def subscribe(self, listener: Listener) -> None:
+        """`listener(delta, image)` runs on the event loop at every commit that changes something."""
+        self._listeners.append(listener)
+
+    def publish(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
+        """Takes in a committed batch. `delta` is None for control batches and open metadata transactions."""
+        self.image = image
+        if delta is None or delta.is_empty:
+            return
+        for listener in self._listeners:
+            try:
+                listener(delta, image)
+            except Exception:
+                # The commit cannot be taken back, and the other listeners must still hear of it.
+                _log.exception("A listener failed on the metadata at offset %d", image.offset)

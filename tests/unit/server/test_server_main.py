@@ -1,0 +1,36 @@
+"""The server's process: the last line and the exit code of a start that fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from kcli.config.broker import BrokerConfig
+from kcli.runtime.clock import SystemClock
+from kcli.runtime.disk import SystemDisk
+from kcli.runtime.rng import SystemRng
+from kcli.server.formatting.format import Machine, ensure_formatted
+
+
+def test_a_node_that_cannot_be_its_quorum_does_not_start(tmp_path):
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+        "log.dirs": str(tmp_path / "data"),
+    }
+    (tmp_path / "data").mkdir()
+    config = BrokerConfig.from_properties(properties)
+    ensure_formatted(config, Machine(SystemDisk(), SystemClock(), SystemRng(1)), lambda _line: None)
+    (voters,) = (tmp_path / "data" / "__cluster_metadata-0").glob("*.checkpoint")
+    voters.unlink()
+    file = tmp_path / "server.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    done = subprocess.run(
+        [sys.executable, "-m", "kcli", "server-start", str(file)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    last = (done.stdout + done.stderr).splitlines()[-1]
+    assert "FATAL Exiting because the server cannot start: Node 1 has no voters" in last
