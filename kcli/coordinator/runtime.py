@@ -9,7 +9,7 @@ outside the shard that is due with the replies: the shell does it and reports to
 The records of a `Ready` that names a `producer` belong to that producer's transaction: they are pending until its
 marker is in the log, which ends the transaction by `end_transaction`.
 
-A reply names the request it answers by the token that came with it, so a parked request (a JoinGroup waiting for the
+A reply names the request it answers by the token that came with it. So a parked request (a JoinGroup waiting for the
 other members) is answered out of a later call, or out of a timer. The type of a token is that of its answer.
 
 Type parameters: `RecordT` is what a shard writes, `SendT` the work that it asks of the shell.

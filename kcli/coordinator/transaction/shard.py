@@ -1,10 +1,12 @@
 """One partition of `__transaction_state` as a state machine: its transactional ids, their transactions, their timers.
 
 A call takes what was asked, the token of its request and the time, and returns a `Ready` (see `coordinator.runtime`).
-`replay` alone changes a transactional id, live and on loading; what the shard keeps beside that is soft: which ids have
-a change on its way to the log (other requests get CONCURRENT_TRANSACTIONS meanwhile), which partitions still wait for
-their marker, and which fences could not be written. Markers are the shell's to send: a `SendMarkers` comes out once
-Prepare is committed, and again after every load, and `markers_written` takes in what has become of them.
+`replay` alone changes a transactional id, live and on loading. What the shard keeps beside that is soft: which ids have
+a change on its way to the log, which partitions still wait for their marker, and which fences could not be written.
+While an id has a change on its way, other requests for it get CONCURRENT_TRANSACTIONS.
+
+The shell sends the markers: a `SendMarkers` comes out once Prepare is committed, and again after every load. The shell
+reports what has become of them by `markers_written`.
 """
 
 from __future__ import annotations

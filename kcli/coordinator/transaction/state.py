@@ -5,9 +5,9 @@ transaction is Ongoing from the first partition that is added; its end is decide
 PrepareAbort, carried out by markers in all its partitions, and over with CompleteCommit or CompleteAbort. Once Prepare
 is committed there is no way back, so the next coordinator carries it out.
 
-Two protocols are spoken. In the first (TV1) the epoch moves when a producer begins again. In the second (TV2, KIP-890)
-each end of a transaction moves it, so that a straggler of the transaction before cannot slip into the next one: the
-marker carries the new epoch and the client gets it with the answer. An exhausted epoch gives way to a new producer id.
+Clients speak two protocols. In the first (TV1) the epoch moves when a producer begins again. In the second (TV2,
+KIP-890) each end of a transaction moves it, so that a straggler of the transaction before cannot slip into the next.
+The marker carries the new epoch, and the client gets it with the answer. A new producer id replaces an exhausted epoch.
 
 A `Transaction` is a value; the functions below return the next one. They do not check who asks: that is the shard's.
 """

@@ -7,6 +7,7 @@ INVALID_REQUEST: this broker does not keep share state.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from kcli.coordinator.hashing import partition_for
@@ -35,7 +36,9 @@ _TOPICS: dict[int, InternalTopic] = {
 }
 
 
-def handle(context: BrokerContext, request: FindCoordinatorRequest) -> object:
+def handle(
+    context: BrokerContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     topic = _TOPICS.get(request.key_type)
     if topic is None:
         return _failed(context.api_version, request, ErrorCode.INVALID_REQUEST)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kcli.coordinator.group.classic.join import Caller, fail_join
 from kcli.errors import KafkaError
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -9,7 +11,9 @@ from kcli.server.coordinators.group_ids import client_host, require_group_id
 from kcli.server.handlers.ports import BrokerContext
 
 
-def handle(context: BrokerContext, request: JoinGroupRequest) -> object:
+def handle(
+    context: BrokerContext, request: JoinGroupRequest
+) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     require_group_id(request.group_id)
     caller = Caller(
         api_version=context.api_version,

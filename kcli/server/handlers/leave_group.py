@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from kcli.protocol.messages.leave_group import LeaveGroupRequest
+from collections.abc import Awaitable
+
+from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.handlers.ports import BrokerContext
 
 
-def handle(context: BrokerContext, request: LeaveGroupRequest) -> object:
+def handle(
+    context: BrokerContext, request: LeaveGroupRequest
+) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
     require_group_id(request.group_id)
     version = context.api_version
     return context.ports.groups.call(

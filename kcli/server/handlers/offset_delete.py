@@ -20,7 +20,9 @@ from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.answers import then
 
 
-def handle(context: BrokerContext, request: OffsetDeleteRequest) -> object:
+def handle(
+    context: BrokerContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
     require_group_id(request.group_id)
     known = existing(context.ports.metadata.topics, request.topics)
     answer: OffsetDeleteResponse | Awaitable[OffsetDeleteResponse] = context.ports.groups.call(

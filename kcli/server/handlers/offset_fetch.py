@@ -8,6 +8,7 @@ it. An error of a group stands in the group (v8+), at the top (v2-7) or in each 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.offset_fetch import (
@@ -26,7 +27,9 @@ _TOP_LEVEL_ERROR_FROM = 2
 _NO_OFFSET = -1
 
 
-def handle(context: BrokerContext, request: OffsetFetchRequest) -> object:
+def handle(
+    context: BrokerContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     groups = _groups(context.api_version, request)
     if request.require_stable:
         barriers = _barriers(context, groups)

@@ -1,10 +1,10 @@
-"""A classic group: its members, what they speak, and the moves its state allows.
+"""A classic group: its members, their protocols, and the moves its state allows.
 
 The life of a group:
 
     Empty --first member joins--> PreparingRebalance --all have joined--> CompletingRebalance --leader syncs--> Stable
       ^                              |      ^                                |                                  |
-      +---------nobody joined--------+      +-------someone joins, leaves or falls silent----------------------+
+      +----------none joined---------+      +-------someone joins, leaves or falls silent----------------------+
 
 and from anywhere to Dead, when the group is being deleted. Every pass through the cycle is a generation. This module
 holds facts and answers questions; `rebalance`, `join` and `membership` decide when to move.

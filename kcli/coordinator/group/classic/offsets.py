@@ -51,8 +51,8 @@ def delete_offsets_error(group: ClassicGroup) -> ErrorCode:
 
 
 def retention(group: ClassicGroup) -> Retention | None:
-    """The offsets of an empty group count from when it became empty, so that they go together; those of a group that
-    never had members, or of a topic that a stable group no longer subscribes, count from their commit."""
+    """The offsets of an empty group count from when it became empty, so that they go together. Offsets count from their
+    commit if the group never had members, or if it is stable and no longer subscribes their topic."""
     if group.state is GroupState.DEAD:
         return None
     if group.protocol_type is None:

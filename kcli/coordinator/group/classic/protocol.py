@@ -1,8 +1,8 @@
 """The classic protocol of a shard in one place: its parts put together, and its side of `GroupProtocol`.
 
-The members of a classic group are soft state, as in Kafka: they move as requests come, a record of them is written when
-a generation has its assignment or the group becomes empty, and it is read back only on loading. So a live replay of a
-group record adds nothing; of a tombstone it removes the group.
+The members of a classic group are soft state, as in Kafka: they move as requests come. A record of them is written when
+a generation has its assignment or the group becomes empty, and it is read back only on loading. So the live replay of a
+group record adds nothing; that of a tombstone removes the group.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The uniform assignor where members subscribe different topics.
 
-Balance cannot be computed by a quota here, so it is approached. What is in a member's target and subscription stays;
-partitions without an owner go, topic by topic, to the least loaded subscribers; then partitions move, topic by topic,
+Balance cannot be computed by a quota here, so it is approached. What is in a member's target and subscription stays.
+Partitions without an owner go, topic by topic, to the least loaded subscribers. Then partitions move, topic by topic,
 from its most to its least loaded subscribers until they differ by one at most. A topic may upset another, so that the
 rounds are repeated until none changes anything, at most `MAX_ROUNDS` times. Topics with the most partitions for a
 subscriber come first.
@@ -119,10 +119,10 @@ class _Work:
 class _Balancer:
     """Walks the subscribers of a topic, sorted by load, from both ends.
 
-    The least loaded are a range that grows to the right, each of which gets one partition before its level rises by
-    one; the most loaded a range that grows to the left, each of which gives one before its level falls by one. Those of
-    the most loaded who have nothing to give are swapped out behind the range. The loads are read live, and both ranges
-    rely on the caller moving a partition for every pair they were asked for.
+    The least loaded are a range that grows to the right; each gets one partition before its level rises by one. The
+    most loaded are a range that grows to the left; each gives one before its level falls by one. Members of
+    that range that have nothing to give are swapped out behind it. The loads are read live, and both ranges rely on the
+    caller moving a partition for every pair they were asked for.
     """
 
     def __init__(self, members: Sequence[int], loads: Sequence[int]) -> None:

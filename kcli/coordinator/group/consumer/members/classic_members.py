@@ -1,8 +1,8 @@
 """Members of the classic protocol in a consumer group, while a group changes from one to the other (KIP-848).
 
-They cannot tell the difference: JoinGroup is a full heartbeat that never makes them the leader, SyncGroup fetches
-their assignment, and Heartbeat has them join again when there is something to give up or to get.
-Their generation is their member epoch. All four raise KafkaError with nothing changed.
+They do not notice the difference. JoinGroup is a full heartbeat that never makes them the leader. SyncGroup fetches
+their assignment, and Heartbeat has them join again when there is something to give up or to get. Their generation
+is their member epoch. All four raise KafkaError with nothing changed.
 """
 
 from __future__ import annotations

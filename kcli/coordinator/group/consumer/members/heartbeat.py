@@ -1,10 +1,13 @@
 """ConsumerGroupHeartbeat: the one request of the consumer group protocol (KIP-848).
 
 A member joins, changes its subscription, gives up partitions and leaves by heartbeats; the answer says what it should
-do next. A heartbeat does five things in this order: it saves what is new about the member; raises the
-group epoch if that or the topics changed what the group subscribes; computes targets if the group epoch is ahead of
-them; takes the member a step towards its target; and starts its session again. All checks come before the first record
-is written.
+do next. A heartbeat does five things in this order, after all checks:
+
+1. save what is new about the member;
+2. raise the group epoch if that or the topics changed what the group subscribes;
+3. compute targets if the group epoch is ahead of them;
+4. take the member a step towards its target;
+5. start its session again.
 """
 
 from __future__ import annotations

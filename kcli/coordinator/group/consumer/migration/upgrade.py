@@ -1,7 +1,7 @@
 """Into the consumer protocol: a member that speaks it comes to a group that may not yet.
 
-An empty classic group gives way. One with members becomes a consumer group with the same members, epoch and
-assignments, if the policy allows (`group.consumer.migration.policy`); they go on in the classic protocol, and those
+An empty classic group gives way. A group with members becomes a consumer group with the same members, epoch and
+assignments, if the policy allows (`group.consumer.migration.policy`). The members go on in the classic protocol; those
 that wait for a rebalance are asked to join again.
 """
 

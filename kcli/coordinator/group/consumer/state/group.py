@@ -1,7 +1,7 @@
 """A consumer group (KIP-848): its facts, as its records have them, and questions about them.
 
-Three epochs tell how far the group is. The group epoch rises with every change of members, subscriptions or topics; the
-assignment epoch is the group epoch that the targets were computed for; a member's epoch is that of the target it has
+Three epochs tell how far the group is. The group epoch rises with every change of members, subscriptions or topics. The
+assignment epoch is the group epoch that the targets were computed for. A member's epoch is that of the target it has
 reached. So the state needs not be kept:
 
     Empty        it has no members

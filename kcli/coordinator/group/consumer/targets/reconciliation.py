@@ -1,9 +1,9 @@
 """One step of a member from what it has to what it should have (KIP-848).
 
-A partition passes through three hands: the member that loses it is told so and keeps it, pending, until it no longer
-reports it (UNREVOKED_PARTITIONS); only then is it free, and only a free partition is given to the member that gains it,
-which waits meanwhile (UNRELEASED_PARTITIONS). So a partition never has two owners. A member that has nothing left to
-give up moves to the epoch of its target.
+A partition never has two owners. The member that loses a partition keeps it, pending, until it no longer reports it
+(UNREVOKED_PARTITIONS). Only then is the partition free, and only a free partition is given to the member that gains it,
+which waits meanwhile (UNRELEASED_PARTITIONS). A member that has nothing left to give up moves to the epoch of its
+target.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ _NONE: frozenset[int] = frozenset()
 def reconcile(
     member: ConsumerMember, target_epoch: int, target: Assignment, owned: Assignment | None, owner_of: OwnerOf
 ) -> ConsumerMember:
-    """The member after the step, or itself where there is none to take. `owned`: what it says it has; None where it
-    says nothing. `owner_of`: who has a partition now, given up or not."""
+    """The member after the step, or the same member if it has no step to take.
+
+    `owned`: the partitions that it reports; None if it reports none. `owner_of`: the member that has a partition, or
+    has not given it up yet.
+    """
     match member.state:
         case MemberState.STABLE:
             if member.epoch == target_epoch:

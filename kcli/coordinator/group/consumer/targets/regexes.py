@@ -1,9 +1,9 @@
 """Subscriptions by regular expression (RE2): when they are resolved, and what becomes of the answer.
 
 Matching every topic against every expression takes time, so it is done outside the shard: a `ResolveRegexes` goes out
-with a heartbeat's answer, and `ConsumerProtocol.regexes_resolved` takes the answer. All the expressions of a
-group are resolved together, so that a new topic makes one rebalance; at most every `MIN_REFRESH_MS`, and only for an
-expression that is not resolved yet, when there are new topics, or when the last time is long ago.
+with a heartbeat's answer, and `ConsumerProtocol.regexes_resolved` takes the result. All the expressions of a group are
+resolved together, so that a new topic makes one rebalance. That happens at most every `MIN_REFRESH_MS`, and only if an
+expression is not resolved yet, there are new topics, or the last time is long ago.
 """
 
 from __future__ import annotations
