@@ -1,8 +1,25 @@
-# `make check` is what bin/test runs; the rest are its parts.
+# `make quick`: the core of the tests in under two minutes on two cores. For each edit.
+# `make check`: bin/test, which is every check that CI runs: formatter, linter, types, import arrows and all tests.
+#               CI also runs failed tests once more and tries the same examples of properties in each run (.ci/run).
+# `make full`:  the same checks with larger matrices: 200 simulation seeds instead of 20, and ten times as many
+#               examples of each property. For a night, or before a release.
 PY := .venv/bin/python
-.PHONY: check format lint types arrows test sim generate bench house
+.PHONY: quick check full format lint types arrows test sim generate bench house hooks
 
-check: lint types arrows test sim
+# Quick tests need no broker, no client and no Spark, and try a tenth of the usual examples.
+QUICK := tests/unit tests/property tests/scenario
+# These start brokers, or run pytest themselves.
+SLOW := tests/unit/server tests/property/test_server_odd_requests.py tests/unit/ci
+
+quick:
+	$(PY) -m pytest -n 2 --hypothesis-profile=quick $(QUICK) $(SLOW:%=--ignore=%)
+
+check:
+	bin/test
+
+# Ten times the usual time-out of a test, because a property takes ten times as long.
+full: lint types arrows
+	$(PY) -m pytest -n 2 --hypothesis-profile=full --sim-seeds 200 --timeout 3000
 
 format:
 	.venv/bin/ruff format .
@@ -38,3 +55,7 @@ bench:
 # Measures of the source tree, with their goals; bench/house.py --verbose lists every place.
 house:
 	$(PY) bench/house.py
+
+# Lets git refuse commit messages that break the rules. Worktrees of one clone share this setting.
+hooks:
+	git config core.hooksPath bin/hooks

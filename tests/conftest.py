@@ -1,10 +1,14 @@
-"""Fixtures that many tests share: a broker process, and the reference files of a real Kafka where they are."""
+"""Fixtures that many tests share: a broker process, and the reference files of a real Kafka where they are.
+
+Also the option `--outcomes`, with which CI learns which tests failed.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +19,9 @@ if TYPE_CHECKING:
 # How long an example takes says how busy the machine is, nothing about the code.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
+# `make quick` tries a tenth of the usual examples, `make full` ten times as many (kcli/testing/rigs/examples.py).
+settings.register_profile("quick", settings.get_profile("any-machine"), max_examples=10)
+settings.register_profile("full", settings.get_profile("any-machine"), max_examples=1000)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -23,6 +30,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation")
     group.addoption("--sim-seeds", type=int, help="how many stories of tests/sim to run, from seed 0 on")
     group.addoption("--sim-seed", type=int, help="run this one story of tests/sim again (or: KCLI_SIM_SEED)")
+    parser.addoption("--outcomes", type=Path, help="write the outcome of each test to this file, as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = config.getoption("--outcomes")
+    # Workers of xdist report to the process that started them, so only that process writes the file.
+    if path is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Outcomes(path))
+
+
+class Outcomes:
+    """Records the outcome of each test, and everything that broke outside a test.
+
+    The file is a JSON object. `tests`: node id -> passed, failed or skipped, over setup, call and teardown.
+    `broken`: a line for each module that cannot be collected and for each worker that died. The exit code does not
+    show these two cases, because under xdist it is 1, as if only tests had failed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tests: dict[str, str] = {}
+        self._broken: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed or self._tests.get(report.nodeid, "passed") == "passed":
+            self._tests[report.nodeid] = report.outcome
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._broken.append(f"{report.nodeid} cannot be collected")
+
+    @pytest.hookimpl(optionalhook=True)  # a hook of xdist, which `-p no:xdist` leaves out
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        if error is not None:
+            self._broken.append(f"worker {node.gateway.id} died: {error}")
+
+    def pytest_sessionfinish(self) -> None:
+        self._path.write_text(json.dumps({"tests": self._tests, "broken": self._broken}), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

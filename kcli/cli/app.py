@@ -11,6 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from kcli.cli.running import run_tool
 from kcli.cli.syntax.registry import TOOLS, Tool
 
 
@@ -31,8 +32,6 @@ class ToolCommand(TyperCommand):
 
 def _call(tool: Tool) -> Callable[[typer.Context], None]:
     def call(ctx: typer.Context) -> None:
-        from kcli.cli.main import run_tool
-
         raise typer.Exit(run_tool(tool, ctx.args))
 
     return call

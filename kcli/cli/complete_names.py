@@ -83,7 +83,7 @@ async def _ask(kind: str, client: AdminClient, incomplete: str) -> list[str]:
 def _admin(command: Command, known: list[Option], words: Sequence[str]) -> AdminClient:
     """A client for the cluster that the words so far, or the profile, name: without what a tool says of its settings,
     or looks up, before it begins."""
-    from kcli.cli.connect import load_properties
+    from kcli.cli.client_properties import load_properties
     from kcli.cli.syntax.profiles import chosen_profile, servers_option
     from kcli.client.admin.admin import AdminClient
     from kcli.client.config import client_config

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kcli.cli.client_properties import load_properties
 from kcli.cli.output import warn
 from kcli.cli.syntax.options import CallingOptions, CommandError, did_you_mean, option
 from kcli.client.admin.admin import AdminClient
@@ -55,7 +56,7 @@ def admin(
 
 
 def _check_settings(properties: Properties) -> None:
-    """Refuse what an admin client cannot use, and warn about names that nobody has."""
+    """Refuses values that an admin client cannot use, and warns about unknown names."""
     if not properties:
         return
     from kcli.config.admin import ADMIN
@@ -70,7 +71,7 @@ def _check_settings(properties: Properties) -> None:
                 raise CommandError(f"{error} ({where})") from error
         elif not _is_another_programs(name):
             hint = did_you_mean(name, list(ADMIN))
-            warn(" ".join(filter(None, (f"WARN {where}: {name} is no setting of Kafka: ignored.", hint))))
+            warn(" ".join(filter(None, (f"WARN {where}: ignored the unknown setting {name}.", hint))))
 
 
 def _is_another_programs(name: str) -> bool:
@@ -97,22 +98,3 @@ def _refuse_unresolvable(config: ClientConfig) -> None:
             reasons.append(f"{server.host}: not a host name")
     where = "bootstrap.controllers" if config.servers_are_controllers else "bootstrap.servers"
     raise CommandError(f"No resolvable bootstrap urls given in {where} ({'; '.join(reasons)})")
-
-
-def load_properties(path: str | None, profile: Mapping[str, str] | None = None) -> Properties:
-    """The properties of a file over those of the profile. A missing file is told by its path alone, as Java does."""
-    from kcli.config.definition import ConfigError
-    from kcli.config.properties import Properties, load
-
-    properties = Properties(profile or {})
-    if path is None:
-        return properties
-    try:
-        properties.update_from(load(path), where=path)
-        return properties
-    except FileNotFoundError as error:
-        raise CommandError(path) from error
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}") from error
-    except ConfigError as error:
-        raise CommandError(error.located()) from error

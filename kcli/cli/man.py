@@ -183,9 +183,7 @@ def main() -> None:
     """Write every page into a directory (man/ of the checkout unless named)."""
     target = sys.argv[1] if len(sys.argv) > 1 else "man"
     if target.startswith("-"):
-        raise SystemExit(
-            f"usage: python -m kcli.cli.man [DIRECTORY]; {target} is an option, and there are none"
-        )
+        raise SystemExit(f"usage: python -m kcli.cli.man [DIRECTORY]; no options expected, found {target}")
     os.makedirs(target, exist_ok=True)
     for name, page in pages().items():
         with open(os.path.join(target, name), "w", encoding="utf-8") as file:

@@ -18,12 +18,12 @@ FORMS = (
 
 
 def epoch_ms(text: str, now_ms: int) -> int:
-    """The moment in milliseconds since the epoch, never before it. Raises ValueError saying what can be written."""
+    """The moment in milliseconds since the epoch, never before it. Raises ValueError naming the valid forms."""
     text = text.strip()
     if text.isascii() and text.isdecimal():
         moment = int(text)
         if moment >= 2**63:
-            raise ValueError(f"'{text}' is beyond the time that a record can have")
+            raise ValueError(f"'{text}' is not a time: it exceeds the largest timestamp of a record")
         return moment
     if text == "now":
         return now_ms
@@ -38,7 +38,7 @@ def epoch_ms(text: str, now_ms: int) -> int:
     try:
         moment_at = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"'{text}' is no moment: write {FORMS}") from None
+        raise ValueError(f"'{text}' is not a time: expected {FORMS}") from None
     if moment_at.tzinfo is None:
         moment_at = moment_at.replace(tzinfo=UTC)
     return max(0, (moment_at - _EPOCH) // timedelta(milliseconds=1))

@@ -31,7 +31,7 @@ from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopi
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import Network, SystemNetwork
 
-log = logging.getLogger("kcli.client")
+_log = logging.getLogger("kcli.client")
 
 T = TypeVar("T")
 
@@ -295,7 +295,7 @@ class Client:
         if address not in self._warned:
             self._warned.add(address)
             reason = getattr(error, "strerror", None) or str(error) or "no answer in time"
-            log.warning(
+            _log.warning(
                 "Connection to %s could not be established (%s). Node may not be available.", address, reason
             )
 

@@ -36,7 +36,7 @@ def parse_address(text: str, setting: str = "bootstrap.servers") -> Address:
     address = read_server(text.strip())
     if address is None:
         raise ClientConfigError(
-            f"Invalid url in {setting}: {text.strip()} (wanted: host:port, port 1 to {MAX_PORT})"
+            f"Invalid url in {setting}: {text.strip()} (expected host:port with a port from 1 to {MAX_PORT})"
         )
     return address
 
@@ -57,8 +57,10 @@ def client_config(
     client_id: str | None = None,
     api_timeout_ms: int | None = None,
 ) -> ClientConfig:
-    """Settings from a client's properties; what is given by name goes before them, but for `client_id`, which is a
-    default. Raises ClientConfigError."""
+    """The settings of a client from its properties. Raises ClientConfigError.
+
+    An argument takes precedence over the properties, except `client_id`, which is a default.
+    """
     _refuse_security(properties)
     servers = bootstrap_servers or properties.get("bootstrap.servers")
     controllers = bootstrap_controllers or properties.get("bootstrap.controllers")
@@ -71,7 +73,7 @@ def client_config(
     else:
         raise ClientConfigError("No bootstrap urls given in bootstrap.servers")
     if api_timeout_ms is not None and api_timeout_ms <= 0:
-        raise ClientConfigError(f"a timeout of {api_timeout_ms} ms leaves no time: it must be greater than 0")
+        raise ClientConfigError(f"a timeout of {api_timeout_ms} ms: expected a number greater than 0")
     request_timeout = _integer(properties, "request.timeout.ms", 30_000)
     api_timeout = api_timeout_ms or _integer(
         properties, "default.api.timeout.ms", max(60_000, request_timeout)

@@ -15,6 +15,7 @@ from kcli.model.addresses import Address
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import decode_response, encode_request
+from kcli.protocol.wire.peer import speaks_tls
 from kcli.runtime.network import Network
 
 # A describe of a very large cluster takes some tens of MB; Kafka's own clients allow 100 MB (socket.request.max.bytes).
@@ -24,7 +25,6 @@ MAX_IN_FLIGHT = 1000
 
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
-_TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
 CORRELATION_MAX = 2**31 - 1
 
 
@@ -183,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
 
     def _wrong_size(self, head: bytes, size: int) -> Exception:
-        if not self._answered and head[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and head[1] == 3:
+        if not self._answered and speaks_tls(head):
             return WrongPeer(f"{self.address} speaks TLS: security.protocol=SSL or SASL_SSL would be needed")
         if not self._answered and head == b"HTTP":
             return WrongPeer(f"{self.address} speaks HTTP: it is not a Kafka listener")

@@ -1,8 +1,8 @@
-"""`BrokerConfig`: a node's configuration, read from its file, checked, and typed.
+"""`BrokerConfig`: a node's configuration, parsed and typed.
 
-It is a mapping from every broker key to its parsed value, so `LogConfig.resolve` and whoever knows a key's name can
-read it; the properties below name what most rooms ask for. Unit synonyms are resolved there: `log_dirs` is log.dirs or
-else log.dir, `metadata_log_dir` the first of them unless it is set, and so on.
+It maps every broker key to its parsed value. The properties below name the values that most rooms need, and resolve
+synonyms: `log_dirs` is log.dirs or else log.dir, `metadata_log_dir` is the first of them unless it is set, and so on.
+`start_up.node_config` reads the configuration of a node and checks it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from kcli.config.listeners import (
     split_list,
 )
 from kcli.config.properties import Properties
-from kcli.config.providers import resolve
-from kcli.config.start_up import check, check_removed
 from kcli.config.topic import server_default
 from kcli.model.addresses import Address
 
@@ -38,37 +36,15 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     """Every broker key with its value: set in the file or by an override, else the default."""
 
     def __init__(self, texts: Properties) -> None:
-        """Parses and types `texts` without the checks between keys; `from_properties` makes those too."""
+        """Parses and types `texts` without the checks between keys, which `start_up.node_config` makes."""
         self.texts = texts
         try:
             self._values = BROKER.parse(texts)
         except ConfigError as error:
             raise error.at(texts.where(error.key) if error.key else "") from None
 
-    @classmethod
-    def from_properties(
-        cls, properties: Mapping[str, str], overrides: Mapping[str, str] | None = None
-    ) -> BrokerConfig:
-        """The configuration of a node that is about to start.
-
-        `overrides` (from `--override key=value`) win over `properties`. Raises ConfigError, naming file, line and
-        key, for whatever Kafka refuses to start with.
-        """
-        texts = Properties()
-        texts.update_from(properties, where="")
-        texts.update_from(overrides or {}, where="--override")
-        check_removed(texts)
-        resolve(texts)
-        _derive_node_id(texts)
-        config = cls(texts)
-        try:
-            check(config)
-        except ConfigError as error:
-            raise error.at(texts.where(error.key) if error.key else "") from None
-        return config
-
     def replaced(self, texts: Mapping[str, str]) -> BrokerConfig:
-        """This configuration with some keys set anew, as dynamic configs do. Raises ConfigError on a bad value."""
+        """A copy with some keys replaced, as dynamic configs do. Raises ConfigError for an invalid value."""
         merged = Properties()
         merged.update_from(self.texts, where="")
         merged.update_from(texts, where="")
@@ -277,13 +253,6 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         value = server_default(name, self)
         assert isinstance(value, int)
         return value
-
-
-def _derive_node_id(texts: Properties) -> None:
-    """node.id and its old name broker.id stand for each other where only one of them is set."""
-    for present, absent in (("broker.id", "node.id"), ("node.id", "broker.id")):
-        if present in texts and absent not in texts:
-            texts.update_from({absent: texts[present]}, where=texts.where(present))
 
 
 def _with_host(listener: Listener) -> Listener:

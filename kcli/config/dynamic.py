@@ -23,13 +23,13 @@ from kcli.config.describe import (
     describe_group,
     describe_topic,
 )
-from kcli.config.java_order import hash_order
 from kcli.config.not_built import ONE_LOOP, feature_not_built
 from kcli.config.start_up import check
 from kcli.config.topic import TOPIC, LogConfig
 from kcli.errors import InvalidConfigurationException, InvalidRequestException
+from kcli.model.java_order import hash_order
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 Listener = Callable[[BrokerConfig, BrokerConfig], None]
 """Called with the configuration before and after a change."""
@@ -208,12 +208,12 @@ def _usable(stored: Mapping[str, str]) -> dict[str, str]:
             if key is not None:
                 key.parse(text)
         except ConfigError as error:
-            logger.error("A stored dynamic config is not applied: %s", error.message)
+            _log.error("A stored dynamic config is not applied: %s", error.message)
             continue
         if is_dynamic(name):
             usable[name] = text
         else:
-            logger.error("A stored dynamic config is not applied: %s cannot change without a restart", name)
+            _log.error("A stored dynamic config is not applied: %s cannot change without a restart", name)
     return usable
 
 
@@ -221,6 +221,6 @@ def _warn_of_features_not_built(overrides: Mapping[str, str]) -> None:
     for name in overrides:
         feature = feature_not_built(base_name(name))
         if feature is not None:
-            logger.warning("%s is stored and does nothing; not built yet: %s", name, feature)
+            _log.warning("%s is stored and does nothing; not built yet: %s", name, feature)
         elif name in ONE_LOOP:
-            logger.warning("%s is stored and does nothing: one event loop does this work", name)
+            _log.warning("%s is stored and does nothing: one event loop does this work", name)

@@ -174,8 +174,8 @@ def _assignors(config: BrokerConfig) -> tuple[str, ...]:
     for given in config.listed(key):
         if given not in _ASSIGNORS:
             raise ConfigError(
-                f"Invalid value {given} for configuration {key}: the assignors are uniform and range, and classes "
-                "of one's own cannot be loaded",
+                f"Invalid value {given} for configuration {key}: expected uniform or range, because other "
+                "classes cannot be loaded",
                 key=key,
                 where=config.texts.where(key),
             )

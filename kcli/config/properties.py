@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kcli.config.definition import ConfigError
-from kcli.config.java_order import hash_order
+from kcli.model.java_order import hash_order
 
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}

@@ -1,16 +1,15 @@
-"""What a node refuses to start with: the rules between keys, with Kafka's own texts where it has one."""
+"""The configuration that a node starts with, and the rules between its keys, with Kafka's texts if it has one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.config.group import consumer_group_keys
 from kcli.config.listeners import split_list
-
-if TYPE_CHECKING:
-    from kcli.config.broker import BrokerConfig
+from kcli.config.properties import Properties
+from kcli.config.providers import resolve
 
 # Keys that Kafka 4 no longer has, and what says the same now.
 REMOVED: Mapping[str, str] = {
@@ -39,6 +38,33 @@ CONTROLLER_KEYS = (
 MIN_DEDUPE_BUFFER_BYTES_PER_THREAD = 1 << 20
 NEWEST_CODEC = 4
 """zstd; of none, gzip, snappy, lz4 and zstd, in this order."""
+
+
+def node_config(properties: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> BrokerConfig:
+    """The configuration of a node that is about to start.
+
+    `overrides` (from `--override key=value`) take precedence over `properties`. Raises ConfigError, naming file, line
+    and key, for every configuration that Kafka refuses to start with.
+    """
+    texts = Properties()
+    texts.update_from(properties, where="")
+    texts.update_from(overrides or {}, where="--override")
+    check_removed(texts)
+    resolve(texts)
+    _derive_node_id(texts)
+    config = BrokerConfig(texts)
+    try:
+        check(config)
+    except ConfigError as error:
+        raise error.at(texts.where(error.key) if error.key else "") from None
+    return config
+
+
+def _derive_node_id(texts: Properties) -> None:
+    """Sets node.id from its old name broker.id, or the reverse, if only one of them is set."""
+    for present, absent in (("broker.id", "node.id"), ("node.id", "broker.id")):
+        if present in texts and absent not in texts:
+            texts.update_from({absent: texts[present]}, where=texts.where(present))
 
 
 def check_removed(texts: Mapping[str, str]) -> None:

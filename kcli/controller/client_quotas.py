@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from kcli.config.definition import ConfigDef, ConfigType
-from kcli.config.java_order import hash_order
 from kcli.config.quota import CLIENTS, IPS
 from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
 from kcli.errors import InvalidRequestException, KafkaError, UnsupportedVersionException
 from kcli.metadata.image import CLIENT_ID, IP, USER, MetadataImage, QuotaEntity
+from kcli.model.java_order import hash_order, map_order, string_hash
 from kcli.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -108,7 +108,7 @@ def _alter(
 
 def _order(names: Collection[str]) -> list[str]:
     """As a HashMap that was made with room for so many lists them."""
-    return hash_order(names, table=1 << max(len(names) - 1, 0).bit_length())
+    return map_order(names, string_hash, capacity=len(names))
 
 
 def _keys_of(entity: QuotaEntity, resolvable: Callable[[str], bool]) -> ConfigDef:

@@ -15,7 +15,6 @@ from kcli.config.definition import ConfigDef, ConfigType
 from kcli.config.dynamic import validate_topic_overrides
 from kcli.config.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kcli.config.group import GROUP
-from kcli.config.java_order import hash_order
 from kcli.config.topic import TOPIC
 from kcli.controller.config_validation import NewValues, check_exists, validate
 from kcli.controller.decision import NO_ERROR, ApiError
@@ -27,6 +26,7 @@ from kcli.errors import (
 )
 from kcli.metadata.image import MetadataImage
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
+from kcli.model.java_order import hash_order
 from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord, MetadataRecord
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"

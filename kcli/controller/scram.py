@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kcli.config.features import SCRAM_SUPPORTED_FROM
-from kcli.config.java_order import hash_order
 from kcli.controller.decision import ApiError, Decision, decide
 from kcli.errors import (
     DuplicateResourceException,
@@ -19,6 +18,7 @@ from kcli.errors import (
     UnsupportedVersionException,
 )
 from kcli.metadata.image import MetadataImage, ScramKey
+from kcli.model.java_order import hash_order
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -37,7 +37,7 @@ from kcli.protocol.records.metadata import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from kcli.security.scram import BY_NUMBER, MAX_ITERATIONS, MIN_ITERATIONS, server_keys
+from kcli.security.mechanisms.scram import BY_NUMBER, MAX_ITERATIONS, MIN_ITERATIONS, server_keys
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 

@@ -1,1 +1,1 @@
-"""Pure security: SCRAM's arithmetic. No sockets, no files; secrets go in and proofs come out, and nothing is logged."""
+"""Security for server, client and Spark: principals, TLS, JAAS text, SASL mechanisms, the authorizer. No sockets."""

@@ -16,6 +16,7 @@ from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.config.not_built import check_can_serve, start_up_warnings
 from kcli.config.properties import load
+from kcli.config.start_up import node_config
 from kcli.errors import KafkaError, StorageError
 from kcli.raft.node import QuorumError
 from kcli.runtime.clock import SystemClock
@@ -87,7 +88,7 @@ def configured(path: str, overrides: Mapping[str, str]) -> BrokerConfig:
     port = os.environ.get(JMX_PORT)
     if port and METRICS_LISTENER not in properties:
         properties.update_from({METRICS_LISTENER: f":{port}"}, where=f"environment variable {JMX_PORT}")
-    return BrokerConfig.from_properties(properties, overrides)
+    return node_config(properties, overrides)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

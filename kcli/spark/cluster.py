@@ -32,8 +32,8 @@ from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kcli.protocol.wire.api import ApiKey
+from kcli.security.client import ClientSecurity
 from kcli.spark.connection import Connection
-from kcli.spark.security import Security
 
 NO_TRANSACTION_TIMEOUT = 0x7FFF_FFFF
 """What an idempotent producer without transactions sends."""
@@ -72,7 +72,7 @@ class ClientSettings:
     api_timeout_ms: int = 60_000
     max_partition_fetch_bytes: int = 8 << 20
     """Larger than the consumer's 1 MiB: a task reads one partition, and per request there is a round trip."""
-    security: Security | None = None
+    security: ClientSecurity | None = None
 
 
 class Cluster:

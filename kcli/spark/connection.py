@@ -17,7 +17,9 @@ from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import decode_response, encode_request
-from kcli.spark.security import Credentials, Security, authenticate
+from kcli.protocol.wire.peer import speaks_tls
+from kcli.security.client import ClientSecurity
+from kcli.security.mechanisms.client import Credentials, client_exchange
 
 MAX_FRAME_BYTES = 1 << 30
 """Far above any answer we ask for (fetches are tens of megabytes); below what stray protocols spell as a size."""
@@ -42,9 +44,6 @@ _VERSIONS = {
     ApiKey.CREATE_TOPICS: (4, API[ApiKey.CREATE_TOPICS].max_version),  # 4: -1 is the broker's default
 }
 
-_TLS_ALERT = 0x15
-"""First byte of what a TLS listener answers to a plain request (RFC 8446, section 5.1)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Pending:
@@ -59,7 +58,12 @@ class Connection:
     """One blocking connection. Requests may be sent ahead; answers come in their order."""
 
     def __init__(
-        self, host: str, port: int, client_id: str, timeout_seconds: float, security: Security | None = None
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        timeout_seconds: float,
+        security: ClientSecurity | None = None,
     ) -> None:
         self.address = f"{host}:{port}"
         self._client_id = client_id
@@ -111,7 +115,10 @@ class Connection:
             theirs: bytes = answer.auth_bytes
             return theirs
 
-        authenticate(credentials, ask)
+        exchange = client_exchange(credentials)
+        ours = exchange.respond(b"")
+        while ours is not None:
+            ours = exchange.respond(ask(ours))
 
     def close(self) -> None:
         self._stream.close()  # as long as it is open, so is the socket
@@ -130,7 +137,7 @@ class Connection:
 
     def receive(self, pending: Pending) -> Any:
         (size,) = _SIZE.unpack(prefix := self._read(_SIZE.size))
-        if prefix[0] == _TLS_ALERT:
+        if speaks_tls(prefix):
             raise ProtocolError(f"{self.address} speaks TLS: set kafka.security.protocol to SSL or SASL_SSL")
         if not 4 <= size <= MAX_FRAME_BYTES:
             raise ProtocolError(

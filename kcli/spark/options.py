@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.compression import Codec, codec_named
+from kcli.security.client import PROPERTIES as SECURITY_PROPERTIES
+from kcli.security.client import client_security
 from kcli.spark.cluster import ClientSettings, parse_servers
-from kcli.spark.security import OPTIONS as SECURITY_OPTIONS
-from kcli.spark.security import security_options
 
 log = logging.getLogger("kcli.spark")
 
+SECURITY_OPTIONS = tuple(f"kafka.{name}" for name in SECURITY_PROPERTIES)
 CLIENT_OPTIONS = (
     "kafka.bootstrap.servers",
     "kafka.client.id",
@@ -280,7 +281,7 @@ def _client(options: Mapping[str, str], *, is_needed: bool = True) -> ClientSett
         api_timeout_ms=_positive(options, "kafka.default.api.timeout.ms") or usual.api_timeout_ms,
         max_partition_fetch_bytes=_positive(options, "kafka.max.partition.fetch.bytes")
         or usual.max_partition_fetch_bytes,
-        security=security_options(options),
+        security=client_security(options, "kafka."),
     )
 
 

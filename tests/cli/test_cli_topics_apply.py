@@ -103,7 +103,7 @@ def test_only_prune_deletes_and_only_with_a_yes(tmp_path: Path, capsys: pytest.C
         code, said, words = apply(less, "--prune")
         assert (code, said) == (1, "")
         assert (
-            words == "--prune would delete old: say --yes where nobody can be asked. Nothing was changed.\n"
+            words == "--prune would delete old: without a terminal this needs --yes. Nothing was changed.\n"
         )
         code, said, _ = apply(less, "--prune", "--yes")
         assert (code, said.splitlines()[:2]) == (

@@ -10,7 +10,7 @@ import pytest
 from kcli.cli.main import run
 from kcli.cli.tools.metadata_shell.loader import loaded_image
 from kcli.metadata.image import ScramKey
-from kcli.security.scram import MECHANISMS, salted_password, server_keys
+from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
 from kcli.testing.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.compat

@@ -28,10 +28,10 @@ from typing import Any
 
 from known_differences import STICKS, WIDTHS
 
-from kcli.cli import producing
 from kcli.cli.main import run
 from kcli.cli.syntax.registry import TOOLS
 from kcli.protocol import messages
+from kcli.rdkafka import producer
 from kcli.testing.broker_process import BrokerProcess
 
 CLI = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden" / "cli"
@@ -362,7 +362,7 @@ class _Program:
             sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
             sys.stderr = open(2, "w", encoding="utf-8", closefd=False)
             if partition is not None:
-                producing.random = SimpleNamespace(choice=lambda partitions: partition)
+                producer.random = SimpleNamespace(choice=lambda partitions: partition)
             code = run(argv)
             sys.stdout.flush()
             sys.stderr.flush()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kcli.cli.main import run_command
+from kcli.cli.running import run_command
 from kcli.cli.tools.dump_log.command import command
 
 GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden"

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from kcli.config.broker import BrokerConfig
 from kcli.config.properties import load
+from kcli.config.start_up import node_config
 from kcli.controller.bootstrap import (
     bootstrap_records,
     decode_bootstrap,
@@ -250,7 +250,7 @@ def test_a_node_takes_over_kafkas_directory_and_leaves_as_kafka_does(golden, tmp
         path.chmod(path.stat().st_mode | stat.S_IWUSR)
     properties = (golden / "logdir-clean.server.properties").read_text().replace("{DIR}", str(tmp_path))
     (tmp_path / "server.properties").write_text(properties)
-    config = BrokerConfig.from_properties(load(str(tmp_path / "server.properties")))
+    config = node_config(load(str(tmp_path / "server.properties")))
     asyncio.run(_live_and_leave(config, data))
 
 

@@ -22,7 +22,7 @@ from kcli.protocol.records.metadata import (
     UserScramCredentialRecord,
     decode_metadata_record,
 )
-from kcli.security.scram import MECHANISMS, salted_password, server_keys
+from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
 
 TYPES = {"users": "user", "clients": "client-id", "ips": "ip"}
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kcli.errors import ErrorCode
 from kcli.protocol.wire import codec, schema
 from kcli.protocol.wire.api import API, ApiSpec
+from kcli.testing.rigs.examples import examples
 
 _INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _TEXT = st.text(max_size=6)
@@ -55,7 +56,7 @@ def _messages(draw: st.DrawFn) -> tuple[ApiSpec, int, str, Any]:
     return spec, version, kind, draw(_struct(schema.payload_class(spec, version, kind), spec, kind))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(_messages(), st.integers(-(2**31), 2**31 - 1), st.none() | _TEXT)
 def test_round_trip(case: tuple[ApiSpec, int, str, Any], correlation_id: int, client_id: str | None) -> None:
     spec, version, kind, message = case

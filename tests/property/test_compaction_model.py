@@ -25,6 +25,7 @@ from kcli.storage.cleaner.plan import (
 )
 from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, offset_name
 from kcli.storage.log.transaction_index import AbortedTransaction
+from kcli.testing.rigs.examples import examples
 from kcli.testing.rigs.logs import marker_of
 from kcli.testing.sim.disk import SimDisk
 
@@ -311,7 +312,7 @@ def compacted(
     raise AssertionError("a pass ends with its results")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     writes=st.lists(st.one_of(DATA, DATA, MARKERS), min_size=1, max_size=12),
     dirty=st.floats(0, 1),
@@ -340,7 +341,7 @@ def test_the_same_as_record_by_record(
     assert (done.end_offset, done.keys) == (latest + 1, len(keys))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(writes=st.lists(DATA, min_size=1, max_size=12))
 def test_the_latest_value_of_every_key_survives(writes: list[Write]) -> None:
     model = Model(writes)

@@ -30,6 +30,7 @@ from kcli.protocol.messages.offset_delete import (
 )
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kcli.runtime.rng import SystemRng
+from kcli.testing.rigs.examples import examples
 
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"
 
@@ -316,5 +317,7 @@ class GroupShardMachine(RuleBasedStateMachine):
         }
 
 
-GroupShardMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+GroupShardMachine.TestCase.settings = settings(
+    max_examples=examples(150), stateful_step_count=50, deadline=None
+)
 TestGroupShard = GroupShardMachine.TestCase

@@ -10,6 +10,7 @@ from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read
 from kcli.protocol.batches.batch_headers import read_headers
 from kcli.protocol.batches.columns import Columns, Depth, bytes_at, decode, headers_at
 from kcli.protocol.batches.compression import Codec
+from kcli.testing.rigs.examples import examples
 
 texts = st.none() | st.binary(max_size=200)
 headers = st.lists(st.tuples(st.text(max_size=5), texts), max_size=3).map(tuple)
@@ -28,7 +29,7 @@ batches = st.lists(
     min_size=1,
     max_size=50,
 )
-quickly = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quickly = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def placed(made: Drawn) -> tuple[bytes, list[Record]]:

@@ -17,6 +17,7 @@ from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.protocol.records.metadata import decode_metadata_record, encode_metadata_record, write_version_for
+from kcli.testing.rigs.examples import examples
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "controller"))
 
@@ -186,7 +187,7 @@ def same(left, right):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.booleans(), st.lists(STEPS, max_size=25))
 def test_any_history(elr, steps):
     history = History(elr)

@@ -20,6 +20,7 @@ from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.batch_headers import AbortedTransaction, read_headers
 from kcli.protocol.batches.columns import Columns, Depth, decode
 from kcli.protocol.batches.compression import Codec
+from kcli.testing.rigs.examples import examples
 
 pa = pytest.importorskip("pyarrow")
 np = pytest.importorskip("numpy")
@@ -97,7 +98,9 @@ def check_bounds(columns: Columns) -> None:
 
 
 @settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(120),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(drawn=batches, data=st.data())
 def test_spoilt_batches_with_right_checksums(
@@ -114,7 +117,9 @@ def test_spoilt_batches_with_right_checksums(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(drawn=batches, data=st.data())
 def test_spoilt_segments(drawn: list[tuple[list[Record], Codec, int]], data: st.DataObject) -> None:
@@ -146,7 +151,7 @@ def test_spoilt_segments(drawn: list[tuple[list[Record], Codec, int]], data: st.
             assert rows == [(offset, *pair) for offset, pair in enumerate(written)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=batches, cut=st.integers(0, 400), junk=st.binary(max_size=200))
 def test_cut_batches_and_junk_after_them(
     drawn: list[tuple[list[Record], Codec, int]], cut: int, junk: bytes
@@ -155,7 +160,7 @@ def test_cut_batches_and_junk_after_them(
     read_all(raw[: max(0, len(raw) - cut)] + junk, None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(raw=st.binary(max_size=600))
 def test_junk(raw: bytes) -> None:
     read_all(raw, None)

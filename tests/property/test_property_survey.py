@@ -15,6 +15,7 @@ from kcli.protocol.batches import survey as survey_module
 from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch, read_header, read_records
 from kcli.protocol.batches.survey import survey
 from kcli.protocol.wire.varint import read_varint
+from kcli.testing.rigs.examples import examples
 
 BASE_MS = 1_700_000_000_000
 
@@ -80,7 +81,7 @@ def compare(batch: bytes) -> None:
 
 
 @given(batches())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_whole_batches_are_vouched_for(batch):
     header = read_header(batch)
     found = survey(header, batch)
@@ -92,7 +93,7 @@ def test_whole_batches_are_vouched_for(batch):
 
 
 @given(batches(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_nothing_broken_is_vouched_for(batch, data):
     broken = bytearray(batch)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -104,7 +105,7 @@ def test_nothing_broken_is_vouched_for(batch, data):
 
 
 @given(batches(), st.integers(-9, 9).filter(bool), st.integers(-2, 2))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_neither_too_many_bytes_nor_too_few_nor_a_wrong_count(batch, bytes_more, records_more):
     cut = batch[:bytes_more] if bytes_more < 0 else batch + bytes(bytes_more)
     resized = bytearray(cut)
@@ -116,7 +117,7 @@ def test_neither_too_many_bytes_nor_too_few_nor_a_wrong_count(batch, bytes_more,
 
 
 @given(batches() | uneven(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_by_columns_and_by_steps_alike(batch, data):
     """Each way on its own: which one is taken depends on sizes only."""
     broken = bytearray(batch)

@@ -16,7 +16,7 @@ from enum import Enum
 
 import pytest
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.start_up import node_config
 from kcli.errors import ProtocolError
 from kcli.protocol.messages import metadata
 from kcli.protocol.wire import bounds, codec, schema
@@ -94,7 +94,7 @@ class Odd:
 
 
 def config_of(directory):
-    return BrokerConfig.from_properties(
+    return node_config(
         {
             "process.roles": "broker,controller",
             "node.id": "1",

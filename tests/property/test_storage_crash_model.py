@@ -26,6 +26,7 @@ from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
 from kcli.testing.checks.dump_check import dump_complaints
+from kcli.testing.rigs.examples import examples
 from kcli.testing.rigs.logs import START_MS, ManualClock
 from kcli.testing.sim.disk import FaultKind, SimDisk
 
@@ -394,5 +395,8 @@ class CrashMachine(RuleBasedStateMachine):
 
 TestCrashMachine = CrashMachine.TestCase
 TestCrashMachine.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(60),
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kcli.config.topic import LogConfig
 from kcli.protocol.batches.batch import iter_batches
 from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.testing.rigs.examples import examples
 from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents
 from kcli.testing.sim.disk import SimDisk
 
@@ -205,5 +206,8 @@ class LogMachine(RuleBasedStateMachine):
 
 TestLogMachine = LogMachine.TestCase
 TestLogMachine.settings = settings(
-    max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(100),
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )

@@ -16,6 +16,7 @@ from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
 from kcli.testing.checks.dump_check import dump_complaints, record_lines
+from kcli.testing.rigs.examples import examples
 from kcli.testing.rigs.logs import START_MS, ManualClock, marker_of
 from kcli.testing.sim.disk import SimDisk
 
@@ -255,7 +256,7 @@ def seen(run: Run) -> dict[str, object]:
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(operations=OPERATIONS, sizes=SIZES)
 def test_sizes_do_not_matter(operations: list[Operation], sizes: Sizes) -> None:
     runs = [Run(ONE_SEGMENT), Run(sizes)]

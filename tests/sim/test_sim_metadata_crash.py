@@ -16,7 +16,7 @@ import random
 
 import pytest
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.start_up import node_config
 from kcli.controller.api import CREATE_TOPICS, DELETE_TOPICS, INCREMENTAL_ALTER_CONFIGS
 from kcli.errors import ErrorCode, KcliError
 from kcli.metadata.image import MetadataImage
@@ -80,7 +80,7 @@ class Node:
         self.disk = SimDisk(self.clock.now_ms)
         self.disk.make_dir(DATA)
         self.disk.sync_dir("/")
-        self.config = BrokerConfig.from_properties(PROPERTIES)
+        self.config = node_config(PROPERTIES)
         self.expected = Expected()
         self.epoch = 0
 

@@ -25,13 +25,12 @@ from kcli.cli.syntax.options import (
 from kcli.cli.syntax.profiles import chosen_profile
 
 WIDTH_COLUMNS = 80
-_EXCEPTIONS = {
-    "is not a recognized option": "UnrecognizedOptionException",
-    "requires an argument": "OptionMissingRequiredArgumentException",
-    "Cannot parse argument": "OptionArgumentConversionException",
-    "Found multiple arguments": "MultipleArgumentsForOptionException",
-    "Missing required option": "MissingRequiredOptionsException",
-}
+# joptsimple's exceptions, as tools that do not catch them name them.
+UNRECOGNIZED = "UnrecognizedOptionException"
+MISSING_ARGUMENT = "OptionMissingRequiredArgumentException"
+NOT_CONVERTIBLE = "OptionArgumentConversionException"
+MULTIPLE_ARGUMENTS = "MultipleArgumentsForOptionException"
+MISSING_OPTIONS = "MissingRequiredOptionsException"
 
 
 def parse(command: Command, argv: list[str]) -> CommonOptions:
@@ -59,9 +58,8 @@ def parse(command: Command, argv: list[str]) -> CommonOptions:
 
 
 def let_through(error: ParseError) -> int:
-    """The words and the exit code of an exception of joptsimple's that a tool lets through."""
-    name = next((name for part, name in _EXCEPTIONS.items() if part in str(error)), "OptionException")
-    warn(f'Exception in thread "main" joptsimple.{name}: {error}')
+    """Reports an error as the JVM reports an exception that a tool does not catch; returns the exit code."""
+    warn(f'Exception in thread "main" joptsimple.{error.java_class}: {error}')
     return 1
 
 
@@ -146,7 +144,9 @@ def _split(argv: list[str], known: dict[str, Option]) -> tuple[list[tuple[str, s
             words.append((name, text))
         elif option.argument is Argument.REQUIRED:
             if at == len(argv):
-                raise ParseError(f"Option {name} requires an argument")
+                raise ParseError(
+                    f"Option {name} requires an argument", option=name, java_class=MISSING_ARGUMENT
+                )
             words.append((name, argv[at]))
             at += 1
         elif at < len(argv) and _is_optional_argument(option, argv[at]):
@@ -170,13 +170,13 @@ def _unrecognized(word: str, name: str, known: dict[str, Option]) -> ParseError:
     """A single dash opens a cluster of one-letter options, so joptsimple names the first letter only."""
     shown = name if word.startswith("--") else name[:1]
     hint = did_you_mean(f"--{name}", [f"--{other}" for other in [*known, "help", "version"]])
-    return ParseError(f"{shown} is not a recognized option", hint)
+    return ParseError(f"{shown} is not a recognized option", hint, option=shown, java_class=UNRECOGNIZED)
 
 
 def _refuse_missing(required: list[str], given: frozenset[str]) -> None:
     missing = [name for name in required if name not in given]
     if missing:
-        raise ParseError(f"Missing required option(s) [{', '.join(missing)}]")
+        raise ParseError(f"Missing required option(s) [{', '.join(missing)}]", java_class=MISSING_OPTIONS)
 
 
 def _value(option: Option, texts: list[str | None]) -> Any:
@@ -187,7 +187,7 @@ def _value(option: Option, texts: list[str | None]) -> Any:
         return tuple(values)
     if len(values) > 1:
         message = f"Found multiple arguments for option {option.name}, but you asked for only one"
-        raise ParseError(message, is_late=True)
+        raise ParseError(message, option=option.name, java_class=MULTIPLE_ARGUMENTS, is_late=True)
     return values[0]
 
 
@@ -195,9 +195,11 @@ def _converted(option: Option, text: str) -> Any:
     try:
         value = option.kind.convert(text)
     except ValueError:
-        raise ParseError(f"Cannot parse argument '{text}' of option {option.name}", is_late=True) from None
+        message = f"Cannot parse argument '{text}' of option {option.name}"
+        raise ParseError(message, option=option.name, java_class=NOT_CONVERTIBLE, is_late=True) from None
     if option.choices and str(value) not in option.choices:
         hint = did_you_mean(text, list(option.choices))
         wanted = ", ".join(option.choices)
-        raise ParseError(f"Cannot parse argument '{text}' of option {option.name}: not one of {wanted}", hint)
+        message = f"Cannot parse argument '{text}' of option {option.name}: not one of {wanted}"
+        raise ParseError(message, hint, option=option.name, java_class=NOT_CONVERTIBLE)
     return value

@@ -321,19 +321,26 @@ class CommandError(Exception):
 
 
 class ParseError(UsageError):
-    """A word on the command line that the parser cannot take; `hint` is what may have been meant.
+    """An argument that the parser refuses. `hint` suggests another spelling, and `option` is the option concerned.
 
-    `is_late`: joptsimple finds it out when the tool asks for the value, too late for the usage table.
+    `java_class`: joptsimple's exception. `is_late`: joptsimple raises it only when the tool asks for the value, too
+    late for the usage table.
     """
 
-    def __init__(self, message: str, hint: str = "", *, is_late: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        option: str = "",
+        java_class: str = "OptionException",
+        is_late: bool = False,
+    ) -> None:
         super().__init__(message)
         self.hint = hint
+        self.option = option
+        self.java_class = java_class
         self.is_late = is_late
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, for a tool that has something to finish first: it clears up as after Ctrl-C."""
 
 
 class HelpRequested(Exception):

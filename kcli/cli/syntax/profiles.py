@@ -91,7 +91,7 @@ class Profile:
         """The arguments that a value stands for; None is an option without one."""
         if option.argument is Argument.NONE or (option.argument is Argument.OPTIONAL and value is True):
             if not isinstance(value, bool):
-                raise self.file.error(f"{option.name} takes no argument: write true or false", *place)
+                raise self.file.error(f"{option.name} takes no argument: expected true or false", *place)
             return [None] if value else []
         values = value if isinstance(value, list) else [value]
         if len(values) > 1 and not option.repeatable:

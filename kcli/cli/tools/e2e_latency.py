@@ -8,14 +8,17 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.cli import consuming, producing, rdkafka
-from kcli.cli.connect import load_properties
+from kcli.cli.client_properties import load_properties
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewTopic
 from kcli.client.config import client_config
 from kcli.errors import KafkaError, UnknownTopicOrPartitionException
+from kcli.rdkafka.client import kafka_error, new_client
+from kcli.rdkafka.configuration import translate
+from kcli.rdkafka.consumer import JAVA_DEFAULTS
+from kcli.rdkafka.producer import producer_config
 
 # The line of Kafka 4.1, which knows positional arguments only.
 USAGE = (
@@ -196,17 +199,17 @@ class _Run:
         sending = {"linger.ms": "0", "acks": plan.acks}
         self.plan = plan
         self.options = options
-        self.consumer: Any = rdkafka.start(
+        self.consumer: Any = new_client(
             Consumer,
             {
-                **consuming.JAVA_DEFAULTS,
-                **rdkafka.translate(common | reading),
+                **JAVA_DEFAULTS,
+                **translate(common | reading),
             },
         )
-        self.producer: Any = rdkafka.start(
+        self.producer: Any = new_client(
             Producer,
             {
-                **producing.configuration(common | sending),
+                **producer_config(common | sending),
                 "on_delivery": self._delivered,
             },
         )
@@ -260,7 +263,7 @@ class _Run:
                 f"poll() timed out before finding a result (timeout:[{TIMEOUT_S * 1000:.0f}ms])"
             )
         if message.error() is not None:
-            raise rdkafka.kafka_error(message.error())
+            raise kafka_error(message.error())
         if message.value() != value:
             read = (message.value() or b"").decode("utf-8", "replace")
             raise CommandError(
@@ -270,7 +273,7 @@ class _Run:
 
     def _delivered(self, error: Any, _message: Any) -> None:
         if error is not None:
-            self.refused = rdkafka.kafka_error(error)
+            self.refused = kafka_error(error)
 
 
 def _random(size_bytes: int) -> bytes:

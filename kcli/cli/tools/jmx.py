@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from kcli.cli.broker_metrics import BeanValues, MetricsUnavailable, Value, fetch_beans
 from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, flag, option
-from kcli.client.metrics import BeanValues, MetricsUnavailable, Value, fetch_beans
 from kcli.config.definition import java_double
 from kcli.model.addresses import Address
 from kcli.model.object_name import MalformedObjectName, ObjectName

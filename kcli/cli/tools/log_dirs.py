@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.java.order import map_order, partition_hash, string_hash
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.syntax.options import Command, CommandError, Kind, OnParseError, flag, option, require
 from kcli.client.admin.offsets import LogDirDescription
 from kcli.errors import KafkaError
+from kcli.model.java_order import map_order, partition_hash, string_hash
 
 VERSION = 1
 

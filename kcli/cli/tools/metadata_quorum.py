@@ -9,7 +9,8 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.cli.connect import admin, load_properties
+from kcli.cli.client_properties import load_properties
+from kcli.cli.connect import admin
 from kcli.cli.java.uuid import java_uuid
 from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
@@ -274,8 +275,8 @@ def _parsed_id(text: str) -> uuid.UUID:
 
 def _controller_config(path: str) -> BrokerConfig:
     """The configuration of the node to add. Raises CommandError where it is not that of a controller."""
-    from kcli.config.broker import BrokerConfig
     from kcli.config.definition import ConfigError
+    from kcli.config.start_up import node_config
 
     _refuse_missing(path)
     properties = load_properties(path)
@@ -289,7 +290,7 @@ def _controller_config(path: str) -> BrokerConfig:
             "Is this a valid controller configuration file?"
         )
     try:
-        return BrokerConfig.from_properties(properties)
+        return node_config(properties)
     except ConfigError as error:
         raise CommandError(str(error)) from error
 

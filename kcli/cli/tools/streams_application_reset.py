@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
-from kcli.cli.java.order import map_order, partition_hash, string_hash
 from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.options import Command, CommandError, Kind, flag, forbid, option
-from kcli.cli.tools.consumer_groups.command import ExecutionError
+from kcli.cli.tools.consumer_groups.failures import ExecutionError
 from kcli.cli.tools.consumer_groups.plan import Plan, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
 from kcli.errors import GroupIdNotFoundException, KafkaError
+from kcli.model.java_order import map_order, partition_hash, string_hash
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 

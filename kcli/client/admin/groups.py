@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.describe_groups import DescribedGroup as ClassicGroup
     from kcli.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
 
-log = logging.getLogger("kcli.client")
+_log = logging.getLogger("kcli.client")
 
 
 CLASSIC, CONSUMER = "Classic", "Consumer"
@@ -136,7 +136,7 @@ async def list_groups(
     if failed and len(failed) == len(nodes):
         raise failed[0][1]
     for node, error in failed:
-        log.warning("The groups of %s are missing: %s", node, error)
+        _log.warning("The groups of %s are missing: %s", node, error)
     listed = [group for part in parts if not isinstance(part, KafkaError) for group in part]
     return sorted(listed, key=lambda group: group.group_id)
 

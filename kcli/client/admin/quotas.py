@@ -13,7 +13,7 @@ from kcli.protocol.wire.api import ApiKey
 if TYPE_CHECKING:
     from kcli.client.client import Client
     from kcli.protocol.messages.alter_user_scram_credentials import ScramCredentialUpsertion
-    from kcli.security.scram import Mechanism
+    from kcli.security.mechanisms.scram import Mechanism
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -141,7 +141,7 @@ async def describe_user_scram_credentials(
         DescribeUserScramCredentialsRequest,
         UserName,
     )
-    from kcli.security.scram import BY_NUMBER
+    from kcli.security.mechanisms.scram import BY_NUMBER
 
     request = DescribeUserScramCredentialsRequest(users=tuple(UserName(name=user) for user in users))
 
@@ -192,7 +192,7 @@ async def alter_user_scram_credentials(
 
 def _salted(change: ScramUpsertion) -> ScramCredentialUpsertion:
     from kcli.protocol.messages.alter_user_scram_credentials import ScramCredentialUpsertion
-    from kcli.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, new_salt, salted_password
+    from kcli.security.mechanisms.scram import MAX_ITERATIONS, MIN_ITERATIONS, new_salt, salted_password
 
     if not change.password:
         raise UnacceptableCredentialException("Password must not be empty")

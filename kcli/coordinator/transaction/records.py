@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcli.config.java_order import hash_order
 from kcli.coordinator.transaction.state import State, Transaction
 from kcli.errors import CorruptRecordError
 from kcli.model.ids import NO_PRODUCER_EPOCH
+from kcli.model.java_order import hash_order
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.records.coordinator import UnknownRecordTypeError
 from kcli.protocol.records.transaction_state import (

@@ -18,7 +18,6 @@ from kcli.config.features import (
     effective_levels,
     metadata_version,
 )
-from kcli.config.java_order import copied_hash_order, hash_order
 from kcli.controller.bootstrap import (
     BOOTSTRAP_FILE,
     bootstrap_records,
@@ -28,6 +27,7 @@ from kcli.controller.bootstrap import (
 from kcli.errors import StorageError
 from kcli.metadata.snapshot_file import SnapshotId
 from kcli.model.addresses import Address
+from kcli.model.java_order import copied_hash_order, hash_order
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.records.metadata import UserScramCredentialRecord

@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Iterable
 
 from kcli.protocol.records.metadata import UserScramCredentialRecord
-from kcli.security.scram import (
+from kcli.security.mechanisms.scram import (
     DEFAULT_ITERATIONS,
     HIDDEN,
     MAX_ITERATIONS,

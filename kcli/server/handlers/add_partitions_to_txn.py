@@ -24,8 +24,11 @@ from kcli.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
 from kcli.server.requests.fenced import fenced_code
+
+ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, WRITE_TOPIC, CLUSTER_ACTION)
 
 _BATCHED_FROM = 4
 _PRODUCER_FENCED_FROM = 2

@@ -5,6 +5,9 @@ from __future__ import annotations
 from kcli.errors import DuplicateVoterException, ErrorCode, InvalidRequestException, KafkaError
 from kcli.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.access import ALTER_CLUSTER, whole_request
+
+ACCESS = whole_request(ALTER_CLUSTER)
 
 
 def handle(context: NodeContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:

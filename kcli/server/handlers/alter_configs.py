@@ -19,6 +19,14 @@ from kcli.protocol.messages.alter_configs import (
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.config_changes import check_keys, check_resource, check_resources
 from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.requests.access import (
+    ALTER_CONFIGS_CLUSTER,
+    ALTER_CONFIGS_GROUP,
+    ALTER_CONFIGS_TOPIC,
+    per_resource,
+)
+
+ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER)
 
 
 async def handle(context: NodeContext, request: AlterConfigsRequest) -> AlterConfigsResponse:

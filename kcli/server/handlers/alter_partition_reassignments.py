@@ -9,6 +9,9 @@ from kcli.protocol.messages.alter_partition_reassignments import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.requests.access import ALTER_CLUSTER, whole_request
+
+ACCESS = whole_request(ALTER_CLUSTER)
 
 
 async def handle(

@@ -15,6 +15,9 @@ from kcli.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import ALTER_CLUSTER, whole_request
+
+ACCESS = whole_request(ALTER_CLUSTER)
 
 
 async def handle(context: BrokerContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:

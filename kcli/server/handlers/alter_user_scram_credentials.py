@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kcli.config.java_order import hash_order
 from kcli.controller.api import ALTER_USER_SCRAM_CREDENTIALS
 from kcli.errors import KafkaError
+from kcli.model.java_order import hash_order
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -12,6 +12,9 @@ from kcli.protocol.messages.alter_user_scram_credentials import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.requests.access import ALTER_CLUSTER, whole_request
+
+ACCESS = whole_request(ALTER_CLUSTER)
 
 
 async def handle(

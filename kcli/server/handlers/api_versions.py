@@ -18,6 +18,9 @@ from kcli.protocol.messages.api_versions import (
 )
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.access import OPEN
+
+ACCESS = OPEN
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3

@@ -15,7 +15,10 @@ from kcli.protocol.messages.consumer_group_describe import (
 )
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.operations import GROUP_OPERATIONS
+
+ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
 
 
 def handle(context: BrokerContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:

@@ -17,6 +17,9 @@ from kcli.protocol.messages.consumer_group_heartbeat import (
 )
 from kcli.server.coordinators.group_ids import client_host
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP, per_resource
+
+ACCESS = per_resource(READ_GROUP, DESCRIBE_TOPIC)
 
 
 def handle(

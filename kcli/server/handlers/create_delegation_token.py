@@ -8,6 +8,9 @@ from kcli.protocol.messages.create_delegation_token import (
     CreateDelegationTokenResponse,
 )
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.access import CREATE_TOKENS, per_resource
+
+ACCESS = per_resource(CREATE_TOKENS)
 
 
 def handle(_context: NodeContext, _request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:

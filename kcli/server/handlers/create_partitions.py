@@ -11,6 +11,9 @@ from kcli.protocol.messages.create_partitions import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.requests.access import ALTER_TOPIC, per_resource
+
+ACCESS = per_resource(ALTER_TOPIC)
 
 
 async def handle(context: NodeContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:

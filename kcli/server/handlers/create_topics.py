@@ -15,6 +15,9 @@ from kcli.protocol.messages.create_topics import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.requests.access import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC, per_resource
+
+ACCESS = per_resource(CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC)
 
 
 async def handle(context: NodeContext, request: CreateTopicsRequest) -> CreateTopicsResponse:

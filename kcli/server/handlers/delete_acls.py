@@ -5,6 +5,9 @@ from __future__ import annotations
 from kcli.errors import KafkaError, SecurityDisabledException
 from kcli.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.access import ALTER_CLUSTER, whole_request
+
+ACCESS = whole_request(ALTER_CLUSTER)
 
 
 def handle(_context: NodeContext, _request: DeleteAclsRequest) -> DeleteAclsResponse:

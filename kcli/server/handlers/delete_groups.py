@@ -14,6 +14,9 @@ from kcli.protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DELETE_GROUP, per_resource
+
+ACCESS = per_resource(DELETE_GROUP)
 
 
 async def handle(context: BrokerContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

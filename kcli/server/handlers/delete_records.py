@@ -19,6 +19,9 @@ from kcli.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DELETE_TOPIC, per_resource
+
+ACCESS = per_resource(DELETE_TOPIC)
 
 _NO_LOW_WATERMARK = -1
 

@@ -16,6 +16,9 @@ from kcli.protocol.messages.delete_topics import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.requests.access import DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC, per_resource
+
+ACCESS = per_resource(DELETE_CLUSTER, DESCRIBE_TOPIC, DELETE_TOPIC)
 
 
 async def handle(context: NodeContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:

@@ -11,6 +11,9 @@ from kcli.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DESCRIBE_CONFIGS_CLUSTER, whole_request
+
+ACCESS = whole_request(DESCRIBE_CONFIGS_CLUSTER)
 
 
 def handle(context: BrokerContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:

@@ -21,7 +21,10 @@ from kcli.protocol.messages.describe_cluster import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.cluster_view import random_alive_broker
+from kcli.server.requests.access import ALTER_CLUSTER, DESCRIBE_CLUSTER, per_resource
 from kcli.server.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+
+ACCESS = per_resource(DESCRIBE_CLUSTER, ALTER_CLUSTER)
 
 
 class EndpointType(IntEnum):

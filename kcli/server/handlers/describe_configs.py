@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kcli.config.describe import ConfigEntry
-from kcli.config.java_order import hash_order
 from kcli.errors import (
     InvalidRequestException,
     KafkaError,
@@ -17,6 +16,7 @@ from kcli.errors import (
 )
 from kcli.model import topic_names
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.java_order import hash_order
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -28,6 +28,14 @@ from kcli.protocol.messages.describe_configs import (
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
 from kcli.server.handlers.shared.config_changes import require_own_id
+from kcli.server.requests.access import (
+    DESCRIBE_CONFIGS_CLUSTER,
+    DESCRIBE_CONFIGS_GROUP,
+    DESCRIBE_CONFIGS_TOPIC,
+    per_resource,
+)
+
+ACCESS = per_resource(DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS_CLUSTER)
 
 _Results = tuple[DescribeConfigsResourceResult, ...]
 _OfTopics = dict[tuple[frozenset[tuple[str, str]], frozenset[str] | None], _Results]

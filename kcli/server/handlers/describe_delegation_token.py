@@ -8,6 +8,9 @@ from kcli.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenResponse,
 )
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.access import DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS, per_resource
+
+ACCESS = per_resource(DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS)
 
 
 def handle(

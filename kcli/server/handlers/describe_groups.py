@@ -14,7 +14,10 @@ from kcli.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DESCRIBE_GROUP, per_resource
 from kcli.server.requests.operations import GROUP_OPERATIONS
+
+ACCESS = per_resource(DESCRIBE_GROUP)
 
 
 def handle(context: BrokerContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:

@@ -12,7 +12,10 @@ from kcli.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 from kcli.storage.store.store import LogDirDescription
+
+ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 def handle(context: BrokerContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

@@ -12,7 +12,10 @@ from kcli.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import READ_TOPIC, per_resource
 from kcli.storage.log.producer_state import ProducerEntry
+
+ACCESS = per_resource(READ_TOPIC)
 
 _NONE = -1
 

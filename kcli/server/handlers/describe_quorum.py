@@ -18,6 +18,9 @@ from kcli.protocol.messages.describe_quorum import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.quorum.metadata_log import PARTITION
+from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
+
+ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 def handle(context: NodeContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:

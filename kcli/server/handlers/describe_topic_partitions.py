@@ -16,7 +16,10 @@ from kcli.protocol.messages.describe_topic_partitions import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.cluster_view import view_partition
+from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.operations import TOPIC_OPERATIONS
+
+ACCESS = per_resource(DESCRIBE_TOPIC)
 
 
 def handle(

@@ -9,6 +9,9 @@ from kcli.protocol.messages.describe_transactions import (
     TransactionState,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID, per_resource
+
+ACCESS = per_resource(DESCRIBE_TRANSACTIONAL_ID, DESCRIBE_TOPIC)
 
 
 def handle(context: BrokerContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:

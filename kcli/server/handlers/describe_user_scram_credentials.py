@@ -10,6 +10,9 @@ from kcli.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
+
+ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 def handle(

@@ -43,7 +43,10 @@ from kcli.server.handlers.produce import leader_endpoints
 from kcli.server.partitions.fetch_sessions import FetchScope, Target
 from kcli.server.partitions.parked import ParkedFetch
 from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC, per_resource
 from kcli.storage.log.log import LogSlice
+
+ACCESS = per_resource(READ_TOPIC, CLUSTER_ACTION)
 
 logger = logging.getLogger(__name__)
 

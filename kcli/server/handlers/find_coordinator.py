@@ -22,6 +22,14 @@ from kcli.server.coordinators.internal_topics import GROUP_TOPIC, TRANSACTION_TO
 from kcli.server.coordinators.shards import CoordinatorShards
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.controller_requests import controller_context
+from kcli.server.requests.access import (
+    CLUSTER_ACTION,
+    DESCRIBE_GROUP,
+    DESCRIBE_TRANSACTIONAL_ID,
+    per_resource,
+)
+
+ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0

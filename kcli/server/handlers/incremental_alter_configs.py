@@ -23,6 +23,15 @@ from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
 from kcli.server.handlers.shared.config_changes import check_keys, check_resource, check_resources
 from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.requests.access import (
+    ALTER_CONFIGS_CLUSTER,
+    ALTER_CONFIGS_GROUP,
+    ALTER_CONFIGS_TOPIC,
+    CLUSTER_ACTION,
+    per_resource,
+)
+
+ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER, CLUSTER_ACTION)
 
 
 async def handle(

@@ -9,6 +9,9 @@ from kcli.errors import KafkaError
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kcli.server.coordinators.group_ids import client_host, require_group_id
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import READ_GROUP, per_resource
+
+ACCESS = per_resource(READ_GROUP)
 
 
 def handle(

@@ -7,6 +7,9 @@ from collections.abc import Awaitable
 from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import READ_GROUP, per_resource
+
+ACCESS = per_resource(READ_GROUP)
 
 
 def handle(

@@ -16,6 +16,9 @@ from kcli.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DESCRIBE_CONFIGS_CLUSTER, whole_request
+
+ACCESS = whole_request(DESCRIBE_CONFIGS_CLUSTER)
 
 # In the order of Kafka's answer.
 LISTED_TYPES = (

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DESCRIBE_CLUSTER, DESCRIBE_GROUP, per_resource
+
+ACCESS = per_resource(DESCRIBE_CLUSTER, DESCRIBE_GROUP)
 
 
 def handle(context: BrokerContext, request: ListGroupsRequest) -> ListGroupsResponse:

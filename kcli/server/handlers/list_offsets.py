@@ -31,6 +31,9 @@ from kcli.protocol.messages.list_offsets import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
+
+ACCESS = per_resource(DESCRIBE_TOPIC)
 
 _FIRST_VERSION: dict[int, int] = {
     OffsetSpec.LATEST: 0,

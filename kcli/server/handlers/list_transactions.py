@@ -12,9 +12,12 @@ from kcli.coordinator.transaction.state import State
 from kcli.errors import InvalidRegularExpression
 from kcli.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DESCRIBE_TRANSACTIONAL_ID, per_resource
 
 if TYPE_CHECKING:
     from kcli.coordinator.transaction.questions import Pattern
+
+ACCESS = per_resource(DESCRIBE_TRANSACTIONAL_ID)
 
 # The last is a state of Kafka's that is never stored: known, but no id is ever found in it.
 _STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))

@@ -24,7 +24,16 @@ from kcli.protocol.messages.metadata import (
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.cluster_view import alive_brokers, random_alive_broker, view_partition
 from kcli.server.handlers.shared.controller_requests import controller_context
+from kcli.server.requests.access import (
+    CREATE_CLUSTER,
+    CREATE_TOPIC,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_TOPIC,
+    per_resource,
+)
 from kcli.server.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+
+ACCESS = per_resource(DESCRIBE_TOPIC, CREATE_TOPIC, CREATE_CLUSTER, DESCRIBE_CLUSTER)
 
 # The first version that can say "create no topic", ask by topic id, or hear of a listener that a leader lacks.
 ALLOW_CREATION_SINCE = 4

@@ -19,6 +19,9 @@ from kcli.protocol.messages.offset_commit import (
 )
 from kcli.server.coordinators.group_ids import existing, merged_codes
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import READ_GROUP, READ_TOPIC, per_resource
+
+ACCESS = per_resource(READ_GROUP, READ_TOPIC)
 
 Commit = Callable[[OffsetCommitRequest], OffsetCommitResponse | Awaitable[OffsetCommitResponse]]
 """Has the group commit the offsets."""

@@ -17,7 +17,10 @@ from kcli.protocol.messages.offset_delete import (
 )
 from kcli.server.coordinators.group_ids import existing, merged_codes, require_group_id
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DELETE_GROUP, READ_TOPIC, per_resource
 from kcli.server.requests.answers import then
+
+ACCESS = per_resource(DELETE_GROUP, READ_TOPIC)
 
 
 def handle(

@@ -21,6 +21,9 @@ from kcli.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, per_resource
+
+ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
 
 _BATCHED_FROM = 8
 _TOP_LEVEL_ERROR_FROM = 2

@@ -11,6 +11,9 @@ from kcli.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import CLUSTER_ACTION, DESCRIBE_TOPIC, per_resource
+
+ACCESS = per_resource(CLUSTER_ACTION, DESCRIBE_TOPIC)
 
 
 def handle(context: BrokerContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:

@@ -51,8 +51,11 @@ from kcli.server.coordinators.transaction_verification import Asker, Verdicts
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
 from kcli.storage.log.log import AppendOrigin
+
+ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
 ZSTD_FROM = 7
 _LEADER_HINT_FROM = 10

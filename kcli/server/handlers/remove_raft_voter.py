@@ -11,6 +11,9 @@ from kcli.model.uuids import uuid_to_text
 from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kcli.raft.voters import ReplicaKey
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.access import ALTER_CLUSTER, whole_request
+
+ACCESS = whole_request(ALTER_CLUSTER)
 
 
 def handle(context: NodeContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:

@@ -8,6 +8,9 @@ from kcli.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenResponse,
 )
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.access import OPEN
+
+ACCESS = OPEN
 
 
 def handle(_context: NodeContext, _request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:

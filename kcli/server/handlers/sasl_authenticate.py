@@ -5,6 +5,9 @@ from __future__ import annotations
 from kcli.errors import IllegalSaslStateException
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.access import OPEN
+
+ACCESS = OPEN
 
 
 def handle(_context: NodeContext, _request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:

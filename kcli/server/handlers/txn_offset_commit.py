@@ -26,7 +26,10 @@ from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.coordinators.transaction_verification import Asker, Verdicts
 from kcli.server.handlers.offset_commit import commit_existing
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
+
+ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, READ_GROUP, READ_TOPIC)
 
 _LOADING_FROM = 2
 _ABORTABLE_FROM = 4

@@ -18,6 +18,9 @@ from kcli.protocol.messages.write_txn_markers import (
 )
 from kcli.server.coordinators.transaction_markers import TransactionEnd
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.requests.access import ALTER_CLUSTER, CLUSTER_ACTION, whole_request
+
+ACCESS = whole_request(ALTER_CLUSTER, CLUSTER_ACTION)
 
 
 async def handle(context: BrokerContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:

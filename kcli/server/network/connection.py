@@ -5,6 +5,9 @@ asked for and reported full within one loop callback, so nobody else can use it 
 served where they lie. A frame that does not fit gets a buffer of exactly its size and the rest is read straight into
 that. A served frame belongs to the connection again as soon as the handler has returned: nobody may keep a slice.
 
+Login. A connection begins with a session, or with a phase (phase.py) that owns the frames until it yields one. The
+phase stands where the dispatch stands later, so a request of a live session does not pay for it.
+
 Order. A request that cannot be answered at once holds back the requests after it, as a broker's muted channel does,
 with one exception: Produce requests follow each other without waiting, so that a pipeline of acks=all appends is not
 one round trip each; their appends happen in order and so do their answers. Held-back frames are bounded because
@@ -16,12 +19,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import Protocol, cast
 
 from kcli.errors import ProtocolError
 from kcli.model.buffers import Buffer
+from kcli.protocol.wire.peer import speaks_tls
+from kcli.security.principal import ANONYMOUS_SESSION, Session
+from kcli.server.network.frame_buffers import FrameBuffers
+from kcli.server.network.phase import Phase, Step
 
 Answer = Buffer | list[Buffer] | None
 """A whole response frame, as one buffer or several; None where the protocol has no answer (acks=0)."""
@@ -42,6 +49,14 @@ class Waiting:
 Serve = Callable[["Connection", memoryview], "Answer | Waiting"]
 """Serves one frame (without size prefix). Raises ProtocolError to have the connection closed."""
 
+Authenticate = Callable[["Connection"], "Session | Phase"]
+"""Begins a new connection: with a session at once, or with the phase that will yield one. An error closes it."""
+
+
+def anonymous(_connection: Connection) -> Session:
+    """Begins a connection of a PLAINTEXT listener."""
+    return ANONYMOUS_SESSION
+
 
 class Gate(Protocol):
     """Decides whether a new connection may be served, and hears when one is gone."""
@@ -55,48 +70,12 @@ _SIZE = Struct(">i")
 _SIZE_BYTES = 4
 _PRODUCE_KEY = b"\x00\x00"
 
-# One read takes what a socket buffer usually holds; larger would only cool the cache.
-SCRATCH_SIZE_BYTES = 64 * 1024
 # Above this much unsent output a connection is not read from: one large fetch response and a little more.
 WRITE_HIGH_WATER_BYTES = 1024 * 1024
 # Produce requests in flight on one connection. Java's producer has 5, librdkafka up to 1,000,000 (its default).
 OVERLAPPING_PRODUCES_MAX = 64
-# Frames of this size and less are recycled; bigger ones are rare and go back to the operating system.
-POOLED_FRAME_SIZE_MAX_BYTES = 4 * 1024 * 1024
-POOL_SIZE_MAX_BYTES = 16 * 1024 * 1024
 
 _log = logging.getLogger("kcli.server.Connection")
-
-
-class FrameBuffers:
-    """The scratch buffer and the recycled frame buffers of one event loop.
-
-    A fresh megabyte costs 256 page faults; a recycled one costs nothing and is warm in the cache.
-    """
-
-    __slots__ = ("_free", "_free_bytes", "scratch")
-
-    def __init__(self) -> None:
-        self.scratch = memoryview(bytearray(SCRATCH_SIZE_BYTES))
-        self._free: dict[int, list[memoryview]] = {}
-        self._free_bytes = 0
-
-    def take(self, size: int) -> memoryview:
-        """A buffer of at least `size` bytes."""
-        if size > POOLED_FRAME_SIZE_MAX_BYTES:
-            return memoryview(bytearray(size))
-        capacity = 1 << max(size - 1, 0).bit_length()
-        free = self._free.get(capacity)
-        if free:
-            self._free_bytes -= capacity
-            return free.pop()
-        return memoryview(bytearray(capacity))
-
-    def give_back(self, buffer: memoryview) -> None:
-        capacity = len(buffer)
-        if capacity <= POOLED_FRAME_SIZE_MAX_BYTES and self._free_bytes + capacity <= POOL_SIZE_MAX_BYTES:
-            self._free.setdefault(capacity, []).append(buffer)
-            self._free_bytes += capacity
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -111,16 +90,21 @@ class Connection(asyncio.BufferedProtocol):
         buffers: FrameBuffers,
         request_size_max_bytes: int,
         now: Callable[[], float],
+        authenticate: Authenticate = anonymous,
     ) -> None:
         self.listener = listener
+        self.session = ANONYMOUS_SESSION
         self.peer_host = ""
         self.peer_port = 0
         self.last_active = now()
         self.transport: asyncio.Transport | None = None
-        self._serve = serve
+        self._serve = serve  # what takes the next frame: the phase, then `_serve_requests`
+        self._serve_requests = serve
+        self._authenticate = authenticate
+        self._phase: Phase | None = None
         self._gate = gate
         self._buffers = buffers
-        self._request_size_max_bytes = request_size_max_bytes
+        self._frame_size_max_bytes = self._request_size_max_bytes = request_size_max_bytes
         self._now = now
         self._carry = b""  # the first bytes of a size prefix that came in two reads
         self._frame: memoryview | None = None  # a frame of which some bytes are still to come
@@ -143,6 +127,15 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple) and len(peer) >= 2:
             self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
+        try:
+            begun = self._authenticate(self)
+        except Exception as error:
+            self._refuse(str(self._login_failed(error)))
+            return
+        if isinstance(begun, Session):
+            self._open(begun)
+        else:
+            self.enter(begun)
         self._gate.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -194,6 +187,12 @@ class Connection(asyncio.BufferedProtocol):
         """Begins to serve; until then what is sent waits."""
         self._admitted = True
         self._serve_held_back()
+
+    def enter(self, phase: Phase) -> None:
+        """Gives the next frames to `phase`, until it yields a session. The session of now stays until then."""
+        self._phase = phase
+        self._serve = Connection._serve_in_phase
+        self._frame_size_max_bytes = min(phase.frame_size_max_bytes, self._request_size_max_bytes)
 
     def hold(self) -> None:
         """Leaves the client's bytes in the kernel until `admit`.
@@ -251,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
         at = 0
         while end - at >= _SIZE_BYTES:
             (size,) = _SIZE.unpack_from(scratch, at)
-            if not 0 <= size <= self._request_size_max_bytes:
+            if not 0 <= size <= self._frame_size_max_bytes:
                 self._refuse_size(size, bytes(scratch[at : at + _SIZE_BYTES]))
                 return
             at += _SIZE_BYTES
@@ -308,6 +307,58 @@ class Connection(asyncio.BufferedProtocol):
         self._unmute = None
         self._serve_held_back()
 
+    # --- the phase before requests ------------------------------------------------------------------------------
+
+    def _open(self, session: Session) -> None:
+        """Serves requests from now on. Only a session that expires costs a look at the clock for each of them."""
+        self.session = session
+        self._phase = None
+        self._serve = self._serve_requests if session.expires_at is None else Connection._serve_until_expiry
+        self._frame_size_max_bytes = self._request_size_max_bytes
+
+    def _serve_until_expiry(self, frame: memoryview) -> Answer | Waiting:
+        assert self.session.expires_at is not None
+        if self._now() >= self.session.expires_at:
+            raise ProtocolError(f"the session of {self.session.principal} has expired")
+        return self._serve_requests(self, frame)
+
+    def _serve_in_phase(self, frame: memoryview) -> Answer | Waiting:
+        assert self._phase is not None
+        try:
+            step = self._phase.receive(bytes(frame))
+        except Exception as error:
+            raise self._login_failed(error) from error
+        if isinstance(step, Step):
+            return self._follow(step)
+        return Waiting(asyncio.ensure_future(_step_of(step)), self._followed)
+
+    def _followed(self, future: asyncio.Future[object]) -> Answer:
+        if future.cancelled():
+            raise ProtocolError("the login was given up because the broker is stopping")
+        error = future.exception()
+        if error is not None:
+            raise self._login_failed(error) from error
+        step = future.result()
+        assert isinstance(step, Step)
+        return self._follow(step)
+
+    def _follow(self, step: Step) -> Answer:
+        if step.closes:
+            # Nothing comes before it: in a phase each frame waits for the answer to the last one.
+            if step.answer is not None:
+                self._write(step.answer)
+            self.close()
+            return None
+        if step.session is not None:
+            self._open(step.session)
+        return step.answer
+
+    def _login_failed(self, error: BaseException) -> ProtocolError:
+        if isinstance(error, ProtocolError):
+            return error
+        _log.error("Unexpected error in the login of %s:%d", self.peer_host, self.peer_port, exc_info=error)
+        return ProtocolError("the login failed")
+
     # --- answers ------------------------------------------------------------------------------------------------
 
     def _answer(self, frame: memoryview) -> None:
@@ -318,7 +369,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         if isinstance(answer, Waiting):
             if not self._pending:
-                self._pending_is_produce = frame[:2] == _PRODUCE_KEY
+                # Frames of a login never overlap, also not those that begin with these two bytes.
+                self._pending_is_produce = frame[:2] == _PRODUCE_KEY and self._phase is None
             self._pending.append(answer)
             answer.future.add_done_callback(self._settled)
         elif answer is not None:
@@ -365,9 +417,10 @@ class Connection(asyncio.BufferedProtocol):
     # --- refusals and flow --------------------------------------------------------------------------------------
 
     def _refuse_size(self, size: int, prefix: bytes) -> None:
+        limit = "socket.request.max.bytes" if self._phase is None else "sasl.server.max.receive.size"
         self._refuse(
-            f"Invalid receive (size = {size} is not within 0 and {self._request_size_max_bytes}, "
-            f"socket.request.max.bytes){_speaks(prefix)}"
+            f"Invalid receive (size = {size} is not within 0 and {self._frame_size_max_bytes}, "
+            f"{limit}){_speaks(prefix)}"
         )
 
     def _refuse(self, reason: str) -> None:
@@ -395,9 +448,13 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.resume_reading()
 
 
+async def _step_of(step: Awaitable[Step]) -> object:
+    return await step
+
+
 def _speaks(prefix: bytes) -> str:
-    """A guess at what the client takes this port for, from the first bytes it sent."""
-    if prefix[0] == 0x16 and prefix[1] == 0x03:
+    """The protocol that the client seems to speak, from the first bytes that it sent."""
+    if speaks_tls(prefix):
         return "; the client speaks TLS, this listener is PLAINTEXT"
     if prefix in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "):
         return "; the client speaks HTTP, this is a Kafka port"

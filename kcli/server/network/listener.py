@@ -10,7 +10,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from kcli.runtime.network import Network
-from kcli.server.network.connection import Connection, FrameBuffers, Serve
+from kcli.server.network.connection import Authenticate, Connection, Serve, anonymous
+from kcli.server.network.frame_buffers import FrameBuffers
 from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, ListenerSettings
 
 _log = logging.getLogger("kcli.server.SocketServer")
@@ -55,14 +56,19 @@ class SocketServer:
         self._admitting = True
         self._empty: asyncio.Event | None = None  # set when the last connection is gone; made by `close`
 
-    async def listen(self, settings: ListenerSettings, serve: Serve) -> Listener:
-        """Opens a port. Raises OSError when it cannot be had."""
-        listener = Listener(settings, self, serve)
+    async def listen(
+        self, settings: ListenerSettings, serve: Serve, authenticate: Authenticate = anonymous
+    ) -> Listener:
+        """Opens a port. Raises OSError if the port is not available.
+
+        `authenticate` begins each connection; `serve` gets its requests once it has a session.
+        """
+        listener = Listener(settings, self, serve, authenticate)
         await listener.open(self._network)
         self.listeners[settings.name] = listener
         return listener
 
-    def connection(self, listener: Listener, serve: Serve) -> Connection:
+    def connection(self, listener: Listener, serve: Serve, authenticate: Authenticate) -> Connection:
         return Connection(
             listener=listener.settings.name,
             serve=serve,
@@ -70,6 +76,7 @@ class SocketServer:
             buffers=self._buffers,
             request_size_max_bytes=self._request_size_max_bytes,
             now=self._now,
+            authenticate=authenticate,
         )
 
     def count(self, connection: Connection) -> bool:
@@ -161,7 +168,9 @@ class SocketServer:
 class Listener:
     """One open port. It is the gate of its connections: it admits, holds or refuses them."""
 
-    def __init__(self, settings: ListenerSettings, sockets: SocketServer, serve: Serve) -> None:
+    def __init__(
+        self, settings: ListenerSettings, sockets: SocketServer, serve: Serve, authenticate: Authenticate
+    ) -> None:
         self.settings = settings
         self.port = settings.port
         self.served: dict[Connection, None] = {}
@@ -169,6 +178,7 @@ class Listener:
         self.closed_count = 0
         self._sockets = sockets
         self._serve = serve
+        self._authenticate = authenticate
         self._held: deque[Connection] = deque()
         self._server: asyncio.AbstractServer | None = None
         self._created: deque[float] = deque()
@@ -176,7 +186,7 @@ class Listener:
 
     async def open(self, network: Network) -> None:
         self._server = await network.create_server(
-            lambda: self._sockets.connection(self, self._serve),
+            lambda: self._sockets.connection(self, self._serve, self._authenticate),
             self.settings.host,
             self.settings.port,
             backlog=self.settings.backlog,

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kcli.protocol.wire.api import ApiKey
+from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.requests.quotas import RequestThrottle
-
-ANONYMOUS = "User:ANONYMOUS"
-"""The principal of every connection on a listener without authentication."""
 
 P = TypeVar("P", covariant=True)
 
@@ -18,7 +16,8 @@ P = TypeVar("P", covariant=True)
 class RequestContext(Generic[P]):
     """One request as it came in. `listener` is the listener's name; `peer_host` the client's address as text.
 
-    `ports` are what the handler may reach of the node. `throttle` is None unless any client has a quota.
+    `ports` are what the handler may reach of the node. `session` is that of the connection when the
+    request came. `throttle` is set if any client has a quota.
     """
 
     ports: P
@@ -28,5 +27,5 @@ class RequestContext(Generic[P]):
     client_id: str | None
     listener: str
     peer_host: str
-    principal: str = ANONYMOUS
+    session: Session = ANONYMOUS_SESSION
     throttle: RequestThrottle | None = None

@@ -3,6 +3,7 @@
 A handler module is imported when its API is first called. It has
 
     handle(context, request) -> response | Awaitable[response] | None
+    ACCESS = what the API asks for (access.py)
 
 and may have `error_response(context, request, error) -> response` where an error belongs somewhere else than in a
 top-level error_code. Expected failures are KafkaErrors; anything else is logged and becomes UNKNOWN_SERVER_ERROR.
@@ -31,8 +32,10 @@ from kcli.protocol.wire.api import API, ApiKey, ApiSpec
 from kcli.protocol.wire.fetch_codec import decode_fetch_request, encode_fetch_response
 from kcli.protocol.wire.packing import read_header_tags, read_request_header
 from kcli.protocol.wire.produce_codec import decode_produce_request, encode_produce_response
+from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.connection import Answer, Connection, Waiting
+from kcli.server.requests.access import guarded
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.quotas import ClientQuotas, RequestThrottle
 
@@ -65,16 +68,23 @@ class Route:
 class Dispatch:
     """Serves the frames of one listener's connections."""
 
-    __slots__ = ("_metrics", "_ports", "_quotas", "_routes", "_served")
+    __slots__ = ("_authorizer", "_metrics", "_ports", "_quotas", "_routes", "_served")
 
     def __init__(
-        self, ports: object, served: Mapping[ApiKey, str], *, quotas: ClientQuotas, metrics: Metrics
+        self,
+        ports: object,
+        served: Mapping[ApiKey, str],
+        *,
+        quotas: ClientQuotas,
+        metrics: Metrics,
+        authorizer: Authorizer = ALLOW_ALL,
     ) -> None:
         """`served`: API -> the module that answers it. `ports`: what the handlers may reach of the node."""
         self._ports = ports
         self._served = served
         self._quotas = quotas
         self._metrics = metrics
+        self._authorizer = authorizer
         self._routes: dict[int, Route] = {}
 
     def __call__(self, connection: Connection, frame: memoryview) -> Answer | Waiting:
@@ -100,10 +110,11 @@ class Dispatch:
             client_id,
             connection.listener,
             connection.peer_host,
+            connection.session,
         )
         if self._quotas.is_active:
             context.throttle = self._quotas.throttle(
-                context.principal, client_id, len(frame) - at, connection.mute
+                context.session.principal, client_id, len(frame) - at, connection.mute
             )
         try:
             response = route.handle(context, request)
@@ -124,7 +135,7 @@ class Dispatch:
     def _route(self, key: int) -> Route:
         if key not in self._served:
             raise ProtocolError(f"API key {key} is not served here")
-        route = self._routes[key] = _load(ApiKey(key), self._served)
+        route = self._routes[key] = _load(ApiKey(key), self._served, self._authorizer)
         return route
 
     def _wait(self, route: Route, context: Context, request: Any, response: Awaitable[Any]) -> Waiting:
@@ -196,7 +207,7 @@ def warm_up() -> None:
     importlib.import_module(CODEC)
 
 
-def _load(key: ApiKey, served: Mapping[ApiKey, str]) -> Route:
+def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = ALLOW_ALL) -> Route:
     module = importlib.import_module(served[key])
     decode: Decode
     encode: Encode
@@ -212,7 +223,8 @@ def _load(key: ApiKey, served: Mapping[ApiKey, str]) -> Route:
     has_error_code = key is ApiKey.FETCH or (
         key is not ApiKey.PRODUCE and "error_code" in _response_fields(key)
     )
-    return Route(API[key], module.handle, decode, encode, error_response, has_error_code)
+    handle = guarded(module.handle, module.ACCESS, authorizer)
+    return Route(API[key], handle, decode, encode, error_response, has_error_code)
 
 
 def _general(key: ApiKey) -> tuple[Decode, Encode]:

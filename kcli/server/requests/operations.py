@@ -1,22 +1,49 @@
-"""The operations that a principal may do, as the bit field that Metadata and its kin answer with (KIP-430).
+"""The operations that a principal may do, as the bit field in answers of Metadata and others (KIP-430).
 
-Bit n stands for the operation with code n. Without an authorizer every operation that a resource knows is allowed.
+Bit n stands for the operation with number n. Without an authorizer, every operation of a resource type is allowed.
 """
 
 from __future__ import annotations
 
-READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = 3, 4, 5, 6, 7, 8, 9
-DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
+from kcli.model.acl import AclOperation, ResourceType
 
 NOT_REQUESTED = -(1 << 31)
 
+OPERATIONS: dict[ResourceType, tuple[AclOperation, ...]] = {
+    ResourceType.TOPIC: (
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        AclOperation.READ,
+        AclOperation.DELETE,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        AclOperation.CREATE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.CLUSTER_ACTION,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+        AclOperation.IDEMPOTENT_WRITE,
+    ),
+}
+"""The operations that a resource type has, for the types that an answer reports."""
 
-def _bits(*operations: int) -> int:
-    return sum(1 << operation for operation in operations)
+
+def _bits(resource_type: ResourceType) -> int:
+    return sum(1 << operation for operation in OPERATIONS[resource_type])
 
 
-TOPIC_OPERATIONS = _bits(READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
-CLUSTER_OPERATIONS = _bits(
-    CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE
-)
-GROUP_OPERATIONS = _bits(READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+TOPIC_OPERATIONS = _bits(ResourceType.TOPIC)
+GROUP_OPERATIONS = _bits(ResourceType.GROUP)
+CLUSTER_OPERATIONS = _bits(ResourceType.CLUSTER)

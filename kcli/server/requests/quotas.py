@@ -20,6 +20,7 @@ from kcli.metadata.image import CLIENT_ID, IP, USER, MetadataImage, QuotaEntity
 from kcli.protocol.messages.fetch import FetchRequest
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
+from kcli.security.principal import Principal
 from kcli.server.network.connection_quota import ConnectionQuota
 from kcli.server.network.rates import METERS_MAX, SampledRate, TokenBucket, Windows
 
@@ -181,10 +182,10 @@ class ClientQuotas:
         self.is_active = any(limits.by_entity for limits in of_clients)
 
     def throttle(
-        self, principal: str, client_id: str | None, size_bytes: int, mute: Callable[[float], None]
+        self, principal: Principal, client_id: str | None, size_bytes: int, mute: Callable[[float], None]
     ) -> RequestThrottle:
         """For one request, from now on. `mute` leaves the client unread for so many seconds."""
-        return RequestThrottle(self, (principal.partition(":")[2], client_id or ""), size_bytes, mute)
+        return RequestThrottle(self, (principal.name, client_id or ""), size_bytes, mute)
 
 
 class RequestThrottle:

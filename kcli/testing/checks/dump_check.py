@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 
-from kcli.cli.main import run_command
+from kcli.cli.running import run_command
 from kcli.cli.tools.dump_log.command import command
 from kcli.runtime.disk import Disk, read_file
 from kcli.storage.files import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX

@@ -1,1 +1,1 @@
-"""Parts of tests: logs made by hand, servers that answer from a script."""
+"""Parts of tests: logs made by hand, servers that answer from a script, the number of examples of a property."""

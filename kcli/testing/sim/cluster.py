@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Mapping
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.start_up import node_config
 from kcli.runtime.rng import SystemRng
 from kcli.server.node import Node
 from kcli.testing.sim.clock import SimClock
@@ -81,7 +81,7 @@ class SimNode:
         return True
 
     async def _run(self) -> None:
-        config = BrokerConfig.from_properties(self.properties)
+        config = node_config(self.properties)
         node = Node(
             config,
             clock=self.clock,

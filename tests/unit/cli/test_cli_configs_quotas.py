@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.cli.tools.configs.command import Entity
+from kcli.cli.tools.configs.options import Entity
 from kcli.cli.tools.configs.quotas import (
     QuotaRow,
     _check_keys,
@@ -15,7 +15,7 @@ from kcli.cli.tools.configs.quotas import (
     without_secrets,
 )
 from kcli.client.admin.quotas import ClientQuota
-from kcli.security.scram import MECHANISMS
+from kcli.security.mechanisms.scram import MECHANISMS
 
 SHA_256 = MECHANISMS["SCRAM-SHA-256"]
 SECRET = "s3cret,with]odd[signs=and words"

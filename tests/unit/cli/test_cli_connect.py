@@ -42,7 +42,7 @@ def test_names_that_nobody_has_are_warned_about(tmp_path: Path, capsys: pytest.C
     path.write_text("acks=all\ngroup.id=g\nprocess.roles=controller\nrequest.timout.ms=5\n")
     admin(ClusterOptions(bootstrap_server="127.0.0.1:1", command_config=str(path)))
     assert capsys.readouterr().err == (
-        "WARN client.properties:4: request.timout.ms is no setting of Kafka: ignored. "
+        "WARN client.properties:4: ignored the unknown setting request.timout.ms. "
         "Did you mean request.timeout.ms?\n"
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcli.cli import main, moment, rdkafka
+from kcli.cli import main, moment, running
 from kcli.cli.syntax import jopt
 from kcli.cli.syntax.options import CommandError, UsageError
 from kcli.cli.syntax.registry import TOOLS
@@ -15,8 +15,19 @@ from kcli.cli.tools.console import envelope
 from kcli.cli.tools.console.consumer import ConsoleConsumerOptions, Printer
 from kcli.cli.tools.console.formatters import tsv_line
 from kcli.cli.tools.console.record_filter import record_filter
+from kcli.rdkafka.log import logger
 
 NOW_MS = 1_800_000_000_000
+
+NOT_A_PATTERN = "--include a(: not a regular expression: missing ), unterminated subpattern at position 1"
+BY_DURATION = (
+    "auto.offset.reset=by_duration:pt1h: librdkafka knows no durations; console-consumer has --from-time, and "
+    "consumer-groups --reset-offsets --by-duration"
+)
+NOT_A_NUMBER = (
+    "org.apache.kafka.common.config.ConfigException: Invalid value soon for configuration linger.ms: Not a number of "
+    "type LONG"
+)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +105,7 @@ def test_filters(rules: list[str], expected: list[int]) -> None:
 def test_no_filter() -> None:
     assert record_filter(()) is None
     for text in ("", "key", "topic=a", "key>1", "header.=x"):
-        with pytest.raises(UsageError, match="write key=TEXT"):
+        with pytest.raises(UsageError, match="expected key=TEXT"):
             record_filter([text])
     with pytest.raises(UsageError, match=r"not a regular expression: missing \)"):
         record_filter(["key~("])
@@ -105,7 +116,7 @@ def test_no_filter() -> None:
     [
         (b"{", "not JSON: "),
         (b"\xff", "not UTF-8 (byte 1)"),
-        (b"[]", "an object is wanted"),
+        (b"[]", "expected an object"),
         (b'{"vlaue": "x"}', 'unknown field "vlaue", known are topic, partition, offset, timestamp, '),
         (b'{"key": "x"}', 'the field "value" is missing; null there makes a tombstone'),
         (b'{"value": 1}', '"value" must be text, null, or {"base64": "…"}'),
@@ -138,9 +149,9 @@ def test_envelopes_written_by_hand() -> None:
         (["--last", "1", "--from-time", "10m"], "Options from-time and last cannot be specified together."),
         (["--last", "1", "--partition", "0", "--offset", "3"], "Options last and offset cannot be specified together."),
         (["--last", "0"], "--last must be at least 1"),
-        (["--from-time", "soon"], "--from-time: 'soon' is no moment: write a date"),
+        (["--from-time", "soon"], "--from-time: 'soon' is not a time: expected a date"),
         (["--last", "1", "--group", "g"], "--from-time and --last read without a group"),
-        (["--filter", "topic=x"], "--filter 'topic=x': write key=TEXT"),
+        (["--filter", "topic=x"], "--filter 'topic=x': expected key=TEXT"),
         (["--filter", "key~("], "--filter 'key~(': not a regular expression"),
     ],
 )  # fmt: skip
@@ -148,16 +159,32 @@ def test_consumer_options_that_do_not_go_together(
     capsys: pytest.CaptureFixture[str], words: list[str], complaint: str
 ) -> None:
     command = TOOLS["console-consumer"].load()
-    assert main.run_command(command, ["--bootstrap-server", "127.0.0.1:1", "--topic", "t", *words]) == 1
+    assert running.run_command(command, ["--bootstrap-server", "127.0.0.1:1", "--topic", "t", *words]) == 1
     assert capsys.readouterr().err.startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--include", "a("], NOT_A_PATTERN),
+        (["--topic", "t", "--consumer-property", "auto.offset.reset=by_duration:PT1H"], BY_DURATION),
+        (["--topic", "t", "--consumer-property", "linger.ms=soon"], NOT_A_NUMBER),
+    ],
+)  # fmt: skip
+def test_errors_of_the_client_become_messages_and_exit_code_1(
+    capsys: pytest.CaptureFixture[str], words: list[str], complaint: str
+) -> None:
+    command = TOOLS["console-consumer"].load()
+    assert running.run_command(command, ["--bootstrap-server", "127.0.0.1:1", *words]) == 1
+    assert capsys.readouterr().err == f"{complaint}\n"
 
 
 def test_producer_options_that_do_not_go_together(capsys: pytest.CaptureFixture[str]) -> None:
     command = TOOLS["console-producer"].load()
     base = ["--bootstrap-server", "127.0.0.1:1", "--topic", "t"]
-    assert main.run_command(command, [*base, "--input", "json", "--property", "parse.key=true"]) == 1
+    assert running.run_command(command, [*base, "--input", "json", "--property", "parse.key=true"]) == 1
     assert capsys.readouterr().err.startswith("--property is for lines of text")
-    assert main.run_command(command, [*base, "--keep-partition"]) == 1
+    assert running.run_command(command, [*base, "--keep-partition"]) == 1
     assert capsys.readouterr().err.startswith("--keep-partition needs --input json")
     assert jopt.parse(command, [*base, "--input", "json"]).has("input")
 
@@ -165,21 +192,21 @@ def test_producer_options_that_do_not_go_together(capsys: pytest.CaptureFixture[
 def test_what_librdkafka_gives_up_itself_is_told_in_its_words(capsys: pytest.CaptureFixture[str]) -> None:
     from confluent_kafka import KafkaError
 
-    rdkafka.logger().handlers.clear()  # its stream is the stderr of now
+    logger().handlers.clear()  # its stream is the stderr of now
     options = ConsoleConsumerOptions(bootstrap_server="h:1", topic="t")
     error = KafkaError(KafkaError._AUTO_OFFSET_RESET, "no offset")
     assert Printer(options, tsv_line, None)._is_last(error)
     assert "terminating consumer process: no offset (" in capsys.readouterr().err
-    rdkafka.logger().handlers.clear()
+    logger().handlers.clear()
 
 
 @pytest.mark.parametrize("topic", ["a b", "", "..", "x" * 250])
 def test_a_topic_that_cannot_be_is_not_waited_for(capsys: pytest.CaptureFixture[str], topic: str) -> None:
-    rdkafka.logger().handlers.clear()  # its stream is the stderr of now
+    logger().handlers.clear()  # its stream is the stderr of now
     words = ["console-consumer", "--bootstrap-server", "127.0.0.1:1", "--topic", topic]
     assert main.run(words) == 0
     said = capsys.readouterr().err
     assert "ERROR Error processing message, terminating consumer process: " in said
     assert f"InvalidTopicException: Invalid topics: [{topic}]" in said
     assert said.endswith("Processed a total of 0 messages\n")
-    rdkafka.logger().handlers.clear()
+    logger().handlers.clear()

@@ -9,7 +9,9 @@ import pytest
 from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
 from kcli.cli.main import run
 from kcli.cli.syntax.options import UsageError
-from kcli.cli.tools.consumer_groups.command import ACTIONS, DRY_RUN_WARNING, STATES, ExecutionError
+from kcli.cli.tools.consumer_groups.failures import ExecutionError
+from kcli.cli.tools.consumer_groups.groups import STATES
+from kcli.cli.tools.consumer_groups.options import ACTIONS, DRY_RUN_WARNING
 from kcli.cli.tools.consumer_groups.plan import NewOffset, csv_line, read_plan
 from kcli.cli.tools.consumer_groups.regex import verdict
 from kcli.cli.tools.consumer_groups.reset import named_partitions

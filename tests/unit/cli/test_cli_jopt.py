@@ -188,3 +188,32 @@ def test_each_tool_tells_what_cannot_be_parsed_in_its_way(
     """joptsimple converts a value when the tool asks for it: by then some tools tell it as any other failure."""
     assert run(words.split()) == code
     assert tuple(capsys.readouterr()) == (out, err)
+
+
+@pytest.mark.parametrize(
+    ("words", "java_class"),
+    [
+        (["--files"], "OptionMissingRequiredArgumentException"),
+        (["--fles"], "UnrecognizedOptionException"),
+        (["--deep-iteration"], "MissingRequiredOptionsException"),
+        (["--files", "a", "--files", "b"], "MultipleArgumentsForOptionException"),
+        (["--files", "a", "--max-bytes", "x"], "OptionArgumentConversionException"),
+        (["--files", "a", "--max-bytes", "is not a recognized option"], "OptionArgumentConversionException"),
+    ],
+)
+def test_an_error_is_reported_under_its_java_class(
+    words: list[str], java_class: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["dump-log", *words]) == 1
+    first = capsys.readouterr().err.partition("\n")[0]
+    assert first.startswith(f'Exception in thread "main" joptsimple.{java_class}: ')
+
+
+def test_an_argument_that_looks_like_a_message_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    argument = "option bootstrap-server, "
+    assert run(["topics", "--bootstrap-server", "127.0.0.1:1", "--list", "--partitions", argument]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith(
+        "Error while executing topic command : Cannot parse argument 'option bootstrap-server, '"
+    )
+    assert said.err == ""

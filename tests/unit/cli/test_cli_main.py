@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kcli import KAFKA_VERSION
-from kcli.cli import main
+from kcli.cli import main, running
 from kcli.cli.complete import candidates
 from kcli.cli.syntax.options import (
     Command,
@@ -61,7 +61,7 @@ ARGPARSE4J = Command(
 
 
 def test_help_of_the_jopt_family_goes_to_stderr_with_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run_command(JOPT, []) == 1
+    assert running.run_command(JOPT, []) == 1
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines()[0] == "A sample."
@@ -69,21 +69,21 @@ def test_help_of_the_jopt_family_goes_to_stderr_with_exit_1(capsys: pytest.Captu
 
 
 def test_help_of_the_argparse4j_family_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run_command(ARGPARSE4J, ["--help"]) == 0
+    assert running.run_command(ARGPARSE4J, ["--help"]) == 0
     assert "usage: kafka-sample" in capsys.readouterr().out
-    assert main.run_command(ARGPARSE4J, []) == 1
+    assert running.run_command(ARGPARSE4J, []) == 1
     assert capsys.readouterr().err.splitlines()[-1] == "kafka-sample: error: too few arguments"
 
 
 def test_some_tools_show_their_help_when_called_bare(capsys: pytest.CaptureFixture[str]) -> None:
     bare = replace(ARGPARSE4J, subcommands=(), run=_run, options=Sample, help_exit=1, bare_exit=0)
-    assert main.run_command(bare, []) == 0
-    assert main.run_command(bare, ["--help"]) == 1
+    assert running.run_command(bare, []) == 0
+    assert running.run_command(bare, ["--help"]) == 1
     assert capsys.readouterr().out.count("usage: kafka-sample") == 2
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run_command(JOPT, ["--version"]) == 0
+    assert running.run_command(JOPT, ["--version"]) == 0
     assert capsys.readouterr().out == f"{KAFKA_VERSION}\n"
     assert main.run(["--version"]) == 0
     assert capsys.readouterr().out == f"{KAFKA_VERSION}\n"
@@ -119,7 +119,7 @@ def test_the_one_tool_of_the_other_family_with_a_version(
 def test_failures_become_words_and_codes(
     capsys: pytest.CaptureFixture[str], fail: str, code: int, first: str, table: bool
 ) -> None:
-    assert main.run_command(JOPT, ["--fail", fail]) == code
+    assert running.run_command(JOPT, ["--fail", fail]) == code
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines()[0] == first
@@ -127,11 +127,11 @@ def test_failures_become_words_and_codes(
 
 
 def test_a_wrong_word_is_answered_with_the_table_or_without(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run_command(JOPT, ["--fial", "x"]) == 1
+    assert running.run_command(JOPT, ["--fial", "x"]) == 1
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == ["fial is not a recognized option", "Did you mean --fail?"]
     assert len(lines) > 2
-    assert main.run_command(PLAIN, ["--fial", "x"]) == 1
+    assert running.run_command(PLAIN, ["--fial", "x"]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 2
 
 
@@ -222,11 +222,11 @@ def test_a_shell_can_ask_for_completions() -> None:
 def test_a_reader_that_goes_away_is_no_error() -> None:
     program = (
         "import sys\n"
-        "from kcli.cli import main\n"
+        "from kcli.cli import running\n"
         "from kcli.cli.syntax import registry\n"
         "tool = registry.TOOLS['topics']\n"
-        "main.run_command = lambda *_: [print('x' * 1000) for _ in range(1000)] and 0\n"
-        "sys.exit(main.run_tool(tool, []))\n"
+        "running.run_command = lambda *_: [print('x' * 1000) for _ in range(1000)] and 0\n"
+        "sys.exit(running.run_tool(tool, []))\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert child.stdout is not None and child.stderr is not None
@@ -239,20 +239,20 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_ctrl_c_ends_quietly_with_130() -> None:
     program = (
         "import sys, asyncio\n"
-        "from kcli.cli import main\n"
+        "from kcli.cli import running\n"
         "from kcli.cli.syntax import registry\n"
         "async def forever():\n"
         "    print('up', flush=True)\n"
         "    await asyncio.sleep(60)\n"
-        "main.run_command = lambda *_: main._awaited(forever())\n"
-        "sys.exit(main.run_tool(registry.TOOLS['topics'], []))\n"
+        "running.run_command = lambda *_: running._awaited(forever())\n"
+        "sys.exit(running.run_tool(registry.TOOLS['topics'], []))\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert child.stdout is not None and child.stderr is not None
     assert child.stdout.readline() == b"up\n"
     time.sleep(0.05)
     child.send_signal(signal.SIGINT)
-    assert child.wait(60) == main.INTERRUPTED
+    assert child.wait(60) == running.INTERRUPTED
     assert child.stderr.read() == b""
     child.stdout.close()
     child.stderr.close()
@@ -285,7 +285,8 @@ def test_a_command_imports_only_what_it_needs() -> None:
         "import sys\n"
         "from kcli.cli.main import run\n"
         "code = run(['topics', '--bootstrap-server', '127.0.0.1:1', '--list', '--timeout', '1'])\n"
-        "heavy = {'typer', 'rich', 'pydantic', 'confluent_kafka', 'numpy', 'uvloop', 'pyspark'} & sys.modules.keys()\n"
+        "heavy = {'typer', 'rich', 'pydantic', 'confluent_kafka', 'numpy', 'uvloop', 'pyspark', 'aiohttp'}\n"
+        "heavy &= sys.modules.keys()\n"
         "assert code == 1 and not heavy, (code, heavy)\n"
         "others = [name for name in sys.modules if name.startswith('kcli.cli.tools.') and 'topics' not in name]\n"
         "assert not others, others\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli import main
+from kcli.cli import main, running
 from kcli.cli.connect import admin
 from kcli.cli.syntax import argparse4j, jopt
 from kcli.cli.syntax.options import Command, CommandError, options_of
@@ -167,7 +167,7 @@ def test_errors_name_file_and_line(
     profiles.write_text(text)
     if "command-config" in text:
         complaint = complaint.replace(":1:", ":2:")
-    assert main.run_command(_tool("topics"), [words, "--profile", "a", "--bootstrap-server", "h:1"]) == 1
+    assert running.run_command(_tool("topics"), [words, "--profile", "a", "--bootstrap-server", "h:1"]) == 1
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith(f"{profiles}{complaint}"), said.err
 
@@ -184,9 +184,9 @@ def test_a_missing_file_is_told_with_who_asked_for_it(
 
 
 def test_timeout_is_known_only_where_it_does_something(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run_command(_tool("console-consumer"), ["--topic", "t", "--timeout", "1"]) == 1
+    assert running.run_command(_tool("console-consumer"), ["--topic", "t", "--timeout", "1"]) == 1
     assert capsys.readouterr().err.startswith("timeout is not a recognized option")
-    assert main.run_command(_tool("storage"), ["random-uuid", "--timeout", "1"]) == 1
+    assert running.run_command(_tool("storage"), ["random-uuid", "--timeout", "1"]) == 1
     assert "unrecognized arguments: '--timeout'" in capsys.readouterr().err
     for tool in ("topics", "e2e-latency", "replica-verification"):
         assert jopt.parse(_tool(tool), ["--timeout", "5"]).has("timeout")
@@ -207,7 +207,7 @@ def test_a_client_setting_that_cannot_be_used_is_told_with_its_line(
     profiles: Path, capsys: pytest.CaptureFixture[str], key: str
 ) -> None:
     profiles.write_text(f"[a]\nbootstrap-server = 'h:1'\n\n[a.properties]\n# seconds?\n{key} = '7s'\n")
-    assert main.run_command(_tool("topics"), ["--list", "--profile", "a"]) == 1
+    assert running.run_command(_tool("topics"), ["--list", "--profile", "a"]) == 1
     assert capsys.readouterr().err == (
         f"Invalid value 7s for configuration request.timeout.ms: Not a number of type INT ({profiles}:6)\n"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kcli.cli.main import run
-from kcli.config.java_order import hash_order
+from kcli.model.java_order import hash_order, map_order, string_hash
 
 TRANSCRIPTS = Path(__file__).resolve().parents[3] / ".." / "shared" / "golden" / "cli" / "transcripts.jsonl"
 
@@ -30,7 +30,7 @@ def scratch(tmp_path: Path) -> Path:
     for number in range(100):
         directory = tmp_path / f"s{number}"
         paths = [str(directory / "d1"), str(directory / "d2")]
-        if hash_order(paths) == hash_order(paths, table=4) == paths[::-1]:
+        if hash_order(paths) == map_order(paths, string_hash, capacity=4) == paths[::-1]:
             directory.mkdir()
             return directory
     raise AssertionError("no such directory")

@@ -70,7 +70,7 @@ topics:
         ("- a\n", "1: the file must be a mapping of names to values"),
         ("topcs: {}\n", "1: the file has no topcs, only topics. Did you mean topics?"),
         ("topics:\n  a: 3\n", "2: topic a must be a mapping"),
-        ("topics:\n  a: {partitions: 3}\n  a: {}\n", "3: a stands in topics twice"),
+        ("topics:\n  a: {partitions: 3}\n  a: {}\n", "3: a appears twice in topics"),
         ("topics:\n  a:\n    partitons: 3\n", "3: topic a has no partitons, only partitions, "),
         ("topics:\n  a:\n    partitions: six\n", "3: partitions must be a whole number from 1 to 2147483647"),
         ("topics:\n  a:\n    partitions: 0\n", "3: partitions must be"),

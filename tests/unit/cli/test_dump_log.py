@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from kcli.cli.main import run_command
+from kcli.cli.running import run_command
 from kcli.cli.tools.dump_log.batches import READ_BYTES, batches
 from kcli.cli.tools.dump_log.command import command
 from kcli.protocol.batches.batch import Record, encode_batch

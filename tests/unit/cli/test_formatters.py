@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kcli.cli.rdkafka import logger
 from kcli.cli.syntax.options import UsageError
 from kcli.cli.tools.console import envelope
 from kcli.cli.tools.console.formatters import FormatError, deserializer, formatter, tsv_line
+from kcli.rdkafka.log import logger
 
 
 @dataclass

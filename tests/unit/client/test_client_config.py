@@ -71,6 +71,6 @@ def test_no_servers_at_all() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_a_timeout_must_leave_time(timeout_ms: int) -> None:
-    with pytest.raises(ClientConfigError, match="must be greater than 0"):
+def test_a_timeout_must_be_greater_than_zero(timeout_ms: int) -> None:
+    with pytest.raises(ClientConfigError, match="expected a number greater than 0"):
         client_config({}, bootstrap_servers="h:1", api_timeout_ms=timeout_ms)

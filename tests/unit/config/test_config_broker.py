@@ -7,6 +7,7 @@ from kcli.config.definition import ConfigError
 from kcli.config.listeners import Listener
 from kcli.config.not_built import check_can_serve, start_up_warnings
 from kcli.config.properties import parse
+from kcli.config.start_up import node_config
 from kcli.config.topic import LogConfig
 
 COMBINED = {
@@ -32,9 +33,7 @@ CONTROLLER_ONLY = COMBINED | {
 
 
 def config(base: dict[str, str] = COMBINED, **changes: str) -> BrokerConfig:
-    return BrokerConfig.from_properties(
-        base | {key.replace("_", "."): value for key, value in changes.items()}
-    )
+    return node_config(base | {key.replace("_", "."): value for key, value in changes.items()})
 
 
 def test_what_most_rooms_ask_for() -> None:
@@ -68,15 +67,15 @@ def test_roles_on_their_own() -> None:
 
 def test_an_empty_advertised_host_becomes_this_machines_name() -> None:
     texts = {key: value for key, value in COMBINED.items() if key != "advertised.listeners"}
-    (listener,) = BrokerConfig.from_properties(texts).advertised_listeners
+    (listener,) = node_config(texts).advertised_listeners
     assert listener.host
     assert listener.port == 9092
 
 
 def test_overrides_win_and_old_node_id_is_understood() -> None:
     texts = {key: value for key, value in COMBINED.items() if key != "node.id"} | {"broker.id": "4"}
-    assert BrokerConfig.from_properties(texts).node_id == 4
-    assert BrokerConfig.from_properties(COMBINED, {"node.id": "9"}).node_id == 9
+    assert node_config(texts).node_id == 4
+    assert node_config(COMBINED, {"node.id": "9"}).node_id == 9
 
 
 def test_units_of_durations() -> None:
@@ -89,7 +88,7 @@ def test_units_of_durations() -> None:
 
 
 def test_listener_scopes() -> None:
-    built = BrokerConfig.from_properties(COMBINED | {"listener.name.controller.ssl.client.auth": "required"})
+    built = node_config(COMBINED | {"listener.name.controller.ssl.client.auth": "required"})
     assert built.of_listener("CONTROLLER", "ssl.client.auth") == "required"
     assert built.of_listener("PLAINTEXT", "ssl.client.auth") == "none"
 
@@ -150,21 +149,21 @@ def test_listener_scopes() -> None:
 def test_what_a_node_refuses_to_start_with(
     base: dict[str, str], changes: dict[str, str], message: str
 ) -> None:
-    BrokerConfig.from_properties(base)
+    node_config(base)
     with pytest.raises(ConfigError) as refused:
-        BrokerConfig.from_properties(base | changes)
+        node_config(base | changes)
     assert message in str(refused.value)
 
 
 def test_refusals_name_file_and_line() -> None:
     text = "\n".join(f"{key}={value}" for key, value in COMBINED.items()) + "\nnum.partitions=0\n"
     with pytest.raises(ConfigError) as refused:
-        BrokerConfig.from_properties(parse(text, source="/etc/server.properties"))
+        node_config(parse(text, source="/etc/server.properties"))
     assert refused.value.located() == (
         "server.properties:8: Invalid value 0 for configuration num.partitions: Value must be at least 1"
     )
     with pytest.raises(ConfigError) as overridden:
-        BrokerConfig.from_properties(COMBINED, {"num.io.threads": "x"})
+        node_config(COMBINED, {"num.io.threads": "x"})
     assert overridden.value.located().startswith(
         "--override: Invalid value x for configuration num.io.threads"
     )
@@ -172,13 +171,13 @@ def test_refusals_name_file_and_line() -> None:
 
 def test_required_keys() -> None:
     with pytest.raises(ConfigError) as refused:
-        BrokerConfig.from_properties({"node.id": "1"})
+        node_config({"node.id": "1"})
     assert str(refused.value) == 'Missing required configuration "process.roles" which has no default value.'
 
 
 def test_zookeeper_is_answered_with_what_replaced_it() -> None:
     with pytest.raises(ConfigError, match=r"zookeeper\.connect went away with Kafka 4\.0.*process\.roles"):
-        BrokerConfig.from_properties({"zookeeper.connect": "localhost:2181", "broker.id": "0"})
+        node_config({"zookeeper.connect": "localhost:2181", "broker.id": "0"})
 
 
 def test_one_ipv4_and_one_ipv6_listener_may_share_a_port() -> None:
@@ -208,7 +207,7 @@ def test_one_ipv4_and_one_ipv6_listener_may_share_a_port() -> None:
     ],
 )
 def test_keys_that_do_nothing_are_said(key: str, value: str, message: str) -> None:
-    built = BrokerConfig.from_properties(COMBINED | {key: value})
+    built = node_config(COMBINED | {key: value})
     assert any(message in warning for warning in start_up_warnings(built))
     assert start_up_warnings(config()) == []
 
@@ -247,7 +246,7 @@ def test_serving_without_a_guard_is_refused(
 ) -> None:
     check_can_serve(config(authorizer_class_name="", remote_log_storage_system_enable="false"))
     with pytest.raises(ConfigError) as refused:
-        check_can_serve(BrokerConfig.from_properties(base | changes))
+        check_can_serve(node_config(base | changes))
     assert message in str(refused.value)
 
 

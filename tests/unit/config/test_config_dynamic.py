@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from kcli.config.broker import BrokerConfig
 from kcli.config.describe import ConfigEntry, base_name
 from kcli.config.dynamic import DynamicConfig, is_dynamic, validate_topic_overrides
+from kcli.config.start_up import node_config
 from kcli.errors import InvalidConfigurationException, InvalidRequestException
 from kcli.model.configs import ConfigSource
 
@@ -22,7 +22,7 @@ STATIC = {
 
 @pytest.fixture
 def dynamic() -> DynamicConfig:
-    return DynamicConfig(BrokerConfig.from_properties(STATIC))
+    return DynamicConfig(node_config(STATIC))
 
 
 def shown(entry: ConfigEntry) -> str:
@@ -71,7 +71,7 @@ def test_broker_keys_in_several_units(dynamic: DynamicConfig) -> None:
 
 def test_secrets_and_unknown_keys_are_never_shown() -> None:
     texts = STATIC | {"ssl.key.password": "hunter2", "my.plugin.key": "hunter3"}
-    dynamic = DynamicConfig(BrokerConfig.from_properties(texts))
+    dynamic = DynamicConfig(node_config(texts))
     entries = by_name(dynamic.describe_broker())
     assert shown(entries["ssl.key.password"]) == (
         "ssl.key.password=null sensitive=true synonyms={STATIC_BROKER_CONFIG:ssl.key.password=null}"

@@ -12,6 +12,7 @@ from kcli.config.broker import BrokerConfig
 from kcli.config.describe import ConfigEntry
 from kcli.config.dynamic import DynamicConfig
 from kcli.config.properties import Properties
+from kcli.config.start_up import node_config
 
 TRANSCRIPTS = Path(__file__).resolve().parents[3] / ".." / "shared" / "golden" / "cli" / "transcripts.jsonl"
 LINE = re.compile(r"  (\S+?)=(.*) sensitive=(true|false) synonyms=\{(.*)\}")
@@ -51,7 +52,7 @@ def broker() -> BrokerConfig:
             static[match[1]] = found[1]
     # Only the present listeners parse again; broker.id was never in the file.
     del static["broker.id"]
-    return BrokerConfig.from_properties(Properties(static))
+    return node_config(Properties(static))
 
 
 ELR = {"min.insync.replicas": "1"}

@@ -8,6 +8,7 @@ from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.config.group import consumer_group_keys, effective_consumer_times
 from kcli.config.not_built import start_up_warnings
+from kcli.config.start_up import node_config
 
 NODE = {
     "process.roles": "broker,controller",
@@ -20,9 +21,7 @@ PROTOCOLS = "group.coordinator.rebalance.protocols"
 
 
 def config(**overrides: str) -> BrokerConfig:
-    return BrokerConfig.from_properties(
-        NODE | {name.replace("__", "."): value for name, value in overrides.items()}, {}
-    )
+    return node_config(NODE | {name.replace("__", "."): value for name, value in overrides.items()}, {})
 
 
 def test_defaults() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.config.not_built import start_up_warnings
+from kcli.config.start_up import node_config
 from kcli.server.main import configured
 
 NODE = {
@@ -31,13 +31,13 @@ NODE = {
     ],
 )
 def test_the_address(text: str, address: tuple[str, int] | None) -> None:
-    assert BrokerConfig.from_properties(NODE, {"kcli.metrics.listener": text}).metrics_address == address
+    assert node_config(NODE, {"kcli.metrics.listener": text}).metrics_address == address
 
 
 @pytest.mark.parametrize("text", ["9999", "host:", "host:70000", "http://host:1"])
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ConfigError, match=r"kcli\.metrics\.listener: it must be host:port"):
-        BrokerConfig.from_properties(NODE, {"kcli.metrics.listener": text})
+        node_config(NODE, {"kcli.metrics.listener": text})
 
 
 def test_jmx_port_opens_it_unless_the_file_says_where(
@@ -57,7 +57,7 @@ def test_jmx_port_opens_it_unless_the_file_says_where(
 
 
 def test_only_reporters_and_levels_do_nothing() -> None:
-    config = BrokerConfig.from_properties(
+    config = node_config(
         NODE,
         {
             "metrics.num.samples": "3",

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from kcli.config.definition import ConfigError
-from kcli.config.java_order import hash_order, string_hash
 from kcli.config.properties import Properties, dumps, load, parse
-from kcli.config.topic import TOPIC
 
 
 @pytest.mark.parametrize(
@@ -89,22 +87,3 @@ def test_written_values_are_escaped_and_read_back() -> None:
     assert "a\\ b=\\ x y\n" in text
     assert "c\\=d=e\\:f\\#g\\!h\\\\i\\tj\\nk\n" in text
     assert dict(parse(text)) == entries
-
-
-def test_java_hash_of_strings() -> None:
-    # Values that java.lang.String documents by its formula.
-    assert string_hash("") == 0
-    assert string_hash("a") == 97
-    assert string_hash("ab") == 97 * 31 + 98
-    assert string_hash("polygenelubricants") == 0x80000000
-    assert string_hash("😀") == 31 * 0xD83D + 0xDE00
-
-
-def test_hash_order_is_that_of_a_java_map() -> None:
-    # As `kafka-topics --describe` of Kafka 4.1 lists a topic's configs.
-    seen = (
-        "compression.type min.insync.replicas cleanup.policy flush.ms retention.ms min.cleanable.dirty.ratio"
-    )
-    public = [name for name, key in TOPIC.items() if not key.internal]
-    assert " ".join(name for name in hash_order(public) if name in seen.split()) == seen
-    assert hash_order(["b", "a", "b"]) == ["a", "b"]

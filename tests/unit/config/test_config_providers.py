@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.config.not_built import start_up_warnings
 from kcli.config.properties import Properties
 from kcli.config.providers import resolve
+from kcli.config.start_up import node_config
 
 PACKAGE = "org.apache.kafka.common.config.provider"
 PROVIDERS = {
@@ -95,6 +95,6 @@ def test_a_node_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
         "listeners": "PLAINTEXT://h:2,CONTROLLER://h:1",
         "controller.listener.names": "CONTROLLER",
     }
-    config = BrokerConfig.from_properties(PROVIDERS | texts)
+    config = node_config(PROVIDERS | texts)
     assert config.node_id == config["broker.id"] == 42
     assert start_up_warnings(config) == []

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from kcli.config.broker import BrokerConfig
 from kcli.config.consumer import CONSUMER
 from kcli.config.definition import ConfigDef
 from kcli.config.not_built import check_can_serve, start_up_warnings
 from kcli.config.producer import PRODUCER
 from kcli.config.properties import load
+from kcli.config.start_up import node_config
 
 CONFIG = Path(__file__).resolve().parents[3] / "config"
 
 
 def test_server_properties_is_ready_to_serve() -> None:
-    config = BrokerConfig.from_properties(load(str(CONFIG / "server.properties")))
+    config = node_config(load(str(CONFIG / "server.properties")))
     check_can_serve(config)
     assert start_up_warnings(config) == []
     assert config.log_dirs == ("/tmp/kraft-combined-logs",)
@@ -31,7 +31,7 @@ def test_server_properties_is_ready_to_serve() -> None:
 
 @pytest.mark.parametrize(("name", "node_id"), [("broker", 2), ("controller", 1)])
 def test_files_for_one_role(name: str, node_id: int) -> None:
-    config = BrokerConfig.from_properties(load(str(CONFIG / f"{name}.properties")))
+    config = node_config(load(str(CONFIG / f"{name}.properties")))
     assert config.process_roles == {name}
     assert config.node_id == node_id
     assert config.log_dirs == (f"/tmp/kraft-{name}-logs",)

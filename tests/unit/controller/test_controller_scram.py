@@ -12,7 +12,7 @@ from kcli.metadata.image import ScramKey
 from kcli.protocol.messages import alter_user_scram_credentials as au
 from kcli.protocol.messages import describe_user_scram_credentials as du
 from kcli.protocol.records.metadata import RemoveUserScramCredentialRecord, UserScramCredentialRecord
-from kcli.security.scram import MECHANISMS, salted_password, server_keys
+from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
 
 SHA_256, SHA_512 = 1, 2
 SALTED = b"salted password!"

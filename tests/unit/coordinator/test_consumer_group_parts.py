@@ -6,7 +6,6 @@ import uuid
 
 import pytest
 
-from kcli.config.java_order import hash_order
 from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
 from kcli.coordinator.group.consumer.migration.embedded import assignment_bytes, by_id
@@ -28,6 +27,7 @@ from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic
 from kcli.coordinator.hashing import in_hash_order, java_hash, uuid_hash
 from kcli.errors import ErrorCode, FencedMemberEpochException, InvalidRegularExpression
+from kcli.model.java_order import hash_order
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.protocol.records import consumer_offsets as co
 from kcli.protocol.records.consumer_protocol import TopicPartitions, decode_assignment

@@ -9,7 +9,7 @@ import functools
 from server_rig import Client
 from until import until
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.start_up import node_config
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -61,7 +61,7 @@ async def running(directory, **overrides):
         "group.coordinator.append.linger.ms": "0",
     } | {name.replace("_", "."): value for name, value in overrides.items()}
     node = Node(
-        BrokerConfig.from_properties(properties, {}),
+        node_config(properties, {}),
         clock=SystemClock(),
         disk=SystemDisk(),
         network=SystemNetwork(),

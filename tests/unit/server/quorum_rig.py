@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.start_up import node_config
 from kcli.controller.api import CREATE_TOPICS
 from kcli.metadata.image import MetadataImage
 from kcli.protocol.messages import create_topics as ct
@@ -43,7 +43,7 @@ def broker_config(**overrides):
         "log.index.size.max.bytes": "65536",
         "metadata.max.idle.interval.ms": "0",
     }
-    return BrokerConfig.from_properties({**properties, **overrides})
+    return node_config({**properties, **overrides})
 
 
 def formatted_machine(clock):

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from until import PATIENCE_S
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.start_up import node_config
 from kcli.errors import (
     BrokerIdNotRegisteredException,
     ErrorCode,
@@ -78,7 +78,7 @@ def run(tmp_path):
                 "metadata.max.idle.interval.ms": "0",
             }
             node = Node(
-                BrokerConfig.from_properties({**properties, **overrides}),
+                node_config({**properties, **overrides}),
                 clock=SystemClock(),
                 disk=SystemDisk(),
                 network=SystemNetwork(),

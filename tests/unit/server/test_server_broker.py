@@ -11,7 +11,7 @@ import pytest
 from server_rig import Client, batch
 from until import until
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.start_up import node_config
 from kcli.errors import ErrorCode, StorageError
 from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.messages import (
@@ -50,7 +50,7 @@ def config_of(directory, **overrides):
         "group.initial.rebalance.delay.ms": "0",
     }
     properties |= {name.replace("_", "."): value for name, value in overrides.items()}
-    return BrokerConfig.from_properties(properties, {})
+    return node_config(properties, {})
 
 
 @contextlib.asynccontextmanager

@@ -11,7 +11,8 @@ from until import PATIENCE_S, until
 
 from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
-from kcli.server.network.connection import SCRATCH_SIZE_BYTES, FrameBuffers, Waiting
+from kcli.server.network.connection import Waiting
+from kcli.server.network.frame_buffers import SCRATCH_SIZE_BYTES, FrameBuffers
 from kcli.server.network.listener import CREATION_RATE_WINDOW_SECONDS, SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 

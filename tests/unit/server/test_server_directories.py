@@ -6,7 +6,7 @@ import asyncio
 
 from until import PATIENCE_S, until
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.start_up import node_config
 from kcli.controller.api import CREATE_TOPICS, DELETE_TOPICS
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
@@ -20,7 +20,7 @@ from kcli.server.node import Node
 def with_broker(tmp_path, story):
     async def main():
         node = Node(
-            BrokerConfig.from_properties(
+            node_config(
                 {
                     "process.roles": "broker,controller",
                     "node.id": "1",

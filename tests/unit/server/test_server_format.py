@@ -6,6 +6,7 @@ import pytest
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.features import FeatureError, metadata_version_of_release
+from kcli.config.start_up import node_config
 from kcli.controller.bootstrap import decode_bootstrap
 from kcli.errors import StorageError
 from kcli.metadata.snapshot_file import decode_snapshot
@@ -38,9 +39,7 @@ def node(tmp_path: Path, *dirs: str, **changes: str) -> BrokerConfig:
         "controller.listener.names": "CONTROLLER",
         "log.dirs": ",".join(str(tmp_path / name) for name in dirs or ("d1",)),
     }
-    return BrokerConfig.from_properties(
-        texts | {key.replace("_", "."): value for key, value in changes.items()}
-    )
+    return node_config(texts | {key.replace("_", "."): value for key, value in changes.items()})
 
 
 def standalone(config: BrokerConfig, **changes: object) -> FormatRequest:

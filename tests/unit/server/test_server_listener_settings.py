@@ -6,6 +6,7 @@ import pytest
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.properties import parse
+from kcli.config.start_up import node_config
 from kcli.runtime.network import BACKLOG
 from kcli.server.network.listener_settings import (
     SYSTEM_BUFFER,
@@ -26,7 +27,7 @@ def config(*lines: str) -> BrokerConfig:
             *lines,
         ]
     )
-    return BrokerConfig.from_properties(parse(text))
+    return node_config(parse(text))
 
 
 def test_defaults_leave_sockets_to_the_kernel() -> None:

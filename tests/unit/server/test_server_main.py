@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.start_up import node_config
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
@@ -22,7 +22,7 @@ def test_a_node_that_cannot_be_its_quorum_does_not_start(tmp_path):
         "log.dirs": str(tmp_path / "data"),
     }
     (tmp_path / "data").mkdir()
-    config = BrokerConfig.from_properties(properties)
+    config = node_config(properties)
     ensure_formatted(config, Machine(SystemDisk(), SystemClock(), SystemRng(1)), lambda _line: None)
     (voters,) = (tmp_path / "data" / "__cluster_metadata-0").glob("*.checkpoint")
     voters.unlink()

@@ -18,6 +18,7 @@ from kcli.protocol.messages.metadata import MetadataResponse
 from kcli.protocol.records.metadata import ClientQuotaRecord, QuotaEntity
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import SystemNetwork
+from kcli.security.principal import Principal
 from kcli.server.network import rates
 from kcli.server.network.connection_quota import ConnectionQuota
 from kcli.server.network.listener import SocketServer
@@ -62,7 +63,7 @@ class Rig:
         self.quotas.apply(delta, self.image)
 
     def throttle(self, client_id="c", size_bytes=0, user="u"):
-        return self.quotas.throttle(f"User:{user}", client_id, size_bytes, self.muted.append)
+        return self.quotas.throttle(Principal("User", user), client_id, size_bytes, self.muted.append)
 
     def settle(self, key=ApiKey.PRODUCE, **of):
         response = self.throttle(**of).settle(key, MetadataResponse())

@@ -21,10 +21,10 @@ from kcli.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kcli.protocol.wire.api import ApiKey
-from kcli.security.scram import MECHANISMS, salted_password, server_keys
+from kcli.security.client import ClientSecurity, client_security
+from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
 from kcli.spark.cluster import Cluster
 from kcli.spark.options import source_options
-from kcli.spark.security import Security, security_options
 from kcli.testing.rigs.scripted_server import ScriptedServer
 
 USER, PASSWORD = "al,i=ce", 'sec"ret'
@@ -134,13 +134,13 @@ def test_a_mechanism_that_is_not_offered(guard: Guard) -> None:
 )
 def test_what_is_wrong_is_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        security_options(options)
+        client_security(options, "kafka.")
     assert PASSWORD not in str(caught.value)
 
 
 def test_secrets_are_not_shown() -> None:
-    found = security_options(sasl("PLAIN"))
-    assert isinstance(found, Security)
+    found = client_security(sasl("PLAIN"), "kafka.")
+    assert isinstance(found, ClientSecurity)
     assert "sec" not in repr(found).replace("security", "").replace("Security", "")
 
 

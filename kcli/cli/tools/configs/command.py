@@ -2,104 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from kcli.cli.connect import ClusterOptions
 from kcli.cli.output import Output, java_text
-from kcli.cli.syntax.options import Command, CommandError, OnParseError, UsageError, flag, forbid, option
+from kcli.cli.syntax.options import Command, CommandError, OnParseError
+from kcli.cli.tools.configs.options import CLIENTS, IPS, USERS, ConfigsOptions, checked
 from kcli.errors import KafkaError
-
-TOPICS, CLIENTS, USERS, BROKERS, IPS = "topics", "clients", "users", "brokers", "ips"
-CLIENT_METRICS, GROUPS, BROKER_LOGGERS = "client-metrics", "groups", "broker-loggers"
-# In the order in which Kafka 4.1 lists them.
-ENTITY_TYPES = (TOPICS, CLIENTS, USERS, BROKERS, IPS, CLIENT_METRICS, GROUPS, BROKER_LOGGERS)
-WITH_DEFAULTS = (USERS, CLIENTS, BROKERS, IPS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigsOptions(ClusterOptions):
-    bootstrap_controller: str | None = option(
-        "Controllers to ask first, as host:port,host:port.", metavar="controller to connect to"
-    )
-    alter: bool = flag("Change settings.")
-    describe: bool = flag("Show settings.")
-    all: bool = flag("With --describe: static and default values too.")
-    entity_type: tuple[str, ...] = option(
-        f"What is configured: {', '.join(ENTITY_TYPES)}.", metavar="type", repeatable=True
-    )
-    entity_name: tuple[str, ...] = option(
-        "Its name; one for each type, in their order.", metavar="name", repeatable=True
-    )
-    entity_default: bool = flag("The default of all users, clients, brokers or ips.")
-    topic: str | None = option("A topic's name.", metavar="topic")
-    client: str | None = option("A client's id.", metavar="client-id")
-    user: str | None = option("A user's principal name.", metavar="user")
-    broker: str | None = option("A broker's id.", metavar="broker")
-    broker_logger: str | None = option("The id of a broker whose loggers are meant.", metavar="broker")
-    ip: str | None = option("An IP address.", metavar="ip")
-    client_metrics: str | None = option("A client metrics subscription.", metavar="name")
-    group: str | None = option("A group's id.", metavar="group")
-    client_defaults: bool = flag("The default of all clients.")
-    user_defaults: bool = flag("The default of all users.")
-    broker_defaults: bool = flag("The default of all brokers.")
-    ip_defaults: bool = flag("The default of all IPs.")
-    add_config: str | None = option(
-        "Settings to make: k=v,k=[v1,v2] (brackets hold values with commas).", metavar="k1=v1,k2=[v1,v2]"
-    )
-    add_config_file: str | None = option("A properties file of settings to make.", metavar="file")
-    delete_config: tuple[str, ...] = option(
-        "Settings to remove, apart by comma.", metavar="k1,k2", repeatable=True
-    )
-    dry_run: bool = flag("With --alter: let the cluster check the change, make none.")
-
-
-@dataclass(frozen=True, slots=True)
-class Entity:
-    """What is configured: types with names, side by side; an empty name is the default, None is all of them."""
-
-    types: tuple[str, ...]
-    names: tuple[str, ...]
-
-    @property
-    def type(self) -> str:
-        return self.types[0]
-
-    @property
-    def name(self) -> str | None:
-        return self.names[0] if self.names else None
-
-
-# (option, entity type) in Kafka's order; then those that stand for the default.
-_SHORTHANDS = (
-    ("topic", TOPICS),
-    ("client", CLIENTS),
-    ("user", USERS),
-    ("broker", BROKERS),
-    ("broker-logger", BROKER_LOGGERS),
-    ("ip", IPS),
-    ("client-metrics", CLIENT_METRICS),
-    ("group", GROUPS),
-)
-_DEFAULTS = (
-    ("client-defaults", CLIENTS),
-    ("user-defaults", USERS),
-    ("broker-defaults", BROKERS),
-    ("ip-defaults", IPS),
-)
 
 
 async def run(options: ConfigsOptions, output: Output) -> None:
     """Check as Kafka does, then describe or alter."""
-    entity = _checked(options)
+    entity = checked(options)
     try:
         if entity.type in (USERS, CLIENTS, IPS):
-            from kcli.cli.tools.configs import quotas as configs_quotas
+            from kcli.cli.tools.configs import quotas
 
-            await configs_quotas.act(options, entity, output)
+            await quotas.act(options, entity, output)
         else:
-            from kcli.cli.tools.configs import resources as configs_resources
+            from kcli.cli.tools.configs import resources
 
-            await configs_resources.act(options, entity, output)
+            await resources.act(options, entity, output)
     except ValueError as error:
         raise CommandError(str(error)) from error
     except CommandError as error:
@@ -121,122 +41,6 @@ def _failed(options: ConfigsOptions, reason: str) -> CommandError:
 
     arguments = without_secrets(options.argv)
     return CommandError(f"Error while executing config command with args '{arguments}'\n{reason}")
-
-
-def _checked(options: ConfigsOptions) -> Entity:
-    """Every rule about which options go together, in Kafka's order and words."""
-    if sum((options.alter, options.describe)) != 1:
-        raise UsageError("Command must include exactly one action: --describe, --alter")
-    forbid(options, "describe", "add-config", "delete-config")
-    entity = Entity(_types(options), _names(options))
-    try:
-        _check_types(options, entity)
-        _check_names(options, entity)
-        _check_action(options, entity)
-    except ValueError as error:
-        raise CommandError(str(error)) from None
-    return entity
-
-
-def _types(options: ConfigsOptions) -> tuple[str, ...]:
-    return (
-        *options.entity_type,
-        *(kind for name, kind in (*_SHORTHANDS, *_DEFAULTS) if options.has(name)),
-    )
-
-
-def _names(options: ConfigsOptions) -> tuple[str, ...]:
-    """--entity-name and --entity-default in their order on the command line, then the shorthands."""
-    given = iter(options.entity_name)
-    names: list[str] = []
-    for word in options.argv:
-        flag_name = word.lstrip("-").partition("=")[0] if word.startswith("-") else ""
-        if flag_name == "entity-name":
-            names.append(next(given))
-        elif flag_name == "entity-default":
-            names.append("")
-    short = {name: getattr(options, name.replace("-", "_")) for name, _ in _SHORTHANDS}
-    names += [short[name] for name, _ in _SHORTHANDS if options.has(name)]
-    names += ["" for name, _ in _DEFAULTS if options.has(name)]
-    return tuple(names)
-
-
-def _check_types(options: ConfigsOptions, entity: Entity) -> None:
-    repeated = [kind for number, kind in enumerate(entity.types) if kind in entity.types[:number]]
-    if repeated:
-        raise ValueError(f"Duplicate entity type(s) specified: {','.join(repeated)}")
-    if options.bootstrap_server is None and options.bootstrap_controller is None:
-        raise ValueError("Either --bootstrap-server or --bootstrap-controller must be specified.")
-    for kind in entity.types:
-        if kind not in ENTITY_TYPES:
-            raise ValueError(
-                f"Invalid entity type {kind}, the entity type must be one of {', '.join(ENTITY_TYPES)} "
-                "with a --bootstrap-server or --bootstrap-controller argument"
-            )
-    if not entity.types:
-        raise ValueError("At least one entity type must be specified")
-    if len(entity.types) > 1 and set(entity.types) != {USERS, CLIENTS}:
-        raise ValueError("Only 'users' and 'clients' entity types may be specified together")
-    long = options.entity_type or options.entity_name or options.entity_default
-    if long and any(options.has(name) for name, _ in (*_SHORTHANDS, *_DEFAULTS)):
-        raise ValueError(
-            "--entity-{type,name,default} should not be used in conjunction with specific entity flags"
-        )
-
-
-def _check_names(options: ConfigsOptions, entity: Entity) -> None:
-    if options.bootstrap_server is not None and options.bootstrap_controller is not None:
-        raise ValueError("Only one of --bootstrap-server or --bootstrap-controller can be specified")
-    named = [name for name in entity.names if name]
-    if entity.type in (BROKERS, BROKER_LOGGERS):
-        for name in named:
-            if not name.lstrip("+-").isdecimal():
-                raise ValueError(
-                    f"The entity name for {entity.type} must be a valid integer broker id, but it is: {name}"
-                )
-    if entity.type == IPS:
-        for name in named:
-            if not _is_address(name):
-                raise ValueError(
-                    f"The entity name for {IPS} must be a valid IP or resolvable host, but it is: {name}"
-                )
-
-
-def _check_action(options: ConfigsOptions, entity: Entity) -> None:
-    kinds = ",".join(entity.types)
-    has_default_kind = any(kind in WITH_DEFAULTS for kind in entity.types)
-    named = any(entity.names)
-    if options.describe:
-        if options.entity_default and not has_default_kind:
-            raise ValueError(f"--entity-default must not be specified with --describe of {kinds}")
-        if BROKER_LOGGERS in entity.types and not named:
-            raise ValueError(f"An entity name must be specified with --describe of {kinds}")
-        return
-    if has_default_kind:
-        if not entity.names:
-            raise ValueError(
-                "An entity-name or default entity must be specified with --alter of users, clients, brokers or ips"
-            )
-    elif not named:
-        raise ValueError(f"An entity name must be specified with --alter of {kinds}")
-    if options.has("add-config") and options.has("add-config-file"):
-        raise ValueError("Only one of --add-config or --add-config-file must be specified")
-    if not any(options.has(name) for name in ("add-config", "add-config-file", "delete-config")):
-        raise ValueError(
-            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
-        )
-    if len(entity.names) != len(entity.types):
-        raise ValueError("An entity name must be specified for every entity type")
-
-
-def _is_address(name: str) -> bool:
-    import socket
-
-    try:
-        socket.getaddrinfo(name, None)
-    except OSError:
-        return False
-    return True
 
 
 command = Command(

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kcli.cli.connect import admin
-from kcli.cli.java.order import map_order, string_hash
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import java_split, separated
+from kcli.cli.tools.configs.options import ConfigsOptions, Entity
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.configs import AlterConfig, ConfigEntry
 from kcli.config.properties import load
 from kcli.errors import KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
-
-if TYPE_CHECKING:
-    from kcli.cli.tools.configs.command import ConfigsOptions, Entity
+from kcli.model.java_order import map_order, string_hash
 
 # An empty name: the default of all brokers.
 DEFAULT = ""

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kcli.cli import consuming, rdkafka
-from kcli.cli.consuming import Standing
-from kcli.cli.matching_topics import MatchingTopics, matcher, max_age_s
+from kcli.cli.client_properties import client_properties, key_values
 from kcli.cli.moment import FORMS
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -32,6 +31,11 @@ from kcli.cli.tools.console.positions import partitions_of, start_ms, starts
 from kcli.cli.tools.console.record_filter import Filter, record_filter
 from kcli.errors import ErrorCode, InvalidTopicException
 from kcli.model.topic_names import is_valid
+from kcli.rdkafka.client import is_fatal, kafka_error, new_client
+from kcli.rdkafka.configuration import translate
+from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, gathered, store_offsets
+from kcli.rdkafka.log import logger
+from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
@@ -133,7 +137,7 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
     show = _formatter(options, output)
     config = configuration(options)
     printer = Printer(options, show, record_filter(options.filter))
-    rdkafka.finish_on_sigterm()
+    finish_on_sigterm()
     try:
         return printer.run(config)
     finally:
@@ -146,8 +150,8 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
 
 def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     """The librdkafka configuration. Raises UsageError when group ids disagree."""
-    words = rdkafka.key_values((*options.consumer_property, *options.command_property))
-    from_file = rdkafka.client_properties(options.consumer_config or options.command_config, ())
+    words = key_values((*options.consumer_property, *options.command_property))
+    from_file = client_properties(options.consumer_config or options.command_config, ())
     properties = {**options.client_properties, **from_file, **words}
     _choose_group(options, properties, [options.group, words.get("group.id"), from_file.get("group.id")])
     asked = words.get("auto.offset.reset", from_file.get("auto.offset.reset"))
@@ -167,7 +171,7 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
     ends = {"enable.partition.eof": True} if options.last is not None else {}
-    return {**consuming.JAVA_DEFAULTS, **ends, **rdkafka.translate(properties)}
+    return {**JAVA_DEFAULTS, **ends, **translate(properties)}
 
 
 def _choose_group(
@@ -250,12 +254,12 @@ def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Fo
         return envelope.write
     if output.format == "tsv":
         return formatters.tsv_line
-    properties = rdkafka.client_properties(options.formatter_config, ())
+    properties = client_properties(options.formatter_config, ())
     if options.key_deserializer:
         properties["key.deserializer"] = options.key_deserializer
     if options.value_deserializer:
         properties["value.deserializer"] = options.value_deserializer
-    properties |= rdkafka.key_values((*options.property, *options.formatter_property))
+    properties |= key_values((*options.property, *options.formatter_property))
     return formatters.formatter(options.formatter, properties)
 
 
@@ -280,9 +284,9 @@ class Printer:
         if topic is not None and not is_valid(topic):
             # librdkafka would wait for it to be made; in Kafka a name that cannot be ends the reading.
             why = java_text(InvalidTopicException(f"Invalid topics: [{topic}]"))
-            rdkafka.logger().error("Error processing message, terminating consumer process: %s", why)
+            logger().error("Error processing message, terminating consumer process: %s", why)
             return 0
-        consumer: Any = rdkafka.start(Consumer, config)
+        consumer: Any = new_client(Consumer, config)
         try:
             self._subscribe(consumer, config)
             if self.options.output == "tsv":
@@ -336,7 +340,7 @@ class Printer:
                     return
                 continue
             if self.seen == 0 and len(consumer.assignment()) > 1:
-                yield consuming.gathered(consumer, first)
+                yield gathered(consumer, first)
             else:
                 # What is already in the queue comes along without waiting.
                 more = (
@@ -375,11 +379,11 @@ class Printer:
                     self.count += 1
                     done.pop()
                     break
-                rdkafka.logger().error("Error processing message, skipping this message: %s", error)
+                logger().error("Error processing message, skipping this message: %s", error)
             self.count += 1
         is_open = self._write(b"".join(lines)) and is_open
         if self._is_in_group:
-            consuming.store(consumer, done)
+            store_offsets(consumer, done)
         if failure is not None:
             raise CommandError(f"java.lang.RuntimeException: {failure}") from failure
         return is_open
@@ -399,11 +403,11 @@ class Printer:
             return False
         if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
             raise CommandError(f"Authentication failed: terminating consumer process: {error.str()}")
-        if rdkafka.is_fatal(error) or error.code() in (*_FATAL, error._AUTO_OFFSET_RESET):
-            why = error.str() if error.code() < 0 else java_text(rdkafka.kafka_error(error))
-            rdkafka.logger().error("Error processing message, terminating consumer process: %s", why)
+        if is_fatal(error) or error.code() in (*_FATAL, error._AUTO_OFFSET_RESET):
+            why = error.str() if error.code() < 0 else java_text(kafka_error(error))
+            logger().error("Error processing message, terminating consumer process: %s", why)
             return True
-        rdkafka.logger().warning("%s", error.str())
+        logger().warning("%s", error.str())
         return False
 
 

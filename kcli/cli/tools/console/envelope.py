@@ -81,7 +81,7 @@ def _text(data: bytes | None) -> str | dict[str, str] | None:
 
 def _envelope(record: object) -> Envelope:
     if not isinstance(record, dict):
-        raise ValueError('an object is wanted, as in {"key": "k", "value": "v"}')
+        raise ValueError('expected an object, as in {"key": "k", "value": "v"}')
     for name in record:
         if name not in FIELDS:
             hint = did_you_mean(name, list(FIELDS))

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kcli.cli.rdkafka import logger
 from kcli.cli.syntax.options import UsageError
+from kcli.rdkafka.log import logger
 
 Deserializer = Callable[[bytes], bytes]
 

@@ -7,9 +7,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcli.cli import moment, rdkafka
-from kcli.cli.matching_topics import matcher
+from kcli.cli import moment
 from kcli.cli.syntax.options import CommandError, UsageError
+from kcli.rdkafka.client import kafka_error
+from kcli.rdkafka.log import logger
+from kcli.rdkafka.matching_topics import matcher
 
 # How long the cluster may take to tell what there is.
 LOOKUP_TIMEOUT_S = 30.0
@@ -49,8 +51,8 @@ def starts(consumer: Any, partitions: Iterable[Place], *, from_ms: int | None, l
                 # Without a record so late: from the end, as it was before the question.
                 found[topic, number] = at.offset if at.offset >= 0 else high
         except KafkaException as error:
-            why = rdkafka.kafka_error(error.args[0]).message
-            rdkafka.logger().warning("%s-%d is left out: %s", topic, number, why)
+            why = kafka_error(error.args[0]).message
+            logger().warning("%s-%d is left out: %s", topic, number, why)
     if last is not None:
         found = _last(consumer, bounds, last)
     if not found:
@@ -116,13 +118,11 @@ def partitions_of(consumer: Any, topic: str | None, include: str | None) -> list
             else consumer.list_topics(timeout=LOOKUP_TIMEOUT_S)
         ).topics
     except KafkaException as error:
-        raise CommandError(
-            f"The topics cannot be listed: {rdkafka.kafka_error(error.args[0]).message}"
-        ) from None
+        raise CommandError(f"The topics cannot be listed: {kafka_error(error.args[0]).message}") from None
     if topic is not None:
         problem = topics[topic].error
         if problem is not None:
-            raise CommandError(f"Topic {topic} cannot be read: {rdkafka.kafka_error(problem).message}")
+            raise CommandError(f"Topic {topic} cannot be read: {kafka_error(problem).message}")
         wanted = [topic]
     else:
         wanted = sorted(filter(matcher(include or ""), topics))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.cli import producing, rdkafka
+from kcli.cli.client_properties import check_bootstrap, client_properties
 from kcli.cli.output import Output, java_text, warn
-from kcli.cli.producing import PARTITION_UA, Destination
+from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -24,8 +24,11 @@ from kcli.cli.syntax.options import (
 )
 from kcli.cli.tools.console import envelope
 from kcli.cli.tools.console.line_reader import LineParser, read_lines
-from kcli.cli.transactional import DEFAULT_DURATION_MS, Transactions, check_duration, is_purged
 from kcli.errors import KafkaError, TimeoutException
+from kcli.rdkafka.client import kafka_error, new_client
+from kcli.rdkafka.configuration import TRANSACTION_TIMEOUT_MS
+from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
+from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions, is_purged
 
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
@@ -145,25 +148,37 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
     for new, old in _PAIRS:
         if options.has(new) and options.has(old):
             raise UsageError(f"Options --{new} and --{old} cannot be specified together.")
-    rdkafka.check_bootstrap(options.bootstrap_server)
+    check_bootstrap(options.bootstrap_server)
     if options.line_reader != LINE_READER:
         raise CommandError(
             f"The reader {options.line_reader} is a Java class; the one reader here is {LINE_READER}"
         )
     _check_input(options)
-    reader = rdkafka.client_properties(options.reader_config, (*options.property, *options.reader_property))
+    reader = client_properties(options.reader_config, (*options.property, *options.reader_property))
     parser = LineParser.configure(reader)
     assert options.topic is not None
-    rdkafka.finish_on_sigterm()
+    finish_on_sigterm()
     config = configuration(options)
     duration_ms = None
     if "transactional.id" in config:
         duration_ms = options.transaction_duration_ms or DEFAULT_DURATION_MS
-        check_duration(duration_ms, config)
+        _check_duration(duration_ms, config)
     sender = Sender(options.topic, config, is_sync=options.sync, duration_ms=duration_ms)
     if options.input == "json":
         return sender.send_envelopes(keep_partition=options.keep_partition)
     return sender.send(parser)
+
+
+def _check_duration(duration_ms: int, properties: Mapping[str, object]) -> None:
+    """Raises UsageError for a duration after which the broker would have aborted the transaction."""
+    if duration_ms <= 0:
+        raise UsageError("--transaction-duration-ms should be greater than zero")
+    timeout_ms = int(str(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
+    if duration_ms >= timeout_ms:
+        raise UsageError(
+            f"--transaction-duration-ms {duration_ms} is not less than transaction.timeout.ms ({timeout_ms}), after "
+            "which the broker aborts a transaction"
+        )
 
 
 def _check_input(options: ConsoleProducerOptions) -> None:
@@ -179,7 +194,7 @@ def _check_input(options: ConsoleProducerOptions) -> None:
 
 def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
     """The librdkafka configuration: explicit option, over property, over file, over the option's default."""
-    properties = rdkafka.client_properties(
+    properties = client_properties(
         options.producer_config or options.command_config,
         (*options.producer_property, *options.command_property),
         options.client_properties,
@@ -210,7 +225,7 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
     elif options.transaction_duration_ms is not None:
         properties.setdefault("transactional.id", f"console-producer-{uuid.uuid4()}")
     properties["bootstrap.servers"] = options.bootstrap_server or ""
-    return producing.configuration(properties, **{"delivery.report.only.error": True})
+    return producer_config(properties, **{"delivery.report.only.error": True})
 
 
 class Sender:
@@ -229,7 +244,7 @@ class Sender:
         self.sent = 0
         self.undelivered = 0
         self._told = 0
-        self._producer: Any = rdkafka.start(Producer, {**config, "on_delivery": self._delivered})
+        self._producer: Any = new_client(Producer, {**config, "on_delivery": self._delivered})
         self._destination = Destination(self._producer, topic, config)
         self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 
@@ -358,7 +373,7 @@ class Sender:
     def _delivered(self, error: Any, message: Any) -> None:
         """Called for failures only. What an abort takes back is told as a whole."""
         if error is not None and not (self._transactions is not None and is_purged(error)):
-            self._lost(rdkafka.kafka_error(error), message.key(), message.value())
+            self._lost(kafka_error(error), message.key(), message.value())
 
     def _give_up(self, lines: list[bytes], error: KafkaError) -> None:
         for line in lines:

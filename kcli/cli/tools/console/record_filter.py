@@ -31,7 +31,7 @@ def _rule(text: str) -> Filter:
     match = _RULE.fullmatch(text)
     if match is None:
         raise UsageError(
-            f"--filter '{text}': write key=TEXT, key~REGEX, key!=TEXT or key!~REGEX, with key, value or header.NAME"
+            f"--filter '{text}': expected key=TEXT, key~REGEX, key!=TEXT or key!~REGEX, with key, value or header.NAME"
         )
     part, negated, operator, wanted = match.groups()
     holds = _equals(wanted) if operator == "=" else _has(wanted, text)

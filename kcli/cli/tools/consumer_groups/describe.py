@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kcli.cli.java.order import map_order, partition_hash
 from kcli.cli.output import Output, java_text, warn
-from kcli.cli.tools.consumer_groups.command import ConsumerGroupsOptions, chosen_groups, execution_failed
+from kcli.cli.tools.consumer_groups.failures import execution_failed
+from kcli.cli.tools.consumer_groups.groups import chosen_groups
+from kcli.cli.tools.consumer_groups.options import ConsumerGroupsOptions
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset, GroupDescription, GroupMember
 from kcli.client.admin.offsets import OffsetAt
 from kcli.errors import KafkaError
+from kcli.model.java_order import map_order, partition_hash
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 

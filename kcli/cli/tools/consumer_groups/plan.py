@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kcli.cli.partitions_file import FileError, read_text
 from kcli.cli.syntax.options import Kind
-from kcli.cli.tools.consumer_groups.command import ExecutionError
+from kcli.cli.tools.consumer_groups.failures import ExecutionError
 from kcli.model.topic_partition import TopicPartition
 
 QUOTE_FROM_LENGTH = 25

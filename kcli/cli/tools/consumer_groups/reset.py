@@ -8,26 +8,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
-from kcli.cli.java.order import map_order, partition_hash, string_hash
 from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.options import Kind, UsageError, java_split
-from kcli.cli.tools.consumer_groups.command import (
-    INACTIVE,
-    SCENARIOS,
-    ConsumerGroupsOptions,
-    ExecutionError,
-    chosen_groups,
-    failed,
-)
+from kcli.cli.tools.consumer_groups.failures import ExecutionError, failed
+from kcli.cli.tools.consumer_groups.groups import INACTIVE, chosen_groups
+from kcli.cli.tools.consumer_groups.options import SCENARIOS, ConsumerGroupsOptions
 from kcli.cli.tools.consumer_groups.plan import NewOffset, Plan, csv_line, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
 from kcli.client.admin.offsets import OffsetAt
 from kcli.errors import ErrorCode, GroupIdNotFoundException, KafkaError
+from kcli.model.java_order import map_order, partition_hash, string_hash
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
-log = logging.getLogger("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
+_log = logging.getLogger("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
 
 
 async def reset(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
@@ -221,14 +216,14 @@ class _Reset:
             name = f"{partition[0]}-{partition[1]}"
             start, end = starts[partition], ends[partition]
             if offset > end:
-                log.warning(
+                _log.warning(
                     "New offset (%d) is higher than latest offset for topic partition %s. Value will be set to %d",
                     offset,
                     name,
                     end,
                 )
             elif offset < start:
-                log.warning(
+                _log.warning(
                     "New offset (%d) is lower than earliest offset for topic partition %s. Value will be set to %d",
                     offset,
                     name,

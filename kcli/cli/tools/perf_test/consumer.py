@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kcli.cli import consuming, rdkafka
+from kcli.cli.client_properties import client_properties
 from kcli.cli.java import dates as java_dates
-from kcli.cli.matching_topics import MatchingTopics, matcher, max_age_s
 from kcli.cli.output import Output
+from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.tools.perf_test.producer import MEGABYTE, print_metrics
+from kcli.rdkafka.client import is_fatal, new_client
+from kcli.rdkafka.configuration import translate
+from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, store_offsets
+from kcli.rdkafka.log import logger
+from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
 # What one poll of the Java consumer returns at most (max.poll.records).
 BATCH_RECORDS = 500
@@ -93,7 +98,7 @@ def run(options: ConsumerPerfOptions, output: Output) -> int:
     except ValueError as error:
         raise CommandError(str(error)) from None
     run = _Run(options, wanted, output)
-    rdkafka.finish_on_sigterm()
+    finish_on_sigterm()
     try:
         run.read()
     finally:
@@ -118,7 +123,7 @@ def _check(options: ConsumerPerfOptions) -> str:
 
 def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
     """librdkafka's configuration."""
-    properties = rdkafka.client_properties(
+    properties = client_properties(
         options.consumer_config or options.command_config, options.command_property, options.client_properties
     )
     if options.bootstrap_server:
@@ -135,9 +140,9 @@ def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
     properties["check.crcs"] = "false"
     properties.setdefault("client.id", "perf-consumer-client")
     return {
-        **consuming.JAVA_DEFAULTS,
+        **JAVA_DEFAULTS,
         "queued.min.messages": 1_000_000,
-        **rdkafka.translate(properties),
+        **translate(properties),
     }
 
 
@@ -156,8 +161,8 @@ class _Run:
         self.join_start = time.time()
         config = configuration(options)
         self.look_s = max_age_s(config)
-        self.standing = consuming.Standing(config, self._assigned)
-        self.consumer: Any = rdkafka.start(Consumer, config)
+        self.standing = Standing(config, self._assigned)
+        self.consumer: Any = new_client(Consumer, config)
 
     def read(self) -> None:
         options = self.options
@@ -223,14 +228,14 @@ class _Run:
         read = []
         for message in messages:
             if message.error() is not None:
-                if rdkafka.is_fatal(message.error()):
+                if is_fatal(message.error()):
                     raise CommandError(message.error().str())
-                rdkafka.logger().warning("%s", message.error().str())
+                logger().warning("%s", message.error().str())
                 continue
             read.append(message)
             self.count += 1
             self.size_bytes += len(message) + len(message.key() or b"")
-        consuming.store(self.consumer, read)
+        store_offsets(self.consumer, read)
 
     def _line(self, start: float, end: float, count: int, size_bytes: int, joining_ms: float) -> None:
         options = self.options

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcli.cli import producing, rdkafka
+from kcli.cli.client_properties import client_properties
 from kcli.cli.java.random import SplittableRandom
 from kcli.cli.output import Output, java_text, warn
-from kcli.cli.producing import Destination
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -27,8 +26,10 @@ from kcli.cli.syntax.options import (
     flag,
     option,
 )
-from kcli.cli.transactional import DEFAULT_DURATION_MS, Transactions
 from kcli.errors import KafkaError
+from kcli.rdkafka.client import kafka_error, new_client
+from kcli.rdkafka.producer import Destination, producer_config
+from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
 
 MEGABYTE = 1024 * 1024
 # Random values are cut from so much, more than librdkafka puts into a batch.
@@ -81,7 +82,7 @@ def run(options: ProducerPerfOptions, output: Output) -> int:
 
 def configuration(options: ProducerPerfOptions) -> dict[str, object]:
     """librdkafka's configuration from file, words and options."""
-    properties = rdkafka.client_properties(
+    properties = client_properties(
         options.producer_config or options.command_config,
         (*options.producer_props, *options.command_property),
         options.client_properties,
@@ -94,7 +95,7 @@ def configuration(options: ProducerPerfOptions) -> dict[str, object]:
     transactional_id = _transactional_id(options, properties)
     if transactional_id:
         properties["transactional.id"] = transactional_id
-    return producing.configuration(properties)
+    return producer_config(properties)
 
 
 def _transactional_id(options: ProducerPerfOptions, properties: dict[str, str]) -> str | None:
@@ -245,7 +246,7 @@ class _Run:
         self.output = output
         self.failed = 0
         self.is_transactional = "transactional.id" in config
-        self.producer: Any = rdkafka.start(Producer, {**config, "on_delivery": self._delivered})
+        self.producer: Any = new_client(Producer, {**config, "on_delivery": self._delivered})
         self.destination = Destination(self.producer, options.topic, config)
         self.total = _Statistics(options.num_records)
         self.steady: _Statistics | None = None
@@ -309,7 +310,7 @@ class _Run:
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
-            self._refused(rdkafka.kafka_error(error))
+            self._refused(kafka_error(error))
             return
         size_bytes = len(message)
         latency_ms = int((message.latency() or 0.0) * 1000)

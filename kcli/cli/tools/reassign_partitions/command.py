@@ -200,7 +200,7 @@ def _error(message: object) -> str:
 
 
 def _parse_failed(error: ParseError) -> int:
-    """What is found out late is a failure like any other."""
+    """Reports a parse error; one that joptsimple finds late is reported like a failed action."""
     if not error.is_late:
         return let_through(error)
     Output().say(_error(error))

@@ -193,12 +193,12 @@ def _listed(one: str, several: str, lines: Sequence[str]) -> str:
 
 
 def _config(path: str) -> BrokerConfig:
-    from kcli.config.broker import BrokerConfig
     from kcli.config.definition import ConfigError
     from kcli.config.properties import load
+    from kcli.config.start_up import node_config
 
     try:
-        return BrokerConfig.from_properties(load(path))
+        return node_config(load(path))
     except FileNotFoundError:
         _uncaught("java.nio.file.NoSuchFileException", path)
     except OSError as error:

@@ -41,8 +41,8 @@ _DUMB = ("", "dumb", "unknown")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopOptions(ClusterOptions):
-    interval: float = option("Seconds from look to look.", Kind.DOUBLE, metavar="seconds", default=2.0)
-    once: bool = flag("Print one look and end; so does a pipe.")
+    interval: float = option("Seconds between two updates.", Kind.DOUBLE, metavar="seconds", default=2.0)
+    once: bool = flag("Print one update and exit, as happens in a pipe.")
     sort: str = option(
         "What the topics (messages, in, out, records) or the groups (lag, seconds, consumed) are sorted by, the "
         "largest first; name sorts both by name.",

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from kcli.cli.broker_metrics import BeanValues, MetricsUnavailable, Value, fetch_beans, fetch_slow_requests
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset, GroupListing
 from kcli.client.admin.lag import Lag, lag_seconds
 from kcli.client.admin.offsets import OffsetAt
 from kcli.client.client import Node
-from kcli.client.metrics import BeanValues, MetricsUnavailable, Value, fetch_beans, fetch_slow_requests
 from kcli.errors import KafkaError, ProtocolError
 from kcli.model.addresses import Address
 from kcli.model.configs import ConfigResource, ConfigResourceType

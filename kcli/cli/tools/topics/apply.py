@@ -14,13 +14,13 @@ from kcli.cli.confirm import can_ask, confirm, listed
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.topics.file import PARTITIONS, REPLICATION_FACTOR, WantedTopic, read_topics
+from kcli.cli.tools.topics.options import TopicsOptions
 from kcli.client.admin.configs import AlterConfig, ConfigEntry
 from kcli.client.admin.topics import NewPartitions, NewTopic, TopicDescription
 from kcli.errors import KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
 
 if TYPE_CHECKING:
-    from kcli.cli.tools.topics.command import TopicsOptions
     from kcli.client.admin.admin import AdminClient
 
 NOTHING_CHANGED = "Nothing was changed."
@@ -263,7 +263,7 @@ def _confirm(topics: list[str], *, yes: bool) -> None:
         return
     if not can_ask():
         raise CommandError(
-            f"--prune would delete {listed(topics)}: say --yes where nobody can be asked. {NOTHING_CHANGED}"
+            f"--prune would delete {listed(topics)}: without a terminal this needs --yes. {NOTHING_CHANGED}"
         )
     confirm(f"This deletes {listed(topics)} with all records.", yes=False)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.cli.confirm import confirm, listed
-from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.connect import admin
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import (
     Command,
@@ -15,13 +15,9 @@ from kcli.cli.syntax.options import (
     Kind,
     OnParseError,
     ParseError,
-    UsageError,
-    flag,
-    forbid,
     java_split,
-    option,
-    require,
 )
+from kcli.cli.tools.topics.options import PARTITION_REPORTS, TopicsOptions, check
 from kcli.cli.topic_filter import topic_filter
 from kcli.errors import ErrorCode, KafkaError, KcliError
 
@@ -29,7 +25,6 @@ if TYPE_CHECKING:
     from kcli.cli.tools.topics.describe import TopicRow
     from kcli.client.admin.admin import AdminClient
 
-ACTIONS = ("list", "describe", "create", "alter", "delete", "apply")
 REPLICATION_FACTOR_MAX = 32767  # a Java short
 FILE_OF_TOPICS = """\
 topics:
@@ -48,62 +43,6 @@ COLLISION_WARNING = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicsOptions(ClusterOptions):
-    list: bool = flag("List all topics.")
-    create: bool = flag("Create a topic.")
-    delete: bool = flag("Delete topics.")
-    alter: bool = flag("Give a topic more partitions.")
-    describe: bool = flag("Show the partitions and settings of topics.")
-    topic: str | None = option(
-        "The topic; for all actions but --create a regular expression over topic names.", metavar="topic"
-    )
-    topic_id: str | None = option("Describe the topic with this id.", metavar="topic-id")
-    config: tuple[str, ...] = option(
-        "A setting of the topic to create.", metavar="name=value", repeatable=True
-    )
-    delete_config: tuple[str, ...] = option(
-        "No longer supported: use the configs command.", metavar="name", repeatable=True, deprecated=True
-    )
-    partitions: int | None = option(
-        "How many partitions to create, or to have after --alter.", Kind.INTEGER, metavar="# of partitions"
-    )
-    replication_factor: int | None = option(
-        "How many replicas each partition gets.", Kind.INTEGER, metavar="replication factor"
-    )
-    replica_assignment: str | None = option(
-        "The brokers of each partition: partitions apart by comma, their brokers by colon.",
-        metavar="broker_id_for_part1_replica1 : broker_id_for_part1_replica2, ...",
-    )
-    under_replicated_partitions: bool = flag("Describe only partitions with replicas out of sync.")
-    unavailable_partitions: bool = flag("Describe only partitions without a live leader.")
-    under_min_isr_partitions: bool = flag("Describe only partitions below min.insync.replicas.")
-    at_min_isr_partitions: bool = flag("Describe only partitions exactly at min.insync.replicas.")
-    topics_with_overrides: bool = flag("Describe only topics that have settings of their own.")
-    if_exists: bool = flag("With --alter, --delete or --describe: a missing topic is no error.")
-    if_not_exists: bool = flag("With --create: an existing topic is no error.")
-    exclude_internal: bool = flag("With --list or --describe: leave out the brokers' own topics.")
-    partition_size_limit_per_response: int | None = option(
-        "How many partitions one response of --describe may hold.",
-        Kind.INTEGER,
-        metavar="maximum number of partitions per response",
-    )
-    apply: str | None = option(
-        "Make topics what a YAML file says (see FILE OF TOPICS in the man page): create what is missing, add "
-        "partitions, change settings.",
-        metavar="file",
-    )
-    prune: bool = flag(
-        "With --apply: delete the topics that the file does not have, and the settings of a topic that its configs do "
-        "not have. Away from a terminal this needs --yes."
-    )
-    dry_run: bool = flag(
-        "With --create, --alter, --delete or --apply: check and tell, change nothing; with --apply the exit code is 2 "
-        "where there is something to change."
-    )
-    yes: bool = flag("Delete without asking, as happens away from a terminal.")
-
-
 @dataclass(frozen=True, slots=True)
 class TopicName:
     """One line of --list."""
@@ -120,32 +59,9 @@ class TopicChange:
     dry_run: bool
 
 
-# Which actions an option goes with; in the order in which Kafka checks them.
-_GOES_WITH: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("config", ("create", "alter")),
-    ("partitions", ("create", "alter")),
-    ("replication-factor", ("create",)),
-    ("replica-assignment", ("create", "alter")),
-    ("under-replicated-partitions", ("describe",)),
-    ("under-min-isr-partitions", ("describe",)),
-    ("at-min-isr-partitions", ("describe",)),
-    ("unavailable-partitions", ("describe",)),
-    ("topics-with-overrides", ("describe",)),
-    ("if-exists", ("alter", "delete", "describe")),
-    ("if-not-exists", ("create",)),
-    ("exclude-internal", ("list", "describe")),
-)
-PARTITION_REPORTS = (
-    "under-replicated-partitions",
-    "under-min-isr-partitions",
-    "at-min-isr-partitions",
-    "unavailable-partitions",
-)
-
-
 async def run(options: TopicsOptions, output: Output) -> int:
     """Check the options as Kafka does, then do the one action."""
-    _check(options)
+    check(options)
     async with admin(options) as client:
         try:
             return await _act(options, client, output)
@@ -181,54 +97,15 @@ def _failed(message: str, output: Output) -> None:
 
 
 def _parse_failed(error: ParseError) -> int:
-    """Kafka converts arguments only when it uses them: after the action has begun, but for those of its client."""
-    message = str(error)
-    if error.is_late and not any(
-        f"option {name}," in message for name in ("bootstrap-server", "command-config")
-    ):
-        _failed(message, Output())
+    """Reports a late error as a failed action, because Kafka reads these arguments after the action has begun.
+
+    Kafka creates its client before that, so errors of the client's options are reported like other parse errors.
+    """
+    if error.is_late and error.option not in ("bootstrap-server", "command-config"):
+        _failed(str(error), Output())
     else:
-        warn(message)
+        warn(str(error))
     return 1
-
-
-def _check(options: TopicsOptions) -> None:
-    if sum(options.has(action) for action in ACTIONS) != 1:
-        raise UsageError(
-            "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
-        )
-    if options.delete_config:
-        warn(
-            "delete-config option is no longer supported and deprecated since version 4.0. "
-            "The config will be fully removed in future releases."
-        )
-    if options.bootstrap_server is None:
-        raise CommandError("--bootstrap-server must be specified")
-    if options.describe and options.if_exists and not (options.topic or options.topic_id):
-        raise UsageError("--topic or --topic-id is required to describe a topic")
-    if options.describe and options.if_exists and options.topic and options.topic_id:
-        print(
-            "Only topic id will be used when both --topic and --topic-id are specified "
-            "and topicId is not Uuid.ZERO_UUID"
-        )
-    if options.create or options.alter or options.delete:
-        require(options, "topic")
-    if options.alter:
-        if options.config:
-            raise UsageError(
-                'Option combination "[[bootstrap-server], [config]]" can\'t be used with option "[alter]" '
-                "(To alter topic configurations, the kafka-configs tool can be used.)"
-            )
-        require(options, "partitions")
-    if options.prune and options.apply is None:
-        raise UsageError("--prune needs --apply: it is about the topics that a file does not have")
-    forbid(options, "topic", "apply")
-    for name, actions in _GOES_WITH:
-        forbid(options, name, *(action for action in ACTIONS if action not in actions))
-    if options.create:
-        forbid(options, "replica-assignment", "partitions", "replication-factor")
-    for report in PARTITION_REPORTS:
-        forbid(options, report, "topics-with-overrides")
 
 
 async def _create(options: TopicsOptions, client: AdminClient, output: Output) -> None:

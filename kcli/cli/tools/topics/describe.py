@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.cli.java.order import map_order, string_hash
 from kcli.cli.java.uuid import java_uuid
 from kcli.cli.output import warn
+from kcli.cli.tools.topics.options import TopicsOptions
 from kcli.client.admin.configs import ConfigEntry
 from kcli.client.admin.topics import (
     PARTITIONS_PER_RESPONSE,
@@ -19,11 +19,11 @@ from kcli.client.admin.topics import (
 )
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
+from kcli.model.java_order import map_order, string_hash
 from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_to_text
 
 if TYPE_CHECKING:
-    from kcli.cli.tools.topics.command import TopicsOptions
     from kcli.client.admin.admin import AdminClient
 
 MIN_ISR = "min.insync.replicas"

@@ -77,7 +77,7 @@ class _Reader:
             self.loader = yaml.SafeLoader(self.text)
             root = self.loader.get_single_node()
             if root is None:
-                raise CommandError(f"{self.path}:1: the file is empty: topics: and their names are wanted")
+                raise CommandError(f"{self.path}:1: the file is empty: expected `topics:` with their names")
             top = self._mapping(root, "the file", ("topics",))
             if "topics" not in top:
                 raise self._error(root, "topics: is missing")
@@ -167,7 +167,7 @@ class _Reader:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._error(key, f"{what}: a name must be text")
             if key.value in seen:
-                raise self._error(key, f"{key.value} stands in {what} twice")
+                raise self._error(key, f"{key.value} appears twice in {what}")
             seen.add(key.value)
         self.loader.flatten_mapping(node)
         return {key.value: (key, value) for key, value in node.value}

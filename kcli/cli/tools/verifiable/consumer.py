@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.cli import consuming, rdkafka
+from kcli.cli.client_properties import client_properties
 from kcli.cli.output import Output
+from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -19,6 +20,10 @@ from kcli.cli.syntax.options import (
     option,
 )
 from kcli.cli.tools.verifiable.events import text, write
+from kcli.rdkafka.client import is_fatal, new_client
+from kcli.rdkafka.configuration import translate
+from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, gathered, store_offsets
+from kcli.rdkafka.log import logger
 
 NO_LIMIT = -1
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -50,7 +55,7 @@ class VerifiableConsumerOptions(ConnectingOptions):
 def run(options: VerifiableConsumerOptions, output: Output) -> int:
     """Read until there is enough; the last events are written however it ends."""
     run = _Run(options, output)
-    rdkafka.finish_on_sigterm()
+    finish_on_sigterm()
     try:
         run.read()
     finally:
@@ -63,7 +68,7 @@ def configuration(options: VerifiableConsumerOptions) -> dict[str, object]:
     """librdkafka's configuration from file and options."""
     if options.consumer_config is not None and options.command_config is not None:
         raise UsageError("Options --consumer.config and --command-config are mutually exclusive.")
-    properties = rdkafka.client_properties(
+    properties = client_properties(
         options.consumer_config or options.command_config, (), options.client_properties
     )
     properties |= {
@@ -81,7 +86,7 @@ def configuration(options: VerifiableConsumerOptions) -> dict[str, object]:
     else:
         properties["session.timeout.ms"] = str(options.session_timeout)
         properties["partition.assignment.strategy"] = options.assignment_strategy
-    return {**consuming.JAVA_DEFAULTS, **rdkafka.translate(properties)}
+    return {**JAVA_DEFAULTS, **translate(properties)}
 
 
 class _Run:
@@ -94,8 +99,8 @@ class _Run:
         self.output = output
         self.consumed = 0
         config = configuration(options)
-        self.standing = consuming.Standing(config, self._assigned)
-        self.consumer: Any = rdkafka.start(Consumer, config)
+        self.standing = Standing(config, self._assigned)
+        self.consumer: Any = new_client(Consumer, config)
 
     def read(self) -> None:
         write(self.output, "startup_complete")
@@ -106,7 +111,7 @@ class _Run:
             messages = self._poll()
             if not messages:
                 continue
-            consuming.store(self.consumer, messages)
+            store_offsets(self.consumer, messages)
             ends = self._take(messages)
             if not self.options.enable_autocommit:
                 self._commit(ends)
@@ -117,14 +122,14 @@ class _Run:
         if first is None:
             return []
         found = []
-        for message in consuming.gathered(self.consumer, first):
+        for message in gathered(self.consumer, first):
             error = message.error()
             if error is None:
                 found.append(message)
-            elif rdkafka.is_fatal(error):
+            elif is_fatal(error):
                 raise CommandError(error.str())
             else:
-                rdkafka.logger().warning("%s", error.str())
+                logger().warning("%s", error.str())
         return found
 
     def _is_finished(self) -> bool:

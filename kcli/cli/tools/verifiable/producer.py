@@ -6,12 +6,14 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from kcli.cli import producing, rdkafka
+from kcli.cli.client_properties import client_properties
 from kcli.cli.output import Output, java_name
-from kcli.cli.producing import PARTITION_UA, Destination
+from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.options import Command, ConnectingOptions, Exclusive, Family, Kind, UsageError, option
 from kcli.cli.tools.verifiable.events import text, write
 from kcli.errors import KafkaError
+from kcli.rdkafka.client import kafka_error, new_client
+from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
 
 NO_LIMIT = -1
 
@@ -42,7 +44,7 @@ class VerifiableProducerOptions(ConnectingOptions):
 def run(options: VerifiableProducerOptions, output: Output) -> int:
     """Send until there are enough; the last events are written however it ends."""
     run = _Run(options, output)
-    rdkafka.finish_on_sigterm()
+    finish_on_sigterm()
     try:
         run.send()
     finally:
@@ -59,9 +61,9 @@ def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
         "bootstrap.servers": options.bootstrap_server or "",
         "acks": str(options.acks),
         "retries": "0",
-        **rdkafka.client_properties(options.producer_config or options.command_config, ()),
+        **client_properties(options.producer_config or options.command_config, ()),
     }
-    return producing.configuration(properties)
+    return producer_config(properties)
 
 
 class _Run:
@@ -75,7 +77,7 @@ class _Run:
         self.sent = 0
         self.acked = 0
         config = configuration(options)
-        self.producer: Any = rdkafka.start(Producer, config)
+        self.producer: Any = new_client(Producer, config)
         self.destination = Destination(self.producer, options.topic, config)
         self.started = time.monotonic()
         self.timestamp_ms = options.message_create_time
@@ -145,7 +147,7 @@ class _Run:
                 partition=message.partition(),
             )
             return
-        self._refused(rdkafka.kafka_error(error), key, value)
+        self._refused(kafka_error(error), key, value)
 
     def _refused(self, error: KafkaError, key: str | None, value: str | None) -> None:
         write(

@@ -1,0 +1,111 @@
+"""Reads the metrics endpoint of a broker: beans by object name, and the slowest requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from kcli.errors import KafkaError
+from kcli.model.addresses import Address
+from kcli.model.object_name import ObjectName, unquoted
+
+if TYPE_CHECKING:
+    from kcli.http.client import Response
+
+Value = str | int | float
+
+# A hundred thousand partitions have five beans each, and a bean takes some hundred bytes.
+ANSWER_SIZE_MAX_BYTES = 256 * 1024 * 1024
+# A large broker is slow to answer, because requests of Kafka's clients come between.
+ANSWER_MAX_SECONDS = 30.0
+
+
+class MetricsUnavailable(KafkaError):
+    """No server answers, or it is not a kcli metrics endpoint. A later attempt may succeed."""
+
+    retriable = True
+
+
+@dataclass(frozen=True, slots=True)
+class BeanValues:
+    """A bean: its object name, the properties in that name (unquoted), and its attributes."""
+
+    name: str
+    properties: Mapping[str, str]
+    attributes: dict[str, Value]
+
+    @property
+    def type(self) -> str:
+        return self.properties.get("type", "")
+
+
+async def fetch_beans(
+    address: Address, queries: Sequence[str] = (), *, credentials: str | None = None
+) -> list[BeanValues]:
+    """The beans that match one of the object name patterns (none: all beans).
+
+    `credentials`: user:password for a proxy before the endpoint. Raises MetricsUnavailable.
+    """
+    from urllib.parse import urlencode
+
+    query = urlencode([("qry", each) for each in queries])
+    found = await _get_json(address, f"/jmx?{query}" if query else "/jmx", credentials)
+    beans = found.get("beans")
+    if not isinstance(beans, list):
+        raise MetricsUnavailable(f"{address} has no beans at /jmx: it is not the metrics endpoint of kcli")
+    return [_bean(each) for each in beans]
+
+
+def _bean(found: dict[str, Value]) -> BeanValues:
+    name = str(found.pop("name"))
+    properties = {key: unquoted(value) for key, value in ObjectName.parse(name).properties.items()}
+    return BeanValues(name, properties, found)
+
+
+async def fetch_slow_requests(address: Address) -> list[dict[str, Value]]:
+    """The slowest requests of the last minutes, the slowest first. Raises MetricsUnavailable."""
+    found = await _get_json(address, "/requests", None)
+    requests = found.get("requests")
+    if not isinstance(requests, list):
+        raise MetricsUnavailable(f"{address} has no requests at /requests: it is not the endpoint of kcli")
+    return requests
+
+
+async def _get_json(address: Address, target: str, credentials: str | None) -> dict[str, Any]:
+    response = await _get(address, target, credentials)
+    if response.status != HTTPStatus.OK:
+        raise MetricsUnavailable(
+            f"{address} answered {response.status}: {response.body[:200].decode('utf-8', 'replace').strip()}"
+        )
+    try:
+        found = json.loads(response.body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise MetricsUnavailable(f"{address} does not answer in JSON: it is not the metrics endpoint of kcli")
+    return found
+
+
+async def _get(address: Address, target: str, credentials: str | None) -> Response:
+    """Loads the HTTP library, which commands that ask no endpoint must not pay for."""
+    from kcli.http import client
+
+    try:
+        async with asyncio.timeout(ANSWER_MAX_SECONDS):
+            return await client.get(
+                address, target, body_max_bytes=ANSWER_SIZE_MAX_BYTES, credentials=credentials
+            )
+    except TimeoutError:
+        raise MetricsUnavailable(f"{address} did not answer in {ANSWER_MAX_SECONDS:g} s") from None
+    except OSError as error:
+        # asyncio puts an address where the system's words would be.
+        refused = isinstance(error, ConnectionRefusedError)
+        raise MetricsUnavailable("Connection refused" if refused else str(error)) from error
+    except client.ResponseTooLong:
+        raise MetricsUnavailable(f"{address} sent more than {ANSWER_SIZE_MAX_BYTES} bytes") from None
+    except client.NotHttp as error:
+        raise MetricsUnavailable(f"{address} does not speak HTTP: it is not a metrics endpoint") from error

@@ -1,0 +1,185 @@
+"""Runs one command and turns its outcome into messages on stderr and an exit code.
+
+Ctrl-C, a closed reader, wrong command lines and failed calls are handled here, once for every tool.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from kcli.cli.output import WRITE_FAILED, Output, warn
+from kcli.cli.signals import Terminated
+from kcli.cli.syntax import argparse4j, jopt
+from kcli.cli.syntax.options import (
+    Command,
+    CommandError,
+    CommonOptions,
+    Family,
+    HelpRequested,
+    OnParseError,
+    ParseError,
+    Run,
+    UsageError,
+    VersionRequested,
+)
+from kcli.cli.syntax.registry import Tool
+from kcli.errors import KcliError
+from kcli.rdkafka.errors import DurationResetError, PatternError
+
+INTERRUPTED = 130  # 128 + SIGINT, as the shell and the JVM have it
+
+
+TERMINATED = 143  # 128 + SIGTERM
+
+
+LOST_EXCEPTION = "returned NULL without setting an exception"  # CPython's words for what an extension forgot
+
+
+def run_tool(tool: Tool, argv: list[str]) -> int:
+    """Runs one tool with its arguments and returns the exit code."""
+    return ended(lambda: run_command(tool.load(), argv))
+
+
+def ended(program: Callable[[], int]) -> int:
+    """Runs a program to its end, or until a signal or a closed reader ends it, and returns the exit code."""
+    try:
+        code = program()
+        sys.stdout.flush()
+        return code
+    except Terminated:
+        return TERMINATED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except SystemError as error:
+        # confluent-kafka loses the exception of a signal that comes while a poll calls back.
+        if LOST_EXCEPTION not in str(error):
+            raise
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Kafka's tools ignore that their reader is gone. Output that Python still holds must not fail again at exit.
+        _forget_stdout()
+        return 0
+    except OSError as error:
+        if error.errno not in WRITE_FAILED:
+            raise
+        _forget_stdout()
+        warn(f"Cannot write to standard output: {error.strerror}")
+        return 1
+
+
+def _forget_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def run_command(command: Command, argv: list[str]) -> int:
+    """Parses the arguments and runs the command; an expected failure becomes a message and an exit code."""
+    try:
+        options, runner = _parsed(command, argv)
+    except HelpRequested:
+        return _help(command, bare=not argv)
+    except VersionRequested:
+        from kcli import KAFKA_VERSION
+
+        # "unknown" is what Kafka says of a build without a commit.
+        print(f"{KAFKA_VERSION} (Commit:unknown)" if command.has_version else KAFKA_VERSION)
+        return 0
+    except ParseError as error:
+        return _parse_failed(command, error)
+    except CommandError as error:
+        warn(str(error))
+        return error.exit_code
+    try:
+        done = runner(options, Output(options.output))
+        code = _awaited(done) if isinstance(done, Coroutine) else done
+    except UsageError as error:
+        return _usage_failed(command, str(error))
+    except CommandError as error:
+        if str(error):
+            warn(str(error))
+        return error.exit_code
+    except KcliError as error:
+        warn(_message(error))
+        return 1
+    return code or 0
+
+
+def _message(error: KcliError) -> str:
+    """The error's text; for errors of librdkafka's clients with the options that they are about."""
+    match error:
+        case DurationResetError():
+            return f"{error}; console-consumer has --from-time, and consumer-groups --reset-offsets --by-duration"
+        case PatternError():
+            return f"--include {error}"
+        case _:
+            return str(error)
+
+
+def usage(command: Command) -> str:
+    """The usage table (jopt) or usage line (argparse4j) of a command."""
+    return jopt.usage(command) if command.family is Family.JOPT else argparse4j.usage(command)
+
+
+def _parsed(command: Command, argv: list[str]) -> tuple[CommonOptions, Run]:
+    if command.family is Family.RAW:
+        assert command.run is not None
+        return CommonOptions(argv=tuple(argv)), command.run
+    if command.family is Family.JOPT:
+        assert command.run is not None
+        return jopt.parse(command, argv), command.run
+    options, sub = argparse4j.parse(command, argv)
+    runner = sub.run if sub is not None else command.run
+    assert runner is not None
+    return options, runner
+
+
+def _awaited(coroutine: Coroutine[Any, Any, int | None]) -> int | None:
+    """Runs a coroutine on an event loop of its own. Only tools that wait import asyncio."""
+    import asyncio
+    import logging
+
+    # Kafka's tools-log4j2.yaml: warnings on stderr in this pattern.
+    logging.basicConfig(format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)", level=logging.WARNING)
+    logging.addLevelName(logging.WARNING, "WARN")
+    return asyncio.run(coroutine)
+
+
+def _help(command: Command, *, bare: bool) -> int:
+    if command.family is Family.ARGPARSE4J:
+        print(argparse4j.help_text(command))
+        return command.bare_exit if bare else command.help_exit
+    if bare and command.bare is not None:
+        command.bare()
+        return 1
+    warn(command.description)
+    warn(usage(command))
+    return 1
+
+
+def _parse_failed(command: Command, error: ParseError) -> int:
+    code = 1
+    if command.parse_failed is not None:
+        code = command.parse_failed(error)
+    elif command.family is Family.ARGPARSE4J:
+        warn(usage(command))
+        warn(f"{command.prog}: error: {error}")
+    else:
+        warn(str(error))
+    if error.hint:
+        warn(error.hint)
+    shows_usage = command.on_parse_error is OnParseError.USAGE and not error.is_late
+    if command.family is Family.JOPT and shows_usage:
+        warn(usage(command))
+    return code
+
+
+def _usage_failed(command: Command, message: str) -> int:
+    if command.family is Family.ARGPARSE4J:
+        warn(usage(command))
+        warn(f"{command.prog}: error: {message}")
+        return 1
+    warn(message)
+    warn(usage(command))
+    return 1

@@ -1,0 +1,187 @@
+"""The options of kafka-consumer-groups, and the rules about which of them go together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcli.cli.connect import ClusterOptions
+from kcli.cli.output import warn
+from kcli.cli.syntax.options import CommandError, Kind, UsageError, flag, forbid, option, require
+from kcli.cli.watch import DEFAULT_SECONDS, check_interval
+
+ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
+SCENARIOS = (
+    "to-offset",
+    "to-current",
+    "to-datetime",
+    "from-file",
+    "by-duration",
+    "to-earliest",
+    "to-latest",
+    "shift-by",
+)
+DEFAULT_TIMEOUT_MS = 30_000
+DRY_RUN_WARNING = (
+    "WARN: No action will be performed as the --execute option is missing. In a future major release, the default "
+    "behavior of this command will be to prompt the user before executing the reset rather than doing a dry run. "
+    "You should add the --dry-run option explicitly if you are scripting this command and want to keep the current "
+    "default behavior without prompting."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupsOptions(ClusterOptions):
+    list: bool = flag("List the consumer groups.")
+    describe: bool = flag("Describe groups: their offsets and lag (or --members, --state).")
+    delete: bool = flag("Delete groups without members, with all their offsets.")
+    reset_offsets: bool = flag(
+        "Move the offsets of an inactive group; a dry run unless --execute is given. Needs a scope (--all-topics or "
+        "--topic) and one scenario."
+    )
+    delete_offsets: bool = flag("Delete the offsets of a group for the topics given.")
+    validate_regex: str | None = option(
+        "Say whether a regular expression is one that brokers take (RE2).", metavar="regex"
+    )
+    group: tuple[str, ...] = option("A group to act on.", metavar="consumer group", repeatable=True)
+    all_groups: bool = flag("Act on all groups.")
+    topic: tuple[str, ...] = option(
+        "A topic to act on, or some of its partitions as topic:0,1,2.", metavar="topic", repeatable=True
+    )
+    all_topics: bool = flag("Reset the offsets of every topic the group has some for.")
+    members: bool = flag("Describe the members.")
+    offsets: bool = flag("Describe the offsets (what --describe does by default).")
+    verbose: bool = flag("Describe more.")
+    state: str | None = option(
+        "With --describe: the state. With --list: show the states, and only groups in those named.",
+        metavar="states",
+        optional_argument=True,
+        bare_value="",
+    )
+    type: str | None = option(
+        "With --list: show the types, and only groups of those named (classic, consumer).",
+        metavar="types",
+        optional_argument=True,
+        bare_value="",
+    )
+    timeout: int | None = option(
+        "How long a call to the cluster may take in all.",
+        Kind.LONG,
+        metavar="timeout (ms)",
+        default=DEFAULT_TIMEOUT_MS,
+    )
+    dry_run: bool = flag("Show what --reset-offsets, --delete or --delete-offsets would do.")
+    execute: bool = flag("Do what --reset-offsets shows.")
+    export: bool = flag("Print the new offsets as CSV, which --from-file takes.")
+    to_offset: str | None = option("Reset to this offset.", metavar="Long: offset")
+    shift_by: str | None = option(
+        "Reset to this far from the committed offset; may be negative.", metavar="Long"
+    )
+    to_datetime: str | None = option(
+        "Reset to the first record since a moment, YYYY-MM-DDTHH:mm:ss.sss[Z|±hh[:mm]].", metavar="datetime"
+    )
+    by_duration: str | None = option(
+        "Reset to the first record since a while ago, as an ISO 8601 duration: PnDTnHnMnS.",
+        metavar="duration",
+    )
+    to_earliest: bool = flag("Reset to the first offset.")
+    to_latest: bool = flag("Reset to the end.")
+    to_current: bool = flag("Reset to the committed offset.")
+    from_file: str | None = option("Reset to the offsets of a CSV file.", metavar="path to CSV file")
+    lag_seconds: bool = flag(
+        "With --describe: the age of the first record that the group has not consumed yet. --output json and --watch "
+        "have it without being asked."
+    )
+    watch: float | None = option(
+        "With --describe: again and again, every so many seconds (2), until Ctrl-C.",
+        Kind.DOUBLE,
+        metavar="seconds",
+        optional_argument=True,
+        bare_value=DEFAULT_SECONDS,
+    )
+    yes: bool = flag("With --delete: do not ask, as happens away from a terminal.")
+
+    @property
+    def only_group(self) -> str | None:
+        """The group, where exactly one is named: its CSV lines leave it out."""
+        return self.group[0] if len(self.group) == 1 else None
+
+
+def check(options: ConsumerGroupsOptions) -> None:
+    """Refuses what Kafka refuses, in Kafka's order and words. Raises UsageError or CommandError."""
+    _check_availability(options)
+    check_interval(options.watch)
+    if not options.has("validate-regex"):
+        require(options, "bootstrap-server")
+    if options.describe:
+        _check_describe(options)
+        forbid(options, "lag-seconds", "members", "state")
+    if options.delete:
+        _require_groups(options, "delete")
+        if options.topic:
+            raise UsageError(
+                "The consumer does not support topic-specific offset deletion from a consumer group."
+            )
+    if options.delete_offsets and not (options.group and options.topic):
+        raise UsageError("Option [delete-offsets] takes the following options: [topic], [group]")
+    if options.reset_offsets:
+        _check_reset(options)
+    elif options.dry_run and (options.delete or options.delete_offsets):
+        warn(
+            "WARN: With --dry-run nothing is deleted here; Kafka's own tool takes no notice of it and deletes."
+        )
+    forbid(options, "group", "all-groups", "list")
+    forbid(options, "topic", "list", "describe")
+    if sum(options.has(action) for action in ACTIONS) != 1:
+        shown = ", ".join(f"--{action}" for action in ACTIONS)
+        raise UsageError(f"Command must include exactly one action: {shown}")
+
+
+def _check_availability(options: ConsumerGroupsOptions) -> None:
+    """joptsimple's own conditions; Kafka lets its exception end the program."""
+    misplaced = [
+        name for name in ("members", "offsets", "verbose") if options.has(name) and not options.describe
+    ]
+    if options.has("state") and not (options.describe or options.list):
+        misplaced.append("state")
+    if options.has("type") and not options.list:
+        misplaced.append("type")
+    misplaced += [name for name in ("lag-seconds", "watch") if options.has(name) and not options.describe]
+    if misplaced:
+        shown = ", ".join(misplaced)
+        raise CommandError(
+            'Exception in thread "main" joptsimple.UnavailableOptionException: '
+            f"Option(s) [{shown}] are unavailable given other options on the command line"
+        )
+
+
+def _check_describe(options: ConsumerGroupsOptions) -> None:
+    _require_groups(options, "describe")
+    if sum(options.has(name) for name in ("members", "offsets", "state")) > 1:
+        raise UsageError(
+            "Option [describe] takes at most one of these options: [members], [offsets], [state]"
+        )
+    if options.state:
+        raise UsageError("Option [describe] does not take a value for [state]")
+
+
+def _check_reset(options: ConsumerGroupsOptions) -> None:
+    if not (options.dry_run or options.execute):
+        warn(DRY_RUN_WARNING)
+    if options.dry_run and options.execute:
+        raise UsageError("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
+    _require_groups(options, "reset-offsets")
+    for scenario in (
+        "to-offset",
+        "to-datetime",
+        "by-duration",
+        "to-earliest",
+        "to-latest",
+        "to-current",
+        "shift-by",
+    ):
+        forbid(options, scenario, *(other for other in SCENARIOS if other != scenario))
+
+
+def _require_groups(options: ConsumerGroupsOptions, action: str) -> None:
+    if not (options.group or options.all_groups):
+        raise UsageError(f"Option [{action}] takes one of these options: [all-groups], [group]")

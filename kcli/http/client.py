@@ -1,0 +1,70 @@
+"""One HTTP request to a server, and its response."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+import aiohttp
+from yarl import URL
+
+from kcli.errors import KcliError
+from kcli.model.addresses import Address
+
+_PART_BYTES = 64 * 1024
+
+
+class NotHttp(KcliError):
+    """The server's response is not HTTP."""
+
+
+class ResponseTooLong(KcliError):
+    """The response has more bytes than the caller takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    status: int
+    body: bytes
+
+
+async def get(
+    address: Address, target: str, *, body_max_bytes: int, credentials: str | None = None
+) -> Response:
+    """The response to GET `target` (a path, with its query), whatever its status. The caller limits the time.
+
+    `credentials`: user:password, sent as HTTP Basic. Raises NotHttp, ResponseTooLong, and OSError as a socket does.
+    """
+    headers = {"Accept": "application/json", "User-Agent": "kcli"}
+    if credentials is not None:
+        headers["Authorization"] = f"Basic {base64.b64encode(credentials.encode()).decode()}"
+    try:
+        async with (
+            aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(force_close=True, use_dns_cache=False),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=headers,
+            ) as session,
+            session.get(URL(f"http://{address}{target}", encoded=True), allow_redirects=False) as answer,
+        ):
+            return Response(answer.status, await _body(answer, body_max_bytes))
+    except aiohttp.ClientConnectorError as error:
+        raise error.os_error from error
+    except aiohttp.ClientPayloadError as error:
+        raise ConnectionAbortedError(
+            f"{address} closed the connection before the end of its response"
+        ) from error
+    except (aiohttp.ClientResponseError, aiohttp.ServerDisconnectedError) as error:
+        raise NotHttp(str(error)) from error
+    except ValueError as error:
+        raise OSError(f"{address} is not a valid address: {error}") from error
+
+
+async def _body(answer: aiohttp.ClientResponse, body_max_bytes: int) -> bytes:
+    body = bytearray()
+    async for part in answer.content.iter_chunked(_PART_BYTES):
+        body += part
+        if len(body) > body_max_bytes:
+            raise ResponseTooLong(f"more than {body_max_bytes} bytes")
+    return bytes(body)

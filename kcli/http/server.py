@@ -1,0 +1,257 @@
+"""An HTTP/1.1 server: a table of routes, and limits that protect the process from slow or hostile clients.
+
+aiohttp parses requests, finds the route and writes responses; sockets come from the caller's `Network`. This module
+adds the limits that aiohttp does not have: on connections, on the time that a client takes to read its response, and
+on the bytes that it sends ahead. A handler is a coroutine `(Request) -> Response`, or raises HttpError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from http import HTTPStatus
+from typing import cast
+
+from aiohttp import hdrs, web
+from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11
+from aiohttp.http_exceptions import LineTooLong
+
+# The types and the route functions that handlers and their tables need; no other room imports aiohttp.
+from aiohttp.web import Request as Request
+from aiohttp.web import Response as Response
+from aiohttp.web import RouteDef as RouteDef
+from aiohttp.web import get as get
+
+from kcli.errors import KcliError
+from kcli.runtime.network import Network
+
+_log = logging.getLogger("kcli.http.Server")
+
+# A request line: `kcli jmx` puts all its object names into one query. Twice what a browser sends.
+LINE_MAX_BYTES = 16 * 1024
+# A header: tokens and cookies may have several kilobytes, and most other servers stop at 8 KB.
+HEADER_MAX_BYTES = 8 * 1024
+# Browsers send about 20 headers, proxies add some.
+HEADERS_MAX = 64
+# Bytes a client may send before the server takes up its next request. An event loop reads 256 KB at a time, and a
+# client that pipelines requests may be one read ahead.
+AHEAD_MAX_BYTES = 512 * 1024
+# A few scrapers and some people looking; each may hold a response of some megabytes.
+CONNECTIONS_MAX = 32
+# From a response to the end of the next request's head. Prometheus asks every 15 to 60 seconds, on the same connection.
+IDLE_MAX_SECONDS = 120.0
+# Until a client has read its whole response.
+RESPONSE_MAX_SECONDS = 120.0
+# How long a stop waits for requests in progress.
+STOP_MAX_SECONDS = 1.0
+
+# The library logs each request at INFO: a scraper would fill the log.
+_access_log = logging.getLogger("kcli.http.access")
+_access_log.setLevel(logging.WARNING)
+
+
+class HttpError(KcliError):
+    """Becomes a response of this status, with the message as plain text."""
+
+    def __init__(self, status: HTTPStatus, message: str, *, close: bool = False) -> None:
+        """`close`: end the connection, because the rest of the request must not be read as another one."""
+        super().__init__(message)
+        self.status = status
+        self.close = close
+
+
+class HttpServer:
+    """Serves a table of routes from `start` to `stop`."""
+
+    def __init__(self, routes: Iterable[RouteDef], network: Network) -> None:
+        self._network = network
+        app = web.Application(middlewares=[_respond])
+        app.add_routes(routes)
+        # A handler ends with its client: nobody else waits for the response.
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=STOP_MAX_SECONDS)
+        self._listener: asyncio.AbstractServer | None = None
+
+    async def start(self, host: str | None, port: int) -> int:
+        """Listens on host (None: every interface) and port (0: any free one); returns the port. Raises OSError."""
+        await self._runner.setup()
+        self._listener = await self._network.create_server(self._connect, host, port)
+        sockets = getattr(self._listener, "sockets", None)
+        return int(sockets[0].getsockname()[1]) if sockets else port
+
+    async def stop(self) -> None:
+        """Closes idle connections at once, and the others after their response or STOP_MAX_SECONDS."""
+        if self._listener is not None:
+            self._listener.close()
+        server = self._runner.server
+        if server is None:
+            return
+        transports = [each.transport for each in server.connections]
+        await self._runner.cleanup()
+        for transport in transports:
+            if transport is not None:
+                transport.abort()
+
+    def _connect(self) -> asyncio.Protocol:
+        server = self._runner.server
+        if server is None or len(server.connections) >= CONNECTIONS_MAX:
+            return _Refusal()
+        return Connection(
+            server,
+            loop=asyncio.get_running_loop(),
+            keepalive_timeout=IDLE_MAX_SECONDS,
+            max_line_size=LINE_MAX_BYTES,
+            max_field_size=HEADER_MAX_BYTES,
+            max_headers=HEADERS_MAX,
+            logger=_log,
+            access_log=_access_log,
+        )
+
+
+class Connection(web.RequestHandler):
+    """A client's connection: aiohttp's, with a limit on bytes sent ahead and our response to a malformed request."""
+
+    __slots__ = ("ahead_bytes",)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.ahead_bytes = 0
+        # A response counts as sent once the kernel has all of it: `_send` waits for that, and no longer than it may.
+        cast(asyncio.Transport, transport).set_write_buffer_limits(high=0)
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.ahead_bytes += len(data)
+        if self.ahead_bytes <= AHEAD_MAX_BYTES:
+            super().data_received(data)
+        elif self.transport is not None:
+            self.transport.abort()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Responds to a request that cannot be parsed; the connection is closed after it."""
+        if not isinstance(exc, HttpProcessingError):
+            return super().handle_error(request, status, exc, message)
+        if isinstance(exc, LineTooLong) or _TOO_MANY in (message or ""):
+            error = HttpError(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                f"a request line may have {LINE_MAX_BYTES} bytes, a header {HEADER_MAX_BYTES}, and a request "
+                f"{HEADERS_MAX} headers",
+                close=True,
+            )
+        else:
+            error = HttpError(HTTPStatus.BAD_REQUEST, "this is not a valid request of HTTP/1.1", close=True)
+        return _completed(_error_response(error))
+
+
+# In the message of an error for which aiohttp has no class of its own.
+_TOO_MANY = "Too many"
+
+
+class _Refusal(asyncio.Protocol):
+    """The connection of one client too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        body = f"{CONNECTIONS_MAX} clients are connected\n"
+        status = HTTPStatus.SERVICE_UNAVAILABLE
+        cast(asyncio.Transport, transport).write(
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {TEXT}\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode()
+        )
+        transport.close()
+
+
+# --- responses
+
+TEXT = "text/plain; charset=utf-8"
+JSON = "application/json; charset=utf-8"
+
+
+def respond(body: bytes, content_type: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    """A response with this body; `content_type` may have parameters."""
+    return Response(status=status, body=body, headers={hdrs.CONTENT_TYPE: content_type})
+
+
+def _error_response(error: HttpError) -> Response:
+    response = respond(f"{error}\n".encode(), TEXT, error.status)
+    if error.close:
+        response.force_close()
+    return response
+
+
+def _completed(response: Response) -> Response:
+    response.headers[hdrs.CACHE_CONTROL] = "no-store"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers[hdrs.SERVER] = "kcli"
+    return response
+
+
+# --- requests
+
+
+@web.middleware
+async def _respond(
+    request: Request, handler: Callable[[Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    connection.ahead_bytes = 0
+    try:
+        _check(request)
+        response = await handler(request)
+        assert isinstance(response, Response)
+    except HttpError as error:
+        response = _error_response(error)
+    except web.HTTPMethodNotAllowed as error:
+        response = _method_not_allowed(error)
+    except web.HTTPException as error:
+        response = _error_response(HttpError(HTTPStatus(error.status), error.reason))
+    except Exception:
+        _log.exception("%s %s failed", request.method, request.path)
+        response = _error_response(HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "see the server's log"))
+    await _send(request, _completed(response))
+    return response
+
+
+def _check(request: Request) -> None:
+    """Raises HttpError for a request that aiohttp accepts and this server does not."""
+    if request.version not in (HttpVersion10, HttpVersion11):
+        major, minor = request.version
+        raise HttpError(
+            HTTPStatus.HTTP_VERSION_NOT_SUPPORTED,
+            f"HTTP/{major}.{minor} is not supported: HTTP/1.1 is",
+            close=True,
+        )
+    if request.version == HttpVersion11 and hdrs.HOST not in request.headers:
+        raise HttpError(HTTPStatus.BAD_REQUEST, "HTTP/1.1 needs a Host header", close=True)
+    if request.body_exists and request.method in (hdrs.METH_GET, hdrs.METH_HEAD):
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"a {request.method} has no body here", close=True)
+
+
+def _method_not_allowed(error: web.HTTPMethodNotAllowed) -> Response:
+    allowed = sorted(error.allowed_methods)
+    response = _error_response(
+        HttpError(
+            HTTPStatus.METHOD_NOT_ALLOWED,
+            f"{error.method} is not allowed: {' and '.join(allowed)} are",
+            close=True,
+        )
+    )
+    response.headers[hdrs.ALLOW] = ", ".join(allowed)
+    return response
+
+
+async def _send(request: Request, response: Response) -> None:
+    """Writes the whole response, or aborts the connection of a client that does not read it."""
+    transport = request.transport
+    try:
+        async with asyncio.timeout(RESPONSE_MAX_SECONDS):
+            await response.prepare(request)
+            await response.write_eof()
+    except (TimeoutError, ConnectionError):
+        if transport is not None:
+            transport.abort()

@@ -1,0 +1,1 @@
+"""librdkafka, behaving as the producer and the consumer of Java do."""

@@ -1,0 +1,61 @@
+"""Creating a librdkafka client, and reading the errors that it returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
+from kcli.rdkafka.configuration import JAVA_NAMES, within_transaction
+from kcli.rdkafka.errors import ConfigurationError
+from kcli.rdkafka.log import logger
+
+_UNKNOWN = re.compile(r'No such configuration property: "(.+)"')
+_OUTSIDE = re.compile(r'Configuration property "(.+)" value .*is outside allowed range (-?\d+)\.\.(-?\d+)')
+
+
+def new_client(make: Callable[[dict[str, object]], object], config: dict[str, object]) -> object:
+    """Creates a librdkafka client.
+
+    A property that only Java knows is left out, and a value beyond librdkafka's limits is fitted; each with a warning.
+    Raises ConfigurationError, naming the property, for anything else that librdkafka refuses.
+    """
+    from confluent_kafka import KafkaException
+
+    config = dict(within_transaction(config))
+    while True:
+        try:
+            return make({**config, "logger": logger()})
+        except KafkaException as error:
+            text = error.args[0].str().strip()
+            if (unknown := _UNKNOWN.search(text)) and unknown[1] in config:
+                logger().warning("The configuration %s was supplied but is not known here.", unknown[1])
+                del config[unknown[1]]
+            elif (limits := _OUTSIDE.search(text)) and limits[1] in config:
+                name, least, most = limits[1], int(limits[2]), int(limits[3])
+                fitted = min(max(int(str(config[name])), least), most)
+                assert str(fitted) != str(config[name])
+                known_as = JAVA_NAMES.get(name, name)
+                logger().warning("%s is %s, which librdkafka limits to %s", known_as, config[name], fitted)
+                config[name] = fitted
+            else:
+                # librdkafka's text names the property; the value may be a password and is not repeated.
+                raise ConfigurationError(f"Failed to construct kafka client: {text}") from None
+
+
+def kafka_error(error: object) -> KafkaError:
+    """Converts librdkafka's error to ours: with Kafka's text if a broker returned it.
+
+    A local error (a broker that is gone, a timeout) becomes a TimeoutException with librdkafka's text.
+    """
+    code: int = error.code()  # type: ignore[attr-defined]
+    known = BY_CODE.get(ErrorCode(code)) if code > 0 and code in ErrorCode._value2member_map_ else None
+    return known() if known else TimeoutException(error.str())  # type: ignore[attr-defined]
+
+
+def is_fatal(error: object) -> bool:
+    """Whether the client cannot go on: it is fenced, or the coordinator refuses it as a member."""
+    from confluent_kafka import KafkaError
+
+    assert isinstance(error, KafkaError)
+    return bool(error.fatal() or error.code() == KafkaError._FATAL)

@@ -1,0 +1,120 @@
+"""A librdkafka consumer with the defaults of Java's consumer, its order of records in a poll, and its commits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kcli.model.java_order import map_order, partition_hash
+from kcli.rdkafka.log import logger
+
+JAVA_DEFAULTS: dict[str, object] = {
+    "allow.auto.create.topics": True,
+    "check.crcs": True,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": False,
+    # Java fetches again as soon as the application polls; librdkafka's back-offs of half a second after an error and a
+    # whole one after a full queue would be felt.
+    "fetch.error.backoff.ms": 100,
+    "fetch.queue.backoff.ms": 5,
+}
+
+# max.poll.records of Java's consumer.
+POLL_RECORDS = 500
+# How long the slowest partition may keep the others' records waiting, and when a queue that was filled is empty.
+GATHER_S = 0.5
+QUIET_S = 0.02
+# How long the broker may take to tell where a group stands in partitions that it has just been given.
+STANDING_TIMEOUT_S = 5.0
+
+_ENDS = {"earliest": -2, "latest": -1}  # as ListOffsets names them: timestamps
+
+Rebalanced = Callable[[Any, list[Any]], None]
+
+
+def gathered(consumer: Any, first: Any) -> list[Any]:
+    """The messages that one poll of Java's consumer returns: what was fetched together, partition by partition.
+
+    The partitions come in the order of its map of them, which is why Kafka's tools list a small topic always the same
+    way; librdkafka hands over each partition's as soon as it has them.
+    """
+    assigned = consumer.assignment()
+    places = [(each.topic, each.partition) for each in assigned]
+    ordered = map_order(places, partition_hash, capacity=len(places))
+    topics = list(dict.fromkeys(topic for topic, _ in ordered))
+    rank = {place: (topics.index(place[0]), at) for at, place in enumerate(ordered)}
+    found = [first]
+    deadline = time.monotonic() + GATHER_S
+    all_answered = False
+    while len(found) < POLL_RECORDS and time.monotonic() < deadline:
+        more = consumer.consume(POLL_RECORDS - len(found), QUIET_S)
+        if all_answered and not more:
+            break
+        found += more
+        all_answered = all(consumer.get_watermark_offsets(each, cached=True)[1] >= 0 for each in assigned)
+    return sorted(found, key=lambda message: rank.get((message.topic(), message.partition()), (-1, 0)))
+
+
+class Standing:
+    """Where a group stands in its partitions, which is what it commits.
+
+    Java's consumer commits its position in every partition, read or not: a group that waited at the end of a topic goes
+    on there when it comes back, and misses nothing that was written meanwhile. librdkafka commits only what was read.
+    All partitions are placed at once, so that the first fetch asks for all of them.
+    """
+
+    def __init__(self, config: Mapping[str, object], on_assign: Rebalanced | None = None) -> None:
+        self._commits = str(config.get("enable.auto.commit", "true")).lower() == "true"
+        self._end = _ENDS.get(str(config.get("auto.offset.reset", "latest")))
+        strategy = str(config.get("partition.assignment.strategy", ""))
+        self._is_incremental = (
+            "cooperative" in strategy or str(config.get("group.protocol", "")).lower() == "consumer"
+        )
+        self._on_assign = on_assign
+
+    def assigned(self, consumer: Any, partitions: list[Any]) -> None:
+        """librdkafka's callback."""
+        from confluent_kafka import KafkaException
+
+        if self._on_assign is not None:
+            self._on_assign(consumer, partitions)
+        try:
+            placed = consumer.committed(partitions, STANDING_TIMEOUT_S) if partitions else []
+            fresh = [each for each in placed if each.offset < 0]
+            if fresh and self._end is not None:
+                for each in fresh:
+                    each.offset = self._end
+                fresh = consumer.offsets_for_times(fresh, STANDING_TIMEOUT_S)
+            places = list({(each.topic, each.partition): each for each in (*placed, *fresh)}.values())
+            if any(each.error is not None or each.offset < 0 for each in places):
+                return  # librdkafka finds out what it can
+            (consumer.incremental_assign if self._is_incremental else consumer.assign)(places)
+            if self._commits and fresh:
+                consumer.store_offsets(offsets=fresh)
+        except KafkaException as error:
+            logger().warning("The committed offsets of the group are not known: %s", error.args[0].str())
+
+
+def store_offsets(consumer: Any, messages: list[Any]) -> None:
+    """Notes for the next commit that the group is done with these messages."""
+    from confluent_kafka import KafkaException, TopicPartition
+
+    last = {(message.topic(), message.partition()): message for message in messages}
+    offsets = [
+        TopicPartition(topic, partition, message.offset() + 1, leader_epoch=_epoch(message))
+        for (topic, partition), message in last.items()
+    ]
+    if not offsets:
+        return
+    try:
+        consumer.store_offsets(offsets=offsets)
+    except KafkaException:
+        # A partition was taken away while its records were in our queue; its new owner reads them again.
+        return
+
+
+def _epoch(message: Any) -> int:
+    """The leader epoch to commit with an offset; librdkafka's -1 is "unknown"."""
+    epoch: int | None = message.leader_epoch()
+    return -1 if epoch is None else epoch

@@ -1,0 +1,67 @@
+"""The checks of Java's ProducerConfig and ConsumerConfig, with their error texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kcli.rdkafka.errors import ConfigurationError, DurationResetError
+
+_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
+HOST_PORT = re.compile(r"^(?:[a-zA-Z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:\s,]+):(\d{1,5})$")
+# Keys that a client may not set under a group protocol, because the broker decides there (KIP-848).
+_NOT_IN_PROTOCOL = {
+    "consumer": ("partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms"),
+    "classic": ("group.remote.assignor",),
+}
+
+
+def checked(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties, without the blanks that Java strips. Raises ConfigurationError with Java's ConfigException."""
+    found = {key: _checked(key, value) for key, value in properties.items()}
+    protocol = found.get("group.protocol", "classic").lower()
+    for key in _NOT_IN_PROTOCOL[protocol]:
+        if key in found:
+            raise ConfigurationError(f"{key} cannot be set when group.protocol={protocol.upper()}")
+    if not found.get("group.id", "unused"):
+        raise ConfigurationError(
+            "org.apache.kafka.common.errors.InvalidGroupIdException: "
+            "The configured group.id should not be an empty string or whitespace."
+        )
+    return found
+
+
+def _checked(key: str, value: str) -> str:
+    """Checks the value of a producer's or consumer's key; a key of both has one definition. Others pass unchanged."""
+    from kcli.config.consumer import CONSUMER
+    from kcli.config.definition import ConfigError, java_string
+    from kcli.config.producer import PRODUCER
+
+    definition = PRODUCER.get(key) or CONSUMER.get(key)
+    if definition is None:
+        return value
+    try:
+        parsed = definition.parse(value)
+    except ConfigError as error:
+        raise ConfigurationError(f"{_EXCEPTION}: {error}") from None
+    text = java_string(parsed) if isinstance(parsed, (bool, int)) else value.strip()
+    if key == "auto.offset.reset":
+        return _reset(text.lower())
+    if key == "bootstrap.servers":
+        _check_servers(text)
+    return text
+
+
+def _reset(reset: str) -> str:
+    if reset.startswith("by_duration:"):
+        raise DurationResetError(f"auto.offset.reset={reset}: librdkafka knows no durations")
+    return reset
+
+
+def _check_servers(servers: str) -> None:
+    addresses = [address.strip() for address in servers.split(",") if address.strip()]
+    for address in addresses:
+        if HOST_PORT.match(address) is None:
+            raise ConfigurationError(f"{_EXCEPTION}: Invalid url in bootstrap.servers: {address}")
+    if not addresses:
+        raise ConfigurationError(f"{_EXCEPTION}: No resolvable bootstrap urls given in bootstrap.servers")

@@ -1,0 +1,75 @@
+"""Subscribing to every topic whose name matches a pattern, as Java's consumer does in both group protocols.
+
+The client lists the topics from time to time and leaves internal topics out. librdkafka's own patterns differ: in the
+classic protocol their syntax is another one, and in the newer protocol brokers match by RE2, internal topics included.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kcli.model.topic_names import is_internal
+from kcli.rdkafka.client import kafka_error
+from kcli.rdkafka.errors import PatternError
+from kcli.rdkafka.log import logger
+
+METADATA_MAX_AGE_MS = 300_000
+"""Java's default of metadata.max.age.ms: how often a consumer looks for new topics."""
+LOOKUP_TIMEOUT_S = 5.0
+RETRY_S = 1.0
+
+Subscribe = Callable[[list[str]], None]
+
+
+def matcher(include: str) -> Callable[[str], bool]:
+    """Whether a topic of this name matches. Raises PatternError if `include` is not a regular expression."""
+    try:
+        compiled = re.compile(include)
+    except re.error as error:
+        raise PatternError(f"{include}: not a regular expression: {error}") from None
+    return lambda name: not is_internal(name) and compiled.fullmatch(name) is not None
+
+
+def max_age_s(config: dict[str, object]) -> float:
+    """How often topics are listed, by a consumer's configuration."""
+    return int(str(config.get("metadata.max.age.ms", METADATA_MAX_AGE_MS))) / 1000
+
+
+class MatchingTopics:
+    """Keeps a consumer subscribed to the matching topics: `subscribe` gets all their names whenever they change."""
+
+    def __init__(
+        self, consumer: Any, wanted: Callable[[str], bool], subscribe: Subscribe, *, every_s: float
+    ) -> None:
+        self._consumer = consumer
+        self._wanted = wanted
+        self._subscribe = subscribe
+        self._every_s = every_s
+        self._names: list[str] = []
+        self._due = time.monotonic()
+
+    def refresh(self) -> None:
+        """Lists the topics if it is time. Call this regularly."""
+        if time.monotonic() < self._due:
+            return
+        from confluent_kafka import KafkaException
+
+        try:
+            there = self._consumer.list_topics(timeout=LOOKUP_TIMEOUT_S).topics
+        except KafkaException as error:
+            why = kafka_error(error.args[0]).message
+            logger().warning("The topics cannot be listed: %s", why)
+            self._due = time.monotonic() + RETRY_S
+            return
+        self._due = time.monotonic() + self._every_s
+        names = sorted(filter(self._wanted, there))
+        if names == self._names:
+            return
+        self._names = names
+        if names:
+            self._subscribe(names)
+        else:
+            self._consumer.unsubscribe()

@@ -1,0 +1,178 @@
+"""A librdkafka producer with the defaults, the timeouts and the choice of partitions of Java's producer."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kcli.errors import (
+    ErrorCode,
+    InvalidTopicException,
+    KafkaError,
+    RecordTooLargeException,
+    TimeoutException,
+    TopicAuthorizationException,
+)
+from kcli.rdkafka.client import kafka_error
+from kcli.rdkafka.configuration import translate
+from kcli.rdkafka.errors import ConfigurationError
+
+Headers = list[tuple[str, bytes | None]]
+Delivered = Callable[[Any, Any], None]  # an error or None, and the message
+
+INT_MAX = 2**31 - 1  # of a Java int
+PARTITION_UA = -1  # librdkafka's "choose one"
+
+# The Java producer's defaults where librdkafka's differ, so that the same command behaves the same.
+JAVA_DEFAULTS: dict[str, object] = {
+    "partitioner": "murmur2_random",
+    "message.max.bytes": 1_048_576,
+    "queue.buffering.max.messages": 1_000_000,
+}
+
+RECORD_OVERHEAD_BYTES = 61 + 21
+"""The header of a batch, and the longest encoding of a record's own fields: Java's producer adds both to a size."""
+BATCH_BYTES = 16_384
+"""Java's batch.size: bytes without a key that go to one partition before the next one is chosen (KIP-794)."""
+LINGER_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 5, 30_000, 120_000  # Java's, too
+IN_FLIGHT_MAX = 5  # of an idempotent producer
+MAX_BLOCK_MS = 60_000  # max.block.ms
+# How long one metadata request may take, and the pause before the next one.
+METADATA_TIMEOUT_S = 5.0
+METADATA_PAUSE_S = 0.05
+# The pause before a record is passed to a full queue again.
+FULL_QUEUE_WAIT_S = 0.01
+
+
+def producer_config(properties: Mapping[str, str], **more: object) -> dict[str, object]:
+    """librdkafka's configuration from Java's properties. Idempotent unless they rule it out, as in Java (KIP-679)."""
+    config = {**translate(properties), **more}
+    may_be_idempotent = (
+        properties.get("acks", "all").strip() in ("all", "-1")
+        and int(properties.get("retries", INT_MAX)) != 0
+        and int(properties.get("max.in.flight.requests.per.connection", IN_FLIGHT_MAX)) <= IN_FLIGHT_MAX
+    )
+    # A record may wait for its batch and then for the response, so Java's default covers both.
+    linger_ms = int(properties.get("linger.ms", LINGER_MS))
+    needed_ms = min(INT_MAX, linger_ms + int(properties.get("request.timeout.ms", REQUEST_TIMEOUT_MS)))
+    if int(properties.get("delivery.timeout.ms", needed_ms)) < needed_ms:
+        raise ConfigurationError(
+            "org.apache.kafka.common.config.ConfigException: "
+            "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms"
+        )
+    defaults = {
+        "enable.idempotence": may_be_idempotent,
+        "queue.buffering.max.ms": linger_ms,
+        "message.timeout.ms": max(DELIVERY_TIMEOUT_MS, needed_ms),
+    }
+    return {**JAVA_DEFAULTS, **defaults, **config}
+
+
+class Destination:
+    """The topic that a producer sends to, as Java's producer sees it."""
+
+    def __init__(self, producer: Any, topic: str, config: Mapping[str, object]) -> None:
+        from confluent_kafka import KafkaException
+
+        self._producer = producer
+        self._produce = producer.produce
+        self._refused: type[Exception] = KafkaException
+        self._topic = topic
+        self._max_bytes = int(str(config.get("message.max.bytes", JAVA_DEFAULTS["message.max.bytes"])))
+        self._batch_bytes = int(str(config.get("batch.size", BATCH_BYTES)))
+        self._max_block_ms = int(str(config.get("topic.metadata.propagation.max.ms", MAX_BLOCK_MS)))
+        self._partitions: list[int] = []
+        self._partition = 0
+        self._left_bytes = 0
+
+    def awaited(self) -> KafkaError | None:
+        """Waits until the topic's partitions are known, or returns the error that prevents it.
+
+        Call this before the first record is sent; Java's producer waits in the same way in each send.
+        """
+        if self._partitions:
+            return None
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + self._max_block_ms / 1000
+        while not self._partitions:
+            timeout_s = min(METADATA_TIMEOUT_S, max(METADATA_PAUSE_S, deadline - time.monotonic()))
+            try:
+                topic = self._producer.list_topics(self._topic, timeout_s).topics[self._topic]
+            except KafkaException:
+                pass  # no broker answers; librdkafka logs why
+            else:
+                self._partitions = [each.id for each in topic.partitions.values() if each.leader >= 0]
+                if topic.error is not None and topic.error.code() == ErrorCode.INVALID_TOPIC_EXCEPTION:
+                    return InvalidTopicException(f"Invalid topics: [{self._topic}]")
+                if topic.error is not None and topic.error.code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                    return TopicAuthorizationException(f"Not authorized to access topics: [{self._topic}]")
+            if not self._partitions:
+                if time.monotonic() >= deadline:
+                    where = f"not present in metadata after {self._max_block_ms} ms."
+                    return TimeoutException(f"Topic {self._topic} {where}")
+                self._producer.poll(METADATA_PAUSE_S)
+        return None
+
+    def sticky(self, size_bytes: int) -> int:
+        """Chooses the partition of the next record without a key, whose size is `size_bytes`.
+
+        Consecutive records stay in one partition, and so in order. librdkafka's own partitioner switches by time, which
+        would scatter the few records of a short run.
+        """
+        if self._left_bytes <= 0:
+            self._left_bytes = self._batch_bytes
+            self._partition = random.choice(self._partitions)
+        self._left_bytes -= size_bytes + 1
+        return self._partition
+
+    def send(
+        self,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        *,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Delivered | None = None,
+    ) -> KafkaError | None:
+        """Passes a record to librdkafka as soon as its queue has room; returns the error if librdkafka refuses it."""
+        timestamp = timestamp_ms or 0  # which librdkafka takes for "now"
+        while True:
+            try:
+                self._produce(
+                    self._topic,
+                    value,
+                    key,
+                    partition,
+                    on_delivery,
+                    timestamp=timestamp,
+                    headers=headers or None,
+                )
+                return None
+            except BufferError:
+                self._producer.poll(FULL_QUEUE_WAIT_S)
+            except self._refused as error:
+                return self._refusal(error.args[0], key, value, headers or [])
+
+    def _refusal(self, error: Any, key: bytes | None, value: bytes | None, headers: Headers) -> KafkaError:
+        refused = kafka_error(error)
+        if not isinstance(refused, RecordTooLargeException):
+            return refused
+        parts = [key, value, *(part for name, content in headers for part in (name.encode(), content))]
+        size_bytes = RECORD_OVERHEAD_BYTES + _varint_bytes(len(headers)) + sum(map(_sized_bytes, parts))
+        return RecordTooLargeException(
+            f"The message is {size_bytes} bytes when serialized which is larger than {self._max_bytes}, which is the "
+            "value of the max.request.size configuration."
+        )
+
+
+def _sized_bytes(part: bytes | None) -> int:
+    return 1 if part is None else _varint_bytes(len(part)) + len(part)
+
+
+def _varint_bytes(number: int) -> int:
+    """The length of a zigzag varint."""
+    return max(1, -(-(number << 1).bit_length() // 7))

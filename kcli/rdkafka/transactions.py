@@ -1,0 +1,102 @@
+"""Consecutive transactions of one producer, each committed after a given time."""
+
+from __future__ import annotations
+
+import io
+import select
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kcli.rdkafka.errors import TransactionError
+
+DEFAULT_DURATION_MS = 3000
+"""The default of kafka-producer-perf-test."""
+
+
+def is_purged(error: Any) -> bool:
+    """Whether a record was not sent because its transaction was aborted."""
+    from confluent_kafka import KafkaError
+
+    return error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+
+
+class Transactions:
+    """The transactions of one librdkafka producer. Creating it fences earlier producers with the same id."""
+
+    def __init__(self, producer: Any, duration_ms: int) -> None:
+        self._producer = producer
+        self._duration_s = duration_ms / 1000
+        self._began: float | None = None
+        self._pending = 0
+        self.committed = 0
+        """Records whose transaction is committed."""
+        self._call(producer.init_transactions)
+
+    def begin(self) -> None:
+        """Commits a transaction that is due and begins the next one. Call this before each record is sent."""
+        self.commit_if_due()
+        if self._began is None:
+            self._call(self._producer.begin_transaction)
+            self._began = time.monotonic()
+        self._pending += 1
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the open transaction is due; None when none is open."""
+        if self._began is None:
+            return None
+        return max(0.0, self._began + self._duration_s - time.monotonic())
+
+    def commit_if_due(self) -> None:
+        if self._began is not None and time.monotonic() - self._began >= self._duration_s:
+            self.commit()
+
+    def commit(self) -> None:
+        """Commits the open transaction. Raises TransactionError if it had to be aborted."""
+        if self._began is None:
+            return
+        try:
+            self._call(self._producer.commit_transaction)
+        except TransactionError:
+            self.abort()
+            raise
+        self.committed += self._pending
+        self._began, self._pending = None, 0
+
+    def abort(self) -> None:
+        """Aborts the open transaction, after a failure of any kind."""
+        from confluent_kafka import KafkaException
+
+        if self._began is None:
+            return
+        self._began, self._pending = None, 0
+        try:
+            self._producer.abort_transaction()
+        except KafkaException:
+            self._producer.purge()  # fenced, or no broker: its time-out ends the transaction
+
+    def _call(self, step: Callable[[], object]) -> None:
+        from confluent_kafka import KafkaException
+
+        try:
+            step()
+        except KafkaException as error:
+            raise TransactionError(f"org.apache.kafka.common.KafkaException: {error.args[0].str()}") from None
+
+    def while_waiting(self, source: Any) -> Callable[[int], bytes]:
+        """Returns `source.read`, which also commits an open transaction in time while it waits for input."""
+        read: Callable[[int], bytes] = source.read
+        try:
+            descriptor = source.fileno()
+        except (AttributeError, io.UnsupportedOperation):
+            return read  # a stream in memory never waits
+
+        def read_in_time(size: int) -> bytes:
+            while (left := self.seconds_left) is not None and not select.select([descriptor], [], [], left)[
+                0
+            ]:
+                self.commit_if_due()
+            return read(size)
+
+        return read_in_time

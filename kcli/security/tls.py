@@ -1,0 +1,52 @@
+"""TLS contexts from PEM files or PEM text (KIP-651). Java's key stores cannot be read without Java."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """What a client trusts and shows. Each value is the path of a PEM file, or PEM text if it begins with dashes.
+
+    `certificates` None trusts the authorities of the operating system. `key` is used with a `chain` of text; a chain
+    in a file holds the key itself.
+    """
+
+    certificates: str | None = None
+    chain: str | None = None
+    key: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
+    checks_name: bool = True
+
+    def context(self) -> ssl.SSLContext:
+        """Raises OSError (ssl.SSLError is one) if a file or text cannot be loaded."""
+        context = ssl.create_default_context()
+        if self.certificates is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            if is_pem(self.certificates):
+                context.load_verify_locations(cadata=self.certificates)
+            else:
+                context.load_verify_locations(cafile=self.certificates)
+        context.check_hostname = self.checks_name
+        if self.chain is not None:
+            _load_chain(context, self.chain, self.key, self.key_password)
+        return context
+
+
+def is_pem(text: str) -> bool:
+    """True if the value is PEM text, and not the path of a file."""
+    return text.lstrip().startswith("-----BEGIN")
+
+
+def _load_chain(context: ssl.SSLContext, chain: str, key: str | None, key_password: str | None) -> None:
+    if not is_pem(chain):
+        context.load_cert_chain(chain, password=key_password)
+        return
+    # The ssl module takes a chain only from a file. The temporary file has mode 0600.
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(f"{chain}\n{key or ''}\n")
+        file.flush()
+        context.load_cert_chain(file.name, password=key_password)

@@ -1,0 +1,109 @@
+"""What each API asks for before it serves a request: operations on types of resources, declared as data.
+
+Each handler module has one constant ACCESS:
+
+    ACCESS = whole_request(ALTER_CLUSTER)            the request is refused as a whole without it
+    ACCESS = per_resource(READ_GROUP, READ_TOPIC)    the handler asks for each resource that the request names
+    ACCESS = OPEN                                    nothing is asked
+
+The dispatch asks the authorizer for the rules of whole requests. The rules per resource are declared, but no handler
+asks yet: without ACLs the answer is always yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kcli.errors import ClusterAuthorizationException
+from kcli.model.acl import AclOperation, ResourceType
+from kcli.security.authorizer import CLUSTER, Authorizer
+from kcli.server.requests.context import RequestContext
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One operation on one type of resource."""
+
+    operation: AclOperation
+    resource_type: ResourceType
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rule of one API.
+
+    For a whole request, one of the needs is enough. Otherwise the request decides which of the needs apply.
+    """
+
+    needs: tuple[Need, ...]
+    is_whole_request: bool = False
+
+
+def whole_request(*needs: Need) -> Access:
+    """The principal needs one of these on the cluster. Without it every part of the request is refused."""
+    assert needs and all(need.resource_type is ResourceType.CLUSTER for need in needs)
+    return Access(needs, is_whole_request=True)
+
+
+def per_resource(*needs: Need) -> Access:
+    """The principal may need each of these, on the resources that the request names."""
+    return Access(needs)
+
+
+OPEN = Access(())
+
+READ_TOPIC = Need(AclOperation.READ, ResourceType.TOPIC)
+WRITE_TOPIC = Need(AclOperation.WRITE, ResourceType.TOPIC)
+CREATE_TOPIC = Need(AclOperation.CREATE, ResourceType.TOPIC)
+DELETE_TOPIC = Need(AclOperation.DELETE, ResourceType.TOPIC)
+ALTER_TOPIC = Need(AclOperation.ALTER, ResourceType.TOPIC)
+DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, ResourceType.TOPIC)
+DESCRIBE_CONFIGS_TOPIC = Need(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
+ALTER_CONFIGS_TOPIC = Need(AclOperation.ALTER_CONFIGS, ResourceType.TOPIC)
+
+READ_GROUP = Need(AclOperation.READ, ResourceType.GROUP)
+DELETE_GROUP = Need(AclOperation.DELETE, ResourceType.GROUP)
+DESCRIBE_GROUP = Need(AclOperation.DESCRIBE, ResourceType.GROUP)
+DESCRIBE_CONFIGS_GROUP = Need(AclOperation.DESCRIBE_CONFIGS, ResourceType.GROUP)
+ALTER_CONFIGS_GROUP = Need(AclOperation.ALTER_CONFIGS, ResourceType.GROUP)
+
+CREATE_CLUSTER = Need(AclOperation.CREATE, ResourceType.CLUSTER)
+DELETE_CLUSTER = Need(AclOperation.DELETE, ResourceType.CLUSTER)
+ALTER_CLUSTER = Need(AclOperation.ALTER, ResourceType.CLUSTER)
+DESCRIBE_CLUSTER = Need(AclOperation.DESCRIBE, ResourceType.CLUSTER)
+CLUSTER_ACTION = Need(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+DESCRIBE_CONFIGS_CLUSTER = Need(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
+ALTER_CONFIGS_CLUSTER = Need(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER)
+IDEMPOTENT_WRITE = Need(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+
+WRITE_TRANSACTIONAL_ID = Need(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)
+DESCRIBE_TRANSACTIONAL_ID = Need(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+TWO_PHASE_COMMIT = Need(AclOperation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID)
+
+DESCRIBE_DELEGATION_TOKEN = Need(AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN)
+CREATE_TOKENS = Need(AclOperation.CREATE_TOKENS, ResourceType.USER)
+DESCRIBE_TOKENS = Need(AclOperation.DESCRIBE_TOKENS, ResourceType.USER)
+
+
+def guarded(
+    handle: Callable[[RequestContext[object], Request], Answer], access: Access, authorizer: Authorizer
+) -> Callable[[RequestContext[object], Request], Answer]:
+    """Returns a handler that first asks for the whole request, or `handle` itself if there is nothing to ask."""
+    if not access.is_whole_request:
+        return handle
+
+    def handle_if_allowed(context: RequestContext[object], request: Request) -> Answer:
+        allowed = (
+            authorizer.authorize(context.session, context.peer_host, need.operation, CLUSTER)
+            for need in access.needs
+        )
+        if not any(allowed):
+            raise ClusterAuthorizationException
+        return handle(context, request)
+
+    return handle_if_allowed

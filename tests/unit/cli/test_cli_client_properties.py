@@ -1,0 +1,39 @@
+"""Client properties on a command line: bootstrap lists, files, and `key=value` arguments over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcli.cli.client_properties import check_bootstrap, client_properties, load_properties
+from kcli.cli.syntax.options import CommandError, UsageError
+
+
+@pytest.mark.parametrize("servers", ["h:9092", "h:1,i:2", "PLAINTEXT://h:9092", "[::1]:9092", " h:1 , i:2 "])
+def test_bootstrap_lists_that_are_taken(servers: str) -> None:
+    check_bootstrap(servers)
+
+
+@pytest.mark.parametrize("servers", [None, "", " ", "h", "h:port", "h:1,i", "h:123456", ","])
+def test_bootstrap_lists_that_are_refused(servers: str | None) -> None:
+    with pytest.raises(UsageError):
+        check_bootstrap(servers)
+
+
+def test_a_file_then_words_over_it(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("client.id=of the file\nacks=1\n")
+    assert client_properties(str(path), ["client.id=x=y"]) == {"client.id": "x=y", "acks": "1"}
+    with pytest.raises(CommandError, match=r"missing\.properties"):
+        client_properties(str(tmp_path / "missing.properties"), [])
+    assert client_properties(None, ["nothing", "empty="]) == {"nothing": "", "empty": ""}
+
+
+def test_a_file_that_cannot_be_understood_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("acks=1\nclient.id=\\uXYZ\n")
+    with pytest.raises(CommandError, match=r"client\.properties:2: Malformed"):
+        client_properties(str(path), [])
+    with pytest.raises(CommandError, match=r"client\.properties:2: Malformed"):
+        load_properties(str(path))

@@ -1,0 +1,145 @@
+"""What each API asks for: every served API has a rule, the rules are Kafka's, and refusals reach the client."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kcli.errors import ClusterAuthorizationException, ErrorCode
+from kcli.model.acl import AclOperation, ResourceType
+from kcli.protocol.wire import codec
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.security.authorizer import ALLOW_ALL, CLUSTER, Resource
+from kcli.security.principal import Principal, Session
+from kcli.server.handlers.served import SERVED
+from kcli.server.requests import access
+from kcli.server.requests.access import OPEN, Access, Need
+from kcli.server.requests.context import RequestContext
+from kcli.server.requests.dispatch import _load
+
+# APIs that every connected client may call, whatever the ACLs: the login, and tokens that only their owner can name.
+OPEN_APIS = {
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.API_VERSIONS,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+}
+
+# Rules that Kafka's authorizer log does not show: Kafka checks them without a line in the log, or the recorded requests
+# did not reach them (two-phase commit, topics of transactions and of groups, loggers of a controller).
+NOT_LOGGED = {
+    ApiKey.METADATA: {access.CREATE_CLUSTER},
+    ApiKey.INIT_PRODUCER_ID: {access.TWO_PHASE_COMMIT, access.IDEMPOTENT_WRITE, access.WRITE_TOPIC},
+    ApiKey.DESCRIBE_TRANSACTIONS: {access.DESCRIBE_TOPIC},
+    ApiKey.CONSUMER_GROUP_DESCRIBE: {access.DESCRIBE_TOPIC},
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: {access.CLUSTER_ACTION},
+}
+
+# The names of resource types in Kafka's authorizer log.
+LOGGED_TYPES = {
+    "Topic": ResourceType.TOPIC,
+    "Group": ResourceType.GROUP,
+    "Cluster": ResourceType.CLUSTER,
+    "TransactionalId": ResourceType.TRANSACTIONAL_ID,
+    "DelegationToken": ResourceType.DELEGATION_TOKEN,
+    "User": ResourceType.USER,
+}
+LOGGED = re.compile(
+    r"Principal = User:\{USER\} .* operation = (\w+) .* resource = (\w+):.* for request = (\w+) "
+)
+
+
+def rule(key: ApiKey) -> Access:
+    found = importlib.import_module(SERVED[key]).ACCESS
+    assert isinstance(found, Access)
+    return found
+
+
+WHOLE = sorted(key for key in SERVED if rule(key).is_whole_request)
+
+
+@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
+def test_every_served_api_declares_what_it_asks_for(key: ApiKey) -> None:
+    assert (rule(key) == OPEN) == (key in OPEN_APIS)
+    assert len(set(rule(key).needs)) == len(rule(key).needs)
+
+
+def asked_by_kafka(log: Path) -> dict[str, set[Need]]:
+    """API -> what Kafka 4.1 asked for, as its authorizer logged it for requests under many sets of ACLs."""
+    asked: dict[str, set[Need]] = {}
+    for line in log.read_text().splitlines():
+        for operation, resource_type, api in LOGGED.findall("\n".join(json.loads(line)["lines"])):
+            asked.setdefault(api, set()).add(Need(AclOperation[operation], LOGGED_TYPES[resource_type]))
+    return asked
+
+
+def test_the_rules_are_what_kafka_asks_for(golden: Path) -> None:
+    log = golden.parent / "golden2" / "authz" / "authorizer-log.jsonl"
+    if not log.exists():
+        pytest.skip(f"the authorizer log of Kafka 4.1 is not here: {log}")
+    asked = asked_by_kafka(log)
+    compared = [key for key in sorted(SERVED) if API[key].name in asked]
+    assert {key.name for key in set(SERVED) - set(compared)} <= {key.name for key in OPEN_APIS}
+    for key in compared:
+        assert set(rule(key).needs) - NOT_LOGGED.get(key, set()) == asked[API[key].name], key.name
+
+
+class DenyAll:
+    """An authorizer that notes what it is asked for, and refuses."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Session, str, AclOperation, Resource]] = []
+
+    def authorize(self, session: Session, host: str, operation: AclOperation, resource: Resource) -> bool:
+        self.asked.append((session, host, operation, resource))
+        return False
+
+
+ALICE = Session(Principal("User", "alice"), "PLAIN")
+
+
+def request_of(key: ApiKey) -> tuple[RequestContext, object]:
+    context = RequestContext(SimpleNamespace(), key, API[key].max_version, 1, "c", "SASL", "10.0.0.1", ALICE)
+    return context, codec.message_class(key, "request")()
+
+
+@pytest.mark.parametrize("key", WHOLE, ids=lambda key: key.name)
+def test_a_whole_request_is_refused_before_its_handler_runs(key: ApiKey) -> None:
+    authorizer = DenyAll()
+    route = _load(key, SERVED, authorizer)
+    context, request = request_of(key)
+    with pytest.raises(ClusterAuthorizationException) as error:
+        route.handle(context, request)
+    assert authorizer.asked == [(ALICE, "10.0.0.1", need.operation, CLUSTER) for need in rule(key).needs]
+    response = route.error_response(context, request, error.value)
+    assert getattr(response, "error_code", ErrorCode.CLUSTER_AUTHORIZATION_FAILED) is error.value.code
+    assert route.encode(response, context.api_version, 1)
+
+
+def test_the_handlers_of_other_rules_are_called_directly() -> None:
+    for key in sorted(set(SERVED) - set(WHOLE)):
+        assert _load(key, SERVED, DenyAll()).handle is importlib.import_module(SERVED[key]).handle
+
+
+def test_one_of_the_needs_of_a_whole_request_is_enough() -> None:
+    class AllowActions(DenyAll):
+        def authorize(self, session: Session, host: str, operation: AclOperation, resource: Resource) -> bool:
+            return operation is AclOperation.CLUSTER_ACTION
+
+    handle = access.guarded(
+        lambda _context, request: request,
+        access.whole_request(access.ALTER_CLUSTER, access.CLUSTER_ACTION),
+        AllowActions(),
+    )
+    context, request = request_of(ApiKey.WRITE_TXN_MARKERS)
+    assert handle(context, request) is request
+
+
+def test_without_an_authorizer_everything_is_allowed() -> None:
+    assert ALLOW_ALL.authorize(ALICE, "10.0.0.1", AclOperation.ALTER, CLUSTER)
