@@ -25,6 +25,7 @@ from kcli.config.listeners import (
 from kcli.config.properties import Properties
 from kcli.config.topic import server_default
 from kcli.model.addresses import Address
+from kcli.model.ids import BrokerId
 
 __all__ = ["BROKER", "DYNAMIC_ONLY", "NEWER", "BrokerConfig"]
 
@@ -102,8 +103,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     # --- the node
 
     @property
-    def node_id(self) -> int:
-        return self.integer("node.id")
+    def node_id(self) -> BrokerId:
+        return BrokerId(self.integer("node.id"))
 
     @property
     def rack(self) -> str | None:

@@ -13,6 +13,7 @@ from kcli.controller.configs import MIN_INSYNC_REPLICAS, elr_enabled
 from kcli.metadata.image import METADATA_VERSION, MetadataImage
 from kcli.metadata.snapshot_file import decode_snapshot, encode_snapshot
 from kcli.model.configs import CLUSTER_DEFAULT
+from kcli.model.ids import FIRST_LEADER_EPOCH
 from kcli.protocol.batches.control import VotersRecord
 from kcli.protocol.records.metadata import (
     BeginTransactionRecord,
@@ -54,7 +55,9 @@ def bootstrap_records(
 def encode_bootstrap(records: Iterable[MetadataRecord], now_ms: int) -> bytes:
     """The content of bootstrap.checkpoint."""
     values = [encode_metadata_record(record, 0) for record in records]
-    return b"".join(encode_snapshot(values, epoch=0, last_contained_log_timestamp_ms=0, now_ms=now_ms))
+    return b"".join(
+        encode_snapshot(values, epoch=FIRST_LEADER_EPOCH, last_contained_log_timestamp_ms=0, now_ms=now_ms)
+    )
 
 
 def decode_bootstrap(content: bytes, name: str = BOOTSTRAP_FILE) -> list[MetadataRecord]:
@@ -67,7 +70,7 @@ def encode_voters_snapshot(voters: VotersRecord, kraft_version: int, now_ms: int
     """The content of the snapshot 0-0 that `format --standalone` leaves in `__cluster_metadata-0`."""
     batches = encode_snapshot(
         (),
-        epoch=0,
+        epoch=FIRST_LEADER_EPOCH,
         last_contained_log_timestamp_ms=now_ms,
         now_ms=now_ms,
         kraft_version=kraft_version,

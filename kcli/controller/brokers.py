@@ -22,6 +22,7 @@ from kcli.errors import (
 )
 from kcli.metadata import values
 from kcli.metadata.image import METADATA_VERSION, BrokerRegistration, MetadataImage
+from kcli.model.ids import BrokerId, Offset
 from kcli.protocol.messages import broker_heartbeat as hb
 from kcli.protocol.messages import broker_registration as br
 from kcli.protocol.messages import unregister_broker as ub
@@ -48,7 +49,7 @@ class BrokerContext:
     image: MetadataImage
     settings: ControllerSettings
     sessions: BrokerSessions
-    next_offset: int
+    next_offset: Offset
     now_ms: int
 
 
@@ -64,7 +65,7 @@ def register_broker(
     _check_registration(context, request, existing)
     records: list[MetadataRecord] = []
     record = RegisterBrokerRecord(
-        broker_id=request.broker_id,
+        broker_id=BrokerId(request.broker_id),
         is_migrating_zk_broker=request.is_migrating_zk_broker,
         incarnation_id=values.known_id(request.incarnation_id),
         broker_epoch=context.next_offset,
@@ -99,12 +100,14 @@ def register_broker(
         )
     else:
         stopped_cleanly = existing is None or request.previous_broker_epoch == existing.epoch
-        records += _end_previous_life(context, request.broker_id, stopped_cleanly)
+        records += _end_previous_life(context, record.broker_id, stopped_cleanly)
     records.append(record)
     return Decision(tuple(records), br.BrokerRegistrationResponse(broker_epoch=record.broker_epoch))
 
 
-def _end_previous_life(context: BrokerContext, broker_id: int, stopped_cleanly: bool) -> list[MetadataRecord]:
+def _end_previous_life(
+    context: BrokerContext, broker_id: BrokerId, stopped_cleanly: bool
+) -> list[MetadataRecord]:
     brokers = {key: broker for key, broker in context.image.brokers.items() if key != broker_id}
     updates = PartitionUpdates(context.image, context.settings, brokers)
     if stopped_cleanly or not elr_enabled(context.image):

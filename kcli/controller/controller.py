@@ -18,6 +18,7 @@ from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import ControllerRegistration, MetadataImage
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import controller_record
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.protocol.records.metadata import AbortTransactionRecord, MetadataRecord, NoOpRecord
 from kcli.runtime.rng import Rng
 
@@ -30,7 +31,7 @@ class Controller:
         self._settings = settings
         self._rng = rng
         self._sessions = BrokerSessions(settings.broker_session_timeout_ms, now_ms)
-        self.next_offset = replayer.image.offset + 1
+        self.next_offset = Offset(replayer.image.offset + 1)
 
     @property
     def image(self) -> MetadataImage:
@@ -42,15 +43,15 @@ class Controller:
         return self._replayer.in_transaction
 
     def replay(
-        self, records: Iterable[MetadataRecord], *, last_offset: int, epoch: int, timestamp_ms: int
+        self, records: Iterable[MetadataRecord], *, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int
     ) -> MetadataDelta | None:
         """A batch of the log, in order. None while a metadata transaction is open."""
-        self.next_offset = last_offset + 1
+        self.next_offset = Offset(last_offset + 1)
         return self._replayer.replay(records, last_offset=last_offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
-    def skip(self, last_offset: int, epoch: int, timestamp_ms: int) -> None:
+    def skip(self, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> None:
         """A control batch of the log."""
-        self.next_offset = last_offset + 1
+        self.next_offset = Offset(last_offset + 1)
         self._replayer.skip(last_offset, epoch, timestamp_ms)
 
     # What the deciders look at.

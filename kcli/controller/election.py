@@ -20,7 +20,7 @@ from kcli.metadata.image import (
     LeaderRecoveryState,
     PartitionImage,
 )
-from kcli.model.ids import NO_LEADER
+from kcli.model.ids import NO_LEADER, BrokerId
 from kcli.protocol.records.metadata import NO_LEADER_CHANGE, PartitionChangeRecord
 
 
@@ -39,7 +39,7 @@ class ElectionRules:
     `acceptable(broker, directory)` tells whether that broker may lead with its replica in that directory.
     """
 
-    acceptable: Callable[[int, uuid.UUID], bool]
+    acceptable: Callable[[BrokerId, uuid.UUID], bool]
     elr_enabled: bool
     min_insync_replicas: int
     unclean_allowed: bool = False
@@ -47,7 +47,7 @@ class ElectionRules:
 
 @dataclass(frozen=True, slots=True)
 class _Elected:
-    leader: int
+    leader: BrokerId
     unclean: bool = False
 
 
@@ -55,14 +55,14 @@ class _Elected:
 class PartitionTarget:
     """What a partition shall become; None keeps what is. `uncleanly_stopped` replicas are dropped from the ELR."""
 
-    isr: tuple[int, ...] | None = None
-    replicas: tuple[int, ...] | None = None
-    adding: tuple[int, ...] | None = None
-    removing: tuple[int, ...] | None = None
+    isr: tuple[BrokerId, ...] | None = None
+    replicas: tuple[BrokerId, ...] | None = None
+    adding: tuple[BrokerId, ...] | None = None
+    removing: tuple[BrokerId, ...] | None = None
     directories: tuple[uuid.UUID, ...] | None = None
     recovery_state: LeaderRecoveryState | None = None
     election: Election = Election.ONLINE
-    uncleanly_stopped: tuple[int, ...] = ()
+    uncleanly_stopped: tuple[BrokerId, ...] = ()
 
 
 def partition_change(
@@ -120,7 +120,10 @@ def partition_change(
 
 
 def _is_complete(
-    replicas: Sequence[int], isr: Sequence[int], adding: Sequence[int], removing: Sequence[int]
+    replicas: Sequence[BrokerId],
+    isr: Sequence[BrokerId],
+    adding: Sequence[BrokerId],
+    removing: Sequence[BrokerId],
 ) -> bool:
     """Whether a reassignment may end: what stays is in sync, or as much of it as leaves."""
     if not adding and not removing:
@@ -146,8 +149,8 @@ def _same(merged: PartitionImage, old: PartitionImage) -> bool:
 
 
 def _eligible(
-    old: PartitionImage, isr: Sequence[int], rules: ElectionRules, uncleanly_stopped: Sequence[int]
-) -> tuple[int, ...]:
+    old: PartitionImage, isr: Sequence[BrokerId], rules: ElectionRules, uncleanly_stopped: Sequence[BrokerId]
+) -> tuple[BrokerId, ...]:
     """The ELR beside `isr`: what left the ISR while it was too small to commit anything without those replicas."""
     if not rules.elr_enabled:
         return old.elr
@@ -157,23 +160,23 @@ def _eligible(
     return _without(_without(candidates, isr), uncleanly_stopped)
 
 
-def _effective_min_isr(rules: ElectionRules, replicas: Sequence[int]) -> int:
+def _effective_min_isr(rules: ElectionRules, replicas: Sequence[BrokerId]) -> int:
     return min(rules.min_insync_replicas, len(replicas))
 
 
 def _elect(
     old: PartitionImage,
-    replicas: Sequence[int],
-    directories: Mapping[int, uuid.UUID],
-    isr: Sequence[int],
-    elr: Sequence[int],
+    replicas: Sequence[BrokerId],
+    directories: Mapping[BrokerId, uuid.UUID],
+    isr: Sequence[BrokerId],
+    elr: Sequence[BrokerId],
     election: Election,
     rules: ElectionRules,
 ) -> _Elected:
-    def acceptable(replica: int) -> bool:
+    def acceptable(replica: BrokerId) -> bool:
         return replica in directories and rules.acceptable(replica, directories[replica])
 
-    def valid(replica: int) -> bool:
+    def valid(replica: BrokerId) -> bool:
         return acceptable(replica) and (replica in isr or (not isr and replica in elr))
 
     if election is Election.PREFERRED and valid(replicas[0]):
@@ -195,8 +198,12 @@ def _elect(
 
 
 def _last_known(
-    old: PartitionImage, elected: _Elected, isr: Sequence[int], rules: ElectionRules, replicas: Sequence[int]
-) -> tuple[int, ...]:
+    old: PartitionImage,
+    elected: _Elected,
+    isr: Sequence[BrokerId],
+    rules: ElectionRules,
+    replicas: Sequence[BrokerId],
+) -> tuple[BrokerId, ...]:
     """The last leader is remembered while there is none, for the day when ISR and ELR are both empty."""
     if not rules.elr_enabled:
         return old.last_known_elr
@@ -207,7 +214,7 @@ def _last_known(
     return old.last_known_elr
 
 
-def _without(values: Sequence[int], removed: Sequence[int]) -> tuple[int, ...]:
+def _without(values: Sequence[BrokerId], removed: Sequence[BrokerId]) -> tuple[BrokerId, ...]:
     return tuple(value for value in values if value not in removed)
 
 
@@ -215,10 +222,10 @@ def _changed(new: tuple, old: tuple) -> tuple | None:  # type: ignore[type-arg] 
     return None if new == old else new
 
 
-def may_lead(brokers: Mapping[int, BrokerRegistration]) -> Callable[[int, uuid.UUID], bool]:
+def may_lead(brokers: Mapping[int, BrokerRegistration]) -> Callable[[BrokerId, uuid.UUID], bool]:
     """Active brokers may lead, unless the replica's directory is known to be offline (KIP-858)."""
 
-    def acceptable(broker_id: int, directory: uuid.UUID) -> bool:
+    def acceptable(broker_id: BrokerId, directory: uuid.UUID) -> bool:
         broker = brokers.get(broker_id)
         return broker is not None and broker.active and directory_online(broker, directory)
 

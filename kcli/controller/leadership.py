@@ -13,7 +13,7 @@ from kcli.controller.settings import ControllerSettings
 from kcli.errors import ErrorCode, InvalidRequestException
 from kcli.metadata.image import BrokerRegistration, MetadataImage, PartitionImage, TopicImage
 from kcli.model.configs import CLUSTER_DEFAULT
-from kcli.model.ids import NO_LEADER
+from kcli.model.ids import NO_LEADER, BrokerId
 from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.records.metadata import MetadataRecord, PartitionChangeRecord
 
@@ -92,12 +92,12 @@ class PartitionUpdates:
             self._rules[topic] = rules
         return rules
 
-    def remove_from_isr(self, broker_id: int) -> None:
+    def remove_from_isr(self, broker_id: BrokerId) -> None:
         """The broker leaves every ISR, and its leaderships go to others."""
         for ref in partitions_where(self._image, lambda partition: broker_id in partition.isr):
             self.change(ref, PartitionTarget(isr=_without(ref.partition.isr, broker_id)))
 
-    def distrust(self, broker_id: int) -> None:
+    def distrust(self, broker_id: BrokerId) -> None:
         """The broker died without saying so: it may have lost its newest records, so it leaves ISR and ELR alike."""
         for ref in partitions_where(
             self._image, lambda partition: broker_id in partition.isr or broker_id in partition.elr
@@ -111,7 +111,7 @@ class PartitionUpdates:
             self.change(ref, PartitionTarget(election=Election.ONLINE))
 
 
-def _without(values: tuple[int, ...], removed: int) -> tuple[int, ...]:
+def _without(values: tuple[BrokerId, ...], removed: BrokerId) -> tuple[BrokerId, ...]:
     return tuple(value for value in values if value != removed)
 
 

@@ -11,19 +11,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kcli.errors import InvalidReplicationFactorException
+from kcli.model.ids import BrokerId
 from kcli.runtime.rng import Rng
 
 
 @dataclass(frozen=True, slots=True)
 class UsableBroker:
-    id: int
+    id: BrokerId
     rack: str | None
     fenced: bool
 
 
 def place(
     brokers: Iterable[UsableBroker], partitions: int, replication_factor: int, rng: Rng
-) -> list[list[int]]:
+) -> list[list[BrokerId]]:
     """The replicas of each new partition, leader first.
 
     Raises InvalidReplicationFactorException when the brokers cannot hold that many replicas.
@@ -45,13 +46,13 @@ def place(
 class _Ring:
     """Brokers taken in turn. Each partition starts one place later (`epoch`), each draw goes on from there."""
 
-    def __init__(self, brokers: Sequence[int], start: int) -> None:
+    def __init__(self, brokers: Sequence[BrokerId], start: int) -> None:
         self._brokers = brokers
         self._start = start
         self._epoch = -1
         self._index = 0
 
-    def draw(self, epoch: int) -> int | None:
+    def draw(self, epoch: int) -> BrokerId | None:
         """The next broker in this epoch, None after a full round."""
         if epoch != self._epoch:
             if self._epoch >= 0:
@@ -70,15 +71,15 @@ class _Rack:
         self._unfenced = _ring([broker.id for broker in brokers if not broker.fenced], rng)
         self._fenced = _ring([broker.id for broker in brokers if broker.fenced], rng)
 
-    def draw_unfenced(self, epoch: int) -> int | None:
+    def draw_unfenced(self, epoch: int) -> BrokerId | None:
         return self._unfenced.draw(epoch)
 
-    def draw(self, epoch: int) -> int | None:
+    def draw(self, epoch: int) -> BrokerId | None:
         broker = self._unfenced.draw(epoch)
         return self._fenced.draw(epoch) if broker is None else broker
 
 
-def _ring(brokers: list[int], rng: Rng) -> _Ring:
+def _ring(brokers: list[BrokerId], rng: Rng) -> _Ring:
     brokers.sort()
     return _Ring(brokers, rng.randrange(len(brokers)) if brokers else 0)
 
@@ -94,11 +95,11 @@ class _Racks:
         self._start = rng.randrange(len(self._racks)) if self._racks else 0
         self._epoch = 0
 
-    def next_partition(self, replication_factor: int) -> list[int]:
+    def next_partition(self, replication_factor: int) -> list[BrokerId]:
         """The leader from the first rack that has an unfenced broker, the rest from the racks after it, in turn."""
         epoch, self._epoch = self._epoch, self._epoch + 1
         count = len(self._racks)
-        replicas: list[int] = []
+        replicas: list[BrokerId] = []
         first = self._start
         self._start = (self._start + 1) % count
         for step in range(count):

@@ -22,6 +22,7 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
 )
 from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
+from kcli.model.ids import BrokerId
 from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages import list_partition_reassignments as lr
 
@@ -61,7 +62,7 @@ def _answer(
         else:
             if not allow_replication_factor_change:
                 _check_replication_factor(ref.partition, asked.replicas)
-            _start(image, updates, ref, asked.replicas)
+            _start(image, updates, ref, tuple(map(BrokerId, asked.replicas)))
     except KafkaError as refused:
         error = ApiError.of(refused)
     return ar.ReassignablePartitionResponse(
@@ -89,7 +90,7 @@ def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) 
 
 
 def _start(
-    image: MetadataImage, updates: PartitionUpdates, ref: PartitionRef, target: tuple[int, ...]
+    image: MetadataImage, updates: PartitionUpdates, ref: PartitionRef, target: tuple[BrokerId, ...]
 ) -> None:
     check_assignment(image, target, None)
     partition = ref.partition

@@ -13,6 +13,7 @@ from kcli.errors import ErrorCode
 from kcli.metadata import values
 from kcli.metadata.delta import merge_partition_change
 from kcli.metadata.image import BrokerRegistration, LeaderRecoveryState, MetadataImage, PartitionImage
+from kcli.model.ids import BrokerId
 from kcli.protocol.messages import alter_partition as ap
 from kcli.protocol.messages import assign_replicas_to_dirs as ad
 from kcli.protocol.records.metadata import MetadataRecord
@@ -49,7 +50,8 @@ def _alter_partition(
     partition = topic.partitions.get(asked.partition_index)
     if partition is None:
         return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    isr = tuple(state.broker_id for state in asked.new_isr_with_epochs) or tuple(asked.new_isr)
+    with_epochs = tuple(state.broker_id for state in asked.new_isr_with_epochs)
+    isr = tuple(map(BrokerId, with_epochs or asked.new_isr))
     error = _check(context.image, broker_id, partition, asked, isr)
     if error is not ErrorCode.NONE:
         return _refused(asked, error)

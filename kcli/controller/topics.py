@@ -41,6 +41,7 @@ from kcli.metadata.image import (
 from kcli.metadata.snapshot import partition_record
 from kcli.model import topic_names
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.ids import FIRST_LEADER_EPOCH, NO_LEADER, BrokerId
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
@@ -197,7 +198,7 @@ def _assigned_partitions(image: MetadataImage, topic: ct.CreatableTopic) -> dict
     partitions: dict[int, PartitionImage] = {}
     replication_factor: int | None = None
     for assignment in topic.assignments:
-        number, replicas = assignment.partition_index, assignment.broker_ids
+        number, replicas = assignment.partition_index, tuple(map(BrokerId, assignment.broker_ids))
         if number in partitions:
             raise InvalidReplicaAssignmentException(
                 f"Found multiple manual partition assignments for partition {number}"
@@ -233,7 +234,7 @@ def check_assignment(image: MetadataImage, replicas: Sequence[int], replication_
         )
 
 
-def _assigned_partition(image: MetadataImage, number: int, replicas: Sequence[int]) -> PartitionImage:
+def _assigned_partition(image: MetadataImage, number: int, replicas: Sequence[BrokerId]) -> PartitionImage:
     partition = _new_partition(image, replicas)
     if not partition.isr:
         raise InvalidReplicaAssignmentException(
@@ -270,14 +271,14 @@ def _place(context: TopicContext, count: int, replication_factor: int) -> list[P
     return partitions
 
 
-def _new_partition(image: MetadataImage, replicas: Sequence[int]) -> PartitionImage:
+def _new_partition(image: MetadataImage, replicas: Sequence[BrokerId]) -> PartitionImage:
     """Active brokers are in the ISR, the first of them leads. The ISR is empty when none is active."""
     isr = tuple(replica for replica in replicas if image.brokers[replica].active)
     return PartitionImage(
         replicas=tuple(replicas),
         isr=isr,
-        leader=isr[0] if isr else -1,
-        leader_epoch=0,
+        leader=isr[0] if isr else NO_LEADER,
+        leader_epoch=FIRST_LEADER_EPOCH,
         partition_epoch=0,
         directories=tuple(default_directory(image, replica) for replica in replicas),
         recovery_state=LeaderRecoveryState.RECOVERED,
@@ -395,8 +396,9 @@ def _additional_assignments(
         )
     partitions = []
     for index, assignment in enumerate(request.assignments):
-        check_assignment(image, assignment.broker_ids, factor)
-        partitions.append(_assigned_partition(image, current + index, assignment.broker_ids))
+        replicas = tuple(map(BrokerId, assignment.broker_ids))
+        check_assignment(image, replicas, factor)
+        partitions.append(_assigned_partition(image, current + index, replicas))
     return partitions
 
 

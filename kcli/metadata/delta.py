@@ -30,6 +30,7 @@ from kcli.metadata.image import (
     Topics,
 )
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.ids import BrokerId, LeaderEpoch, Offset
 from kcli.protocol.records import metadata as records
 
 K = TypeVar("K")
@@ -184,7 +185,7 @@ class MetadataDelta:
         """Takes in the next record of the log. Raises MetadataLogError when it cannot follow."""
         _REPLAY[type(record)](self, record)  # type: ignore[arg-type]  # the table pairs each type with its method
 
-    def apply(self, offset: int, epoch: int, timestamp_ms: int) -> MetadataImage:
+    def apply(self, offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> MetadataImage:
         """The image after everything replayed, which reaches to `offset` inclusive."""
         return MetadataImage(
             cluster_id=self.image.cluster_id,
@@ -442,7 +443,7 @@ def merge_partition_change(
     """The partition after the change. Every change bumps the partition epoch, a leader named bumps the leader epoch."""
     leader, leader_epoch = partition.leader, partition.leader_epoch
     if record.leader != records.NO_LEADER_CHANGE:
-        leader, leader_epoch = record.leader, leader_epoch + 1
+        leader, leader_epoch = record.leader, LeaderEpoch(leader_epoch + 1)
     replicas = _new(record.replicas, partition.replicas)
     recovery = partition.recovery_state
     if record.leader_recovery_state >= 0:
@@ -467,7 +468,7 @@ def merge_partition_change(
     )
 
 
-def _new(changed: tuple[int, ...] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+def _new(changed: tuple[BrokerId, ...] | None, old: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
     return old if changed is None else tuple(changed)
 
 

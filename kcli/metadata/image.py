@@ -13,6 +13,15 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.ids import (
+    FIRST_LEADER_EPOCH,
+    FIRST_PRODUCER_ID,
+    NO_OFFSET,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    ProducerId,
+)
 
 # Directory ids with a meaning of their own (KIP-858); real ones are random and never below 100.
 MIGRATING_DIRECTORY = uuid.UUID(int=0)
@@ -33,16 +42,16 @@ class LeaderRecoveryState(IntEnum):
 class PartitionImage:
     """A partition as the controller has decided it. `directories` runs parallel to `replicas`."""
 
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader: int
-    leader_epoch: int
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
     partition_epoch: int
     directories: tuple[uuid.UUID, ...] = ()
-    elr: tuple[int, ...] = ()
-    last_known_elr: tuple[int, ...] = ()
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
+    elr: tuple[BrokerId, ...] = ()
+    last_known_elr: tuple[BrokerId, ...] = ()
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
     recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
 
     def directory(self, replica: int) -> uuid.UUID:
@@ -77,7 +86,7 @@ class VersionRange:
 class BrokerRegistration:
     """A broker that has registered; `epoch` is the offset of its registration and fences older lives of the same id."""
 
-    id: int
+    id: BrokerId
     epoch: int
     incarnation_id: uuid.UUID
     endpoints: Mapping[str, Endpoint]
@@ -96,7 +105,7 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True)
 class ControllerRegistration:
-    id: int
+    id: BrokerId
     incarnation_id: uuid.UUID
     endpoints: Mapping[str, Endpoint]
     features: Mapping[str, VersionRange]
@@ -202,8 +211,8 @@ class MetadataImage:
     """Everything the metadata log says up to and including `offset` (-1: nothing yet), written in `epoch`."""
 
     cluster_id: str = ""
-    offset: int = -1
-    epoch: int = 0
+    offset: Offset = NO_OFFSET
+    epoch: LeaderEpoch = FIRST_LEADER_EPOCH
     timestamp_ms: int = 0
     features: Mapping[str, int] = field(default_factory=dict)
     brokers: Mapping[int, BrokerRegistration] = field(default_factory=dict)
@@ -211,7 +220,7 @@ class MetadataImage:
     topics: Topics = field(default_factory=lambda: Topics({}, {}))
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
-    next_producer_id: int = 0
+    next_producer_id: ProducerId = FIRST_PRODUCER_ID
     acls: Mapping[uuid.UUID, AclEntry] = field(default_factory=dict)
     scram: Mapping[ScramKey, ScramCredential] = field(default_factory=dict)
     delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)

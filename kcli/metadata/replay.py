@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from kcli.metadata.delta import MetadataDelta, MetadataLogError
 from kcli.metadata.image import MetadataImage
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.protocol.records.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -32,7 +33,7 @@ class ImageReplayer:
         return self._transaction is not None
 
     def replay(
-        self, records: Iterable[MetadataRecord], *, last_offset: int, epoch: int, timestamp_ms: int
+        self, records: Iterable[MetadataRecord], *, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int
     ) -> MetadataDelta | None:
         """The batch that ends at `last_offset`. Returns what changed; None while a transaction stays open.
 
@@ -62,7 +63,7 @@ class ImageReplayer:
         self.image = delta.apply(last_offset, epoch, timestamp_ms)
         return delta
 
-    def skip(self, last_offset: int, epoch: int, timestamp_ms: int) -> None:
+    def skip(self, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> None:
         """Control records of the quorum: they take offsets and change nothing here."""
         if self._transaction is None:
             self.image = replace(self.image, offset=last_offset, epoch=epoch, timestamp_ms=timestamp_ms)

@@ -18,6 +18,7 @@ from kcli.metadata.image import (
     TopicImage,
     VersionRange,
 )
+from kcli.model.ids import BrokerId
 from kcli.protocol.records import metadata as records
 
 
@@ -35,7 +36,7 @@ def image_records(image: MetadataImage) -> Iterator[records.MetadataRecord]:
     if image.next_producer_id > 0:
         # Which broker got the last block is not part of the image.
         yield records.ProducerIdsRecord(
-            broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id
+            broker_id=BrokerId(-1), broker_epoch=-1, next_producer_id=image.next_producer_id
         )
     yield from _security_records(image)
 

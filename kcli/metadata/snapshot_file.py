@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import FIRST_LEADER_EPOCH, FIRST_OFFSET, LeaderEpoch, Offset
 from kcli.protocol.batches.batch import (
     BatchHeader,
     Record,
@@ -46,8 +47,8 @@ _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 class SnapshotId:
     """`end_offset` is the first offset that the snapshot does not contain, `epoch` that of the last it does."""
 
-    end_offset: int
-    epoch: int
+    end_offset: Offset
+    epoch: LeaderEpoch
 
     @property
     def file_name(self) -> str:
@@ -55,19 +56,19 @@ class SnapshotId:
 
 
 # What `format` leaves: only who the voters are.
-BOOTSTRAP_SNAPSHOT_ID = SnapshotId(0, 0)
+BOOTSTRAP_SNAPSHOT_ID = SnapshotId(FIRST_OFFSET, FIRST_LEADER_EPOCH)
 
 
 def snapshot_id_of(file_name: str) -> SnapshotId | None:
     """None for names that are no finished snapshot's."""
     match = _NAME.fullmatch(file_name)
-    return None if match is None else SnapshotId(int(match[1]), int(match[2]))
+    return None if match is None else SnapshotId(Offset(int(match[1])), LeaderEpoch(int(match[2])))
 
 
 def encode_snapshot(
     values: Iterable[bytes],
     *,
-    epoch: int,
+    epoch: LeaderEpoch,
     last_contained_log_timestamp_ms: int,
     now_ms: int,
     kraft_version: int = 0,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
+from kcli.model.ids import Offset
+
 Waiter = TypeVar("Waiter")
 
 
@@ -24,12 +26,12 @@ class CommitQueue(Generic[Waiter]):
     def __len__(self) -> int:
         return len(self._heap)
 
-    def wait_for(self, offset: int, waiter: Waiter) -> None:
+    def wait_for(self, offset: Offset, waiter: Waiter) -> None:
         """The waiter is due once the high watermark is at `offset` or beyond."""
         self._arrivals += 1
         heappush(self._heap, (offset, self._arrivals, waiter))
 
-    def due(self, high_watermark: int) -> list[Waiter]:
+    def due(self, high_watermark: Offset) -> list[Waiter]:
         """Removes and returns the waiters whose offset is committed, in order."""
         heap, due = self._heap, []
         while heap and heap[0][0] <= high_watermark:

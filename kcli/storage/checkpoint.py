@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import Disk, read_file, replace_file
@@ -27,34 +28,36 @@ VERSION = 0
 UNKNOWN_BROKER_EPOCH = -1
 
 
-def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
     """An offset checkpoint; an absent or empty file is one without entries."""
     offsets = {}
     for line, fields in _read_table(disk, path, columns=3):
         try:
-            offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
+            offsets[TopicPartition(fields[0], int(fields[1]))] = Offset(int(fields[2]))
         except ValueError:
             raise _malformed(path, line, "'<topic> <partition> <offset>'", " ".join(fields)) from None
     return offsets
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, Offset]) -> None:
     rows = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
     _write_table(disk, path, rows, len(offsets))
 
 
-def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
+def read_epochs(disk: Disk, path: str) -> list[tuple[LeaderEpoch, Offset]]:
     """leader-epoch-checkpoint: (epoch, start offset), ascending."""
     epochs = []
     for line, fields in _read_table(disk, path, columns=2):
         try:
-            epochs.append((int(fields[0]), int(fields[1])))
+            epochs.append((LeaderEpoch(int(fields[0])), Offset(int(fields[1]))))
         except ValueError:
             raise _malformed(path, line, "'<epoch> <start offset>'", " ".join(fields)) from None
     return epochs
 
 
-def write_epochs(disk: Disk, path: str, epochs: Iterable[tuple[int, int]], *, sync: bool = True) -> None:
+def write_epochs(
+    disk: Disk, path: str, epochs: Iterable[tuple[LeaderEpoch, Offset]], *, sync: bool = True
+) -> None:
     rows = [f"{epoch} {start_offset}" for epoch, start_offset in epochs]
     _write_table(disk, path, rows, len(rows), sync=sync)
 

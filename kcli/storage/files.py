@@ -10,6 +10,7 @@ import resource
 import threading
 from collections import deque
 
+from kcli.model.ids import Offset
 from kcli.runtime.disk import Disk, File
 
 LOG_SUFFIX = ".log"
@@ -26,14 +27,14 @@ OFFSET_DIGITS = 20
 """Base offsets are zero-padded to the width of the largest 64-bit number, so names sort as offsets do."""
 
 
-def offset_name(offset: int, suffix: str) -> str:
+def offset_name(offset: Offset, suffix: str) -> str:
     return f"{offset:0{OFFSET_DIGITS}d}{suffix}"
 
 
-def offset_of(name: str) -> int | None:
+def offset_of(name: str) -> Offset | None:
     """The offset a file name starts with (`00000000000000000042.log` and kin), or None."""
     digits = name.partition(".")[0]
-    return int(digits) if digits.isascii() and digits.isdigit() else None
+    return Offset(int(digits)) if digits.isascii() and digits.isdigit() else None
 
 
 def default_handle_capacity() -> int:

@@ -17,7 +17,16 @@ from crc32c import crc32c
 
 from kcli.errors import CorruptRecordError, CorruptRecordException, InvalidRecordException
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
+from kcli.model.ids import (
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    LeaderEpoch,
+    Offset,
+    ProducerId,
+)
 from kcli.protocol.batches import legacy
 from kcli.protocol.batches.compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 from kcli.protocol.batches.legacy import Record
@@ -75,16 +84,16 @@ class BatchHeader(NamedTuple):
     a compressed wrapper that of its *last* message) and `records_count` is 1, or -1 for a wrapper.
     """
 
-    base_offset: int
+    base_offset: Offset
     batch_length: int
-    partition_leader_epoch: int
+    partition_leader_epoch: LeaderEpoch
     magic: int
     crc: int
     attributes: int
     last_offset_delta: int
     base_timestamp_ms: int
     max_timestamp_ms: int
-    producer_id: int
+    producer_id: ProducerId
     producer_epoch: int
     base_sequence: int
     records_count: int
@@ -94,12 +103,12 @@ class BatchHeader(NamedTuple):
         return self.batch_length + LENGTH_OVERHEAD
 
     @property
-    def last_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta
+    def last_offset(self) -> Offset:
+        return Offset(self.base_offset + self.last_offset_delta)
 
     @property
-    def next_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta + 1
+    def next_offset(self) -> Offset:
+        return Offset(self.base_offset + self.last_offset_delta + 1)
 
     @property
     def last_sequence(self) -> int:
@@ -171,9 +180,9 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def _read_legacy_header(buffer: Buffer, position: int, magic: int) -> BatchHeader:
     message = legacy.read_message_header(buffer, position)
     return BatchHeader(
-        base_offset=message.offset,
+        base_offset=Offset(message.offset),
         batch_length=message.message_size,
-        partition_leader_epoch=-1,
+        partition_leader_epoch=NO_LEADER_EPOCH,
         magic=magic,
         crc=message.crc,
         attributes=message.attributes,
@@ -217,7 +226,9 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
         return zlib.crc32(view[position + legacy.CRC_END : end]) == header.crc
 
 
-def assign(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
+def assign(
+    buffer: bytearray | memoryview, position: int, base_offset: Offset, leader_epoch: LeaderEpoch
+) -> None:
     """Give a batch its place in the log. Both fields lie outside the checksum."""
     _INT64.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + LENGTH_OVERHEAD, leader_epoch)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kcli.coordinator.runtime import Ready
 from kcli.errors import ErrorCode, KafkaError, error_for
-from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset
 from kcli.model.request_values import ACKS_ALL
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
@@ -117,7 +117,7 @@ class ShardRunner(Generic[RecordT, ShardT]):
         self._gathered: list[_Write[RecordT]] = []
         self._gathered_bytes = 0
         self._flush_handle: asyncio.Handle | None = None
-        self._in_flight: deque[tuple[int, list[_Write[RecordT]]]] = deque()
+        self._in_flight: deque[tuple[Offset, list[_Write[RecordT]]]] = deque()
         self._committer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -209,14 +209,14 @@ class ShardRunner(Generic[RecordT, ShardT]):
                 self._await_commits(), name=f"commits of {self.partition}"
             )
 
-    def _append(self, writes: list[_Write[RecordT]]) -> int:
+    def _append(self, writes: list[_Write[RecordT]]) -> Offset:
         """Appends as one batch, or as several where one would be too large; the offset after the last record."""
         marker = writes[0].marker
         if marker is not None:
             result = self.partition.append_marker(
                 marker.batch, now_ms=self._now_ms(), transaction_version=marker.transaction_version
             )
-            return result.last_offset + 1
+            return result.next_offset
         limit = self._settings.max_batch_bytes
         if sum(write.size_bytes for write in writes) <= limit:
             return self._append_batch([(write, record) for write in writes for record in write.records])
@@ -232,7 +232,7 @@ class ShardRunner(Generic[RecordT, ShardT]):
                 chunk_bytes += size_bytes
         return self._append_batch(chunk)
 
-    def _append_batch(self, chunk: list[tuple[_Write[RecordT], Record]]) -> int:
+    def _append_batch(self, chunk: list[tuple[_Write[RecordT], Record]]) -> Offset:
         producer = chunk[0][0].ready.producer
         batch = encode_batch(
             (record for _, record in chunk),
@@ -253,7 +253,7 @@ class ShardRunner(Generic[RecordT, ShardT]):
         )
         for offset, (write, _) in enumerate(chunk, result.base_offset):
             write.offsets.append(offset)
-        return result.last_offset + 1
+        return result.next_offset
 
     async def _await_commits(self) -> None:
         """Finishes what is in flight in the order of the log. A caller is told when it took too long; the records

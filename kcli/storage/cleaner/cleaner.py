@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kcli.errors import CorruptRecordError, KafkaError, StorageError
+from kcli.model.ids import Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
@@ -60,8 +61,8 @@ class Candidate:
     log: PartitionLog
     segments: tuple[Segment, ...]
     cuts: int  # how often the log had been truncated
-    first_dirty_offset: int
-    end_offset: int
+    first_dirty_offset: Offset
+    end_offset: Offset
     dirty_ratio: float
     is_overdue: bool  # a record has waited for longer than max.compaction.lag.ms
 
@@ -74,7 +75,7 @@ class Candidate:
 class CleaningResult:
     topic: str
     partition: int
-    end_offset: int
+    end_offset: Offset
     bytes_before: int
     bytes_after: int
 
@@ -129,7 +130,7 @@ class LogCleaner:
 
     def _dirtiest(self, now_ms: int) -> Candidate | None:
         candidates = []
-        checkpoints: dict[str, dict[TopicPartition, int]] = {}
+        checkpoints: dict[str, dict[TopicPartition, Offset]] = {}
         for log in self._compacted():
             try:
                 directory = log.directory
@@ -157,7 +158,7 @@ class LogCleaner:
             ):
                 yield log
 
-    def _first_dirty_offset(self, log: PartitionLog, checkpoint: dict[TopicPartition, int]) -> int:
+    def _first_dirty_offset(self, log: PartitionLog, checkpoint: dict[TopicPartition, Offset]) -> Offset:
         """Everything is dirty in a log that was cut: what was cleaned may be gone, and others' records in its place."""
         cuts = log.cuts
         if self._cuts.setdefault(log, cuts) != cuts:
@@ -275,14 +276,14 @@ class LogCleaner:
 
     # --- how far it was cleaned
 
-    def _checkpoint(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+    def _checkpoint(self, directory: LogDirectory) -> dict[TopicPartition, Offset]:
         try:
             return read_offsets(directory.disk, f"{directory.path}/{CLEANER_OFFSET_FILE}")
         except CorruptRecordError as error:
             logger.warning("%s: every log is taken to be dirty", error)
             return {}
 
-    def _note_cleaned(self, log: PartitionLog, end_offset: int) -> None:
+    def _note_cleaned(self, log: PartitionLog, end_offset: Offset) -> None:
         directory = log.directory
         directory.check()
         with directory.checkpointing:
@@ -291,7 +292,7 @@ class LogCleaner:
             write_offsets(directory.disk, f"{directory.path}/{CLEANER_OFFSET_FILE}", offsets)
 
 
-def candidate_of(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> Candidate | None:
+def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> Candidate | None:
     """The log with what of it may be cleaned, if it is worth a pass: whole segments, below the last stable offset
     and older than `min.compaction.lag.ms`."""
     cuts, config = log.cuts, log.config
@@ -319,7 +320,7 @@ def candidate_of(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> Can
     return Candidate(log, segments, cuts, first_dirty_offset, bounded[-1][1], ratio, overdue)
 
 
-def is_overdue(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> bool:
+def is_overdue(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> bool:
     """Whether a record that is sealed and dirty is older than `max.compaction.lag.ms`."""
     oldest_ms = now_ms - log.config.max_compaction_lag_ms
     if oldest_ms <= 0:

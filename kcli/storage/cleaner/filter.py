@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kcli.model.buffers import Buffer
+from kcli.model.ids import Offset, ProducerId
 from kcli.protocol.batches.batch import LENGTH_OVERHEAD, read_header, read_records
 from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
 from kcli.protocol.batches.columns import Columns, Depth, Spans, walks
@@ -48,7 +49,7 @@ class Kept:
     grown: list[GrownBatch] = field(default_factory=list)
     records: int = 0
 
-    def add(self, batch: Buffer, last_offset: int, max_timestamp_ms: int) -> None:
+    def add(self, batch: Buffer, last_offset: Offset, max_timestamp_ms: int) -> None:
         self.buffers.append(batch)
         self.placed.append((last_offset, max_timestamp_ms, len(batch)))
 
@@ -100,7 +101,7 @@ class BatchFilter:
         *,
         now_ms: int,
         delete_retention_ms: int,
-        upper_bound_offset: int,
+        upper_bound_offset: Offset,
         max_message_bytes: int,
     ) -> None:
         self._offsets = offsets
@@ -145,7 +146,8 @@ class BatchFilter:
         lasts = headers["base_offset"] + headers["last_offset_delta"]
         horizons = lasting_horizons(headers)
         for row in np.flatnonzero(headers["attributes"] & (TRANSACTIONAL | CONTROL)).tolist():
-            producer_id, last_offset = int(headers["producer_id"][row]), int(lasts[row])
+            producer_id = ProducerId(int(headers["producer_id"][row]))
+            last_offset = Offset(int(lasts[row]))
             if headers["attributes"][row] & CONTROL:
                 idle, aborted = self._transactions.end(producer_id, last_offset, control_type(table, row))
                 idle_marker[row] = idle
@@ -227,7 +229,7 @@ class BatchFilter:
             kept.add(batch, placed.last_offset, placed.max_timestamp_ms)
             self._note_grown(placed.last_offset, len(batch), len(message), kept)
 
-    def _note_grown(self, last_offset: int, size_bytes: int, before_bytes: int, kept: Kept) -> None:
+    def _note_grown(self, last_offset: Offset, size_bytes: int, before_bytes: int, kept: Kept) -> None:
         if size_bytes > max(before_bytes, self._max_message_bytes) and len(kept.grown) < MAX_GROWN_TOLD:
             kept.grown.append(GrownBatch(last_offset, size_bytes))
 

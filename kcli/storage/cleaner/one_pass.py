@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator
 import numpy as np
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import Offset, Position, ProducerId
 from kcli.protocol.batches.batch import (
     LENGTH_OVERHEAD,
     PREFIX_SIZE,
@@ -105,7 +106,7 @@ class CleaningPass:
         """Raises CorruptRecordError when the log cannot be read, OSError when the disk fails."""
         plan = self._plan
         offsets = self._map_dirty_part()
-        end_offset = offsets.latest_offset + 1
+        end_offset = Offset(offsets.latest_offset + 1)
         if end_offset <= plan.first_dirty_offset:
             raise CorruptRecordError(
                 f"{plan.path}: nothing could be mapped from offset {plan.first_dirty_offset} on"
@@ -169,7 +170,7 @@ class CleaningPass:
                 )
                 if is_full:
                     return offsets
-            position = 0
+            position = Position(0)
             # Where compaction has left a gap at the end, it is mapped too.
             offsets.latest_offset = max(offsets.latest_offset, plan.end_of(nth) - 1)
         return offsets
@@ -182,7 +183,8 @@ class CleaningPass:
         lasts = (headers["base_offset"] + headers["last_offset_delta"]).astype(np.int64)
         wanted = (headers["attributes"] & CONTROL == 0) & (headers["count"] > 0) & (lasts >= first_dirty)
         for row in np.flatnonzero(headers["attributes"] & (TRANSACTIONAL | CONTROL)).tolist():
-            producer_id, last_offset = int(headers["producer_id"][row]), int(lasts[row])
+            producer_id = ProducerId(int(headers["producer_id"][row]))
+            last_offset = Offset(int(lasts[row]))
             if headers["attributes"][row] & CONTROL:
                 transactions.end(producer_id, last_offset, control_type(table, row))
             elif transactions.is_aborted(producer_id, last_offset):
@@ -237,7 +239,7 @@ class CleaningPass:
         cleaned.create_files(0)
         for segment in group:
             retain_deletes = self._modified_ms(segment) > legacy_horizon_ms
-            for piece in self._pieces(segment, 0):
+            for piece in self._pieces(segment, Position(0)):
                 if isinstance(piece, BatchHeaders):
                     self._records_read += int(piece.headers["count"].sum())
                     batch_filter.keep(piece, kept)
@@ -290,7 +292,7 @@ class CleaningPass:
 
     # --- reading
 
-    def _pieces(self, segment: SourceSegment, position: int) -> Iterator[BatchHeaders | bytes]:
+    def _pieces(self, segment: SourceSegment, position: Position) -> Iterator[BatchHeaders | bytes]:
         """The batches of a segment from `position` on, many at a time; a message of an old format alone."""
         for chunk in self._chunks(segment, position):
             begin = 0
@@ -308,7 +310,7 @@ class CleaningPass:
             if begin < len(chunk):
                 yield read_headers(chunk[begin:] if begin else chunk, self._plan.topic_partition)
 
-    def _chunks(self, segment: SourceSegment, position: int) -> Iterator[bytes]:
+    def _chunks(self, segment: SourceSegment, position: Position) -> Iterator[bytes]:
         """Whole batches, about a buffer full of them or the one batch that is larger than the buffer."""
         path = f"{self._plan.path}/{offset_name(segment.base_offset, LOG_SUFFIX)}"
         file = self._disk.open(path)
@@ -327,7 +329,7 @@ class CleaningPass:
                 self._bytes_read += size
                 self._throttle.pass_on(size)
                 yield chunk if size == len(chunk) else chunk[:size]
-                position += size
+                position = Position(position + size)
         finally:
             file.close()
 

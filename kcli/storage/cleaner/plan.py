@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kcli.model.ids import Offset, Position, ProducerId
 from kcli.storage.log.index import MAX_RELATIVE_OFFSET
 from kcli.storage.log.transaction_index import AbortedTransaction
 
@@ -16,7 +17,7 @@ MAX_BATCH_BYTES = 0x7FFF_FFFF
 class SourceSegment:
     """A sealed segment as it was when the pass was planned: nobody writes to it any more."""
 
-    base_offset: int
+    base_offset: Offset
     size_bytes: int
     offset_index_bytes: int
     time_index_bytes: int
@@ -26,9 +27,9 @@ class SourceSegment:
 class LastRecord:
     """The newest of a live producer. `data_offset` None: the log has only a marker of it."""
 
-    producer_id: int
+    producer_id: ProducerId
     producer_epoch: int
-    data_offset: int | None
+    data_offset: Offset | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,9 @@ class CleaningPlan:
     topic_partition: str
     path: str
     segments: tuple[SourceSegment, ...]
-    first_dirty_offset: int
-    first_dirty_position: int
-    upper_bound_offset: int
+    first_dirty_offset: Offset
+    first_dirty_position: Position
+    upper_bound_offset: Offset
     aborted: tuple[AbortedTransaction, ...]
     last_records: tuple[LastRecord, ...]
     now_ms: int
@@ -64,7 +65,7 @@ class CleaningPlan:
     index_interval_bytes: int
     max_message_bytes: int = MAX_BATCH_BYTES
 
-    def end_of(self, nth: int) -> int:
+    def end_of(self, nth: int) -> Offset:
         """The offset at which the segment after the n-th begins."""
         following = nth + 1
         return (
@@ -78,11 +79,11 @@ class CleaningPlan:
 class CleanedSegment:
     """`.cleaned` files that are whole and on the device, and the segments they stand for. Sizes by file suffix."""
 
-    replaced: tuple[int, ...]
+    replaced: tuple[Offset, ...]
     sizes: dict[str, int]
 
     @property
-    def base_offset(self) -> int:
+    def base_offset(self) -> Offset:
         return self.replaced[0]
 
 
@@ -90,7 +91,7 @@ class CleanedSegment:
 class GrownBatch:
     """One that was compressed anew and came out larger than it was, and larger than `max.message.bytes`."""
 
-    last_offset: int
+    last_offset: Offset
     size_bytes: int
 
 
@@ -98,7 +99,7 @@ class GrownBatch:
 class CleaningDone:
     """The end of a pass. Everything before `end_offset` is clean now."""
 
-    end_offset: int
+    end_offset: Offset
     keys: int
     records_read: int
     records_kept: int
@@ -119,7 +120,7 @@ CleaningEvent = CleanedSegment | CleaningDone | CleaningFailed
 
 
 def grouped(
-    segments: Sequence[SourceSegment], *, max_bytes: int, max_index_bytes: int, upper_bound_offset: int
+    segments: Sequence[SourceSegment], *, max_bytes: int, max_index_bytes: int, upper_bound_offset: Offset
 ) -> list[list[SourceSegment]]:
     """Neighbours that fit into one segment together, by size, by indexes and by relative offsets."""
     groups: list[list[SourceSegment]] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from kcli.model.ids import Offset, ProducerId
 from kcli.protocol.batches.control import ControlType
 from kcli.storage.log.transaction_index import AbortedTransaction
 
@@ -22,7 +23,7 @@ class CleanedTransactions:
         self._with_aborted_data: set[int] = set()
         self._with_committed_data: set[int] = set()
 
-    def is_aborted(self, producer_id: int, last_offset: int) -> bool:
+    def is_aborted(self, producer_id: ProducerId, last_offset: Offset) -> bool:
         """Whether a transactional batch of data was aborted, and can go."""
         self._begin_until(last_offset)
         if producer_id in self._aborted:
@@ -32,7 +33,7 @@ class CleanedTransactions:
         return False
 
     def end(
-        self, producer_id: int, last_offset: int, control_type: int | None
+        self, producer_id: ProducerId, last_offset: Offset, control_type: int | None
     ) -> tuple[bool, AbortedTransaction | None]:
         """A control batch (its type None when an earlier pass emptied it): whether nothing depends on it, and the
         entry it needs in the transaction index, for data that is still there for a reader to drop."""
@@ -52,7 +53,7 @@ class CleanedTransactions:
             case _:
                 return False, None
 
-    def _begin_until(self, offset: int) -> None:
+    def _begin_until(self, offset: Offset) -> None:
         while self._upcoming and self._upcoming[0].first_offset <= offset:
             entry = self._upcoming.popleft()
             self._aborted.setdefault(entry.producer_id, entry)

@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.ids import NO_TIMESTAMP, Offset, Position
 from kcli.storage.files import Handle
 
 OFFSET_ENTRY = struct.Struct(">ii")  # offset - base offset, position of the batch that holds it
@@ -172,14 +172,14 @@ class EntryFile:
 
 @dataclass(frozen=True, slots=True)
 class OffsetPosition:
-    offset: int
-    position: int
+    offset: Offset
+    position: Position
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampOffset:
     timestamp_ms: int
-    offset: int
+    offset: Offset
 
 
 class OffsetIndex:
@@ -187,36 +187,38 @@ class OffsetIndex:
 
     __slots__ = ("base_offset", "entries")
 
-    def __init__(self, handle: Handle, base_offset: int, size_bytes: int) -> None:
+    def __init__(self, handle: Handle, base_offset: Offset, size_bytes: int) -> None:
         self.base_offset = base_offset
         self.entries = EntryFile(handle, OFFSET_ENTRY, size_bytes)
 
-    def append(self, offset: int, position: int) -> None:
+    def append(self, offset: Offset, position: Position) -> None:
         self.entries.append(offset - self.base_offset, position)
 
-    def lookup(self, offset: int) -> OffsetPosition:
+    def lookup(self, offset: Offset) -> OffsetPosition:
         """The greatest entry at or below `offset`; the start of the segment where there is none."""
         found = self.entries.floor(offset - self.base_offset, field=0)
         if found is None:
-            return OffsetPosition(self.base_offset, 0)
+            return OffsetPosition(self.base_offset, Position(0))
         relative, position = found
-        return OffsetPosition(self.base_offset + relative, position)
+        return OffsetPosition(Offset(self.base_offset + relative), Position(position))
 
-    def position_at_or_below(self, position: int) -> int:
+    def position_at_or_below(self, position: Position) -> Position:
         """The greatest indexed batch start that is not past `position`."""
         found = self.entries.floor(position, field=1)
-        return 0 if found is None else found[1]
+        return Position(0 if found is None else found[1])
 
-    def upper_bound(self, position: int) -> int | None:
+    def upper_bound(self, position: Position) -> Offset | None:
         """Offset of the first entry at or past `position`; None when there is none."""
         found = self.entries.find(position - 1, field=1)
-        return self.base_offset + self.entries.entry(found)[0] if found < self.entries.count else None
+        if found == self.entries.count:
+            return None
+        return Offset(self.base_offset + self.entries.entry(found)[0])
 
     def last(self) -> OffsetPosition | None:
         last = self.entries.last()
-        return None if last is None else OffsetPosition(self.base_offset + last[0], last[1])
+        return None if last is None else OffsetPosition(Offset(self.base_offset + last[0]), Position(last[1]))
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Drops the entries at or past `offset`."""
         self.entries.truncate(self.entries.find(offset - self.base_offset - 1, field=0))
 
@@ -234,11 +236,11 @@ class TimeIndex:
 
     __slots__ = ("base_offset", "entries")
 
-    def __init__(self, handle: Handle, base_offset: int, size_bytes: int) -> None:
+    def __init__(self, handle: Handle, base_offset: Offset, size_bytes: int) -> None:
         self.base_offset = base_offset
         self.entries = EntryFile(handle, TIME_ENTRY, size_bytes)
 
-    def append_if_newer(self, timestamp_ms: int, offset: int) -> None:
+    def append_if_newer(self, timestamp_ms: int, offset: Offset) -> None:
         last = self.entries.last()
         if timestamp_ms > (NO_TIMESTAMP if last is None else last[0]):
             self.entries.append(timestamp_ms, offset - self.base_offset)
@@ -249,13 +251,13 @@ class TimeIndex:
         if found is None:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         timestamp, relative = found
-        return TimestampOffset(timestamp, self.base_offset + relative)
+        return TimestampOffset(timestamp, Offset(self.base_offset + relative))
 
     def last(self) -> TimestampOffset | None:
         last = self.entries.last()
-        return None if last is None else TimestampOffset(last[0], self.base_offset + last[1])
+        return None if last is None else TimestampOffset(last[0], Offset(self.base_offset + last[1]))
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Drops the entries at or past `offset`."""
         self.entries.truncate(self.entries.find(offset - self.base_offset - 1, field=1))
 

@@ -24,7 +24,14 @@ from kcli.errors import (
     StorageError,
 )
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP
+from kcli.model.ids import (
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    LeaderEpoch,
+    Offset,
+    Position,
+)
 from kcli.protocol.batches.batch import BatchHeader, crc_is_valid
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
@@ -59,12 +66,16 @@ class AppendResult:
     """`log_append_time_ms` is −1 on a CreateTime topic. A duplicate was not written: its offsets are the original's
     and its time is that of the original's newest record, on any topic, as in Kafka."""
 
-    base_offset: int
-    last_offset: int
+    base_offset: Offset
+    last_offset: Offset
     log_append_time_ms: int
-    log_start_offset: int
+    log_start_offset: Offset
     size_bytes: int
     duplicate: bool = False
+
+    @property
+    def next_offset(self) -> Offset:
+        return Offset(self.last_offset + 1)
 
 
 class PartitionLog:
@@ -82,9 +93,9 @@ class PartitionLog:
         segments: list[Segment],
         leader_epochs: LeaderEpochCache,
         producers: ProducerState,
-        log_start_offset: int,
-        log_end_offset: int,
-        recovery_point: int,
+        log_start_offset: Offset,
+        log_end_offset: Offset,
+        recovery_point: Offset,
         file_names: Iterable[str],
         now_ms: Callable[[], int],
         random_below: Callable[[int], int],
@@ -113,7 +124,7 @@ class PartitionLog:
         self._now_ms = now_ms
         self._random_below = random_below
         self._topic_partition = f"{topic}-{partition}"
-        self._noted_epoch: int = (
+        self._noted_epoch: LeaderEpoch = (
             NO_LEADER_EPOCH  # the newest epoch written to, whose checkpoint is written or on its way
         )
         segments[-1].roll_jitter_ms = self._jitter_ms()
@@ -128,14 +139,14 @@ class PartitionLog:
         return sum(segment.size_bytes for segment in self.segments)
 
     @property
-    def last_stable_offset(self) -> int:
+    def last_stable_offset(self) -> Offset:
         """Up to here every transaction is decided: where a read_committed consumer stops."""
         unstable = self.producers.first_unstable_offset()
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
         return max(unstable, self.log_start_offset)
 
-    def set_high_watermark(self, offset: int) -> None:
+    def set_high_watermark(self, offset: Offset) -> None:
         """Never goes back; at most to the log end."""
         offset = min(offset, self.log_end_offset)
         if offset > self.high_watermark:
@@ -151,7 +162,7 @@ class PartitionLog:
         self,
         records: Buffer,
         *,
-        leader_epoch: int,
+        leader_epoch: LeaderEpoch,
         origin: AppendOrigin,
         now_ms: int,
         transaction_version: int = 0,
@@ -179,13 +190,13 @@ class PartitionLog:
                     self.producers.check_verified(header, verification)
             placed = place(batch, header, self.config, next_offset, leader_epoch, now_ms)
             batches.append(placed)
-            next_offset += placed.header.last_offset_delta + 1
+            next_offset = Offset(next_offset + placed.header.last_offset_delta + 1)
         if not batches:
             raise InvalidRecordException(f"Append to {self._topic_partition} holds no record batch")
         return self._write(batches, leader_epoch, now_ms)
 
     def _append_client(
-        self, records: Buffer, leader_epoch: int, now_ms: int, verification: Verification | None
+        self, records: Buffer, leader_epoch: LeaderEpoch, now_ms: int, verification: Verification | None
     ) -> AppendResult:
         header, found = check_client_batch(
             records, self.config, now_ms, self._topic_partition, self.validation
@@ -227,7 +238,7 @@ class PartitionLog:
             batches.append(PlacedBatch(header, header.base_offset, len(batch), (batch,), NO_TIMESTAMP))
             next_offset = header.next_offset
         if not batches:
-            return AppendResult(-1, -1, NO_TIMESTAMP, self.log_start_offset, 0)
+            return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, self.log_start_offset, 0)
         if len(records) <= self.config.segment_size_bytes:
             return self._write(batches, None, now_ms)
         # More than a segment may hold: batch by batch, so that it can roll in between.
@@ -236,7 +247,9 @@ class PartitionLog:
             results[0].base_offset, results[-1].last_offset, NO_TIMESTAMP, self.log_start_offset, len(records)
         )
 
-    def _write(self, batches: Sequence[PlacedBatch], leader_epoch: int | None, now_ms: int) -> AppendResult:
+    def _write(
+        self, batches: Sequence[PlacedBatch], leader_epoch: LeaderEpoch | None, now_ms: int
+    ) -> AppendResult:
         """The one place where a log grows. `leader_epoch` None: each batch has its own."""
         if len(batches) == 1:
             first = last = batches[0]
@@ -252,7 +265,7 @@ class PartitionLog:
                 f"The append to {self._topic_partition} of {size} bytes exceeds the segment size of "
                 f"{self.config.segment_size_bytes} bytes"
             )
-        last_offset = last.base_offset + last.header.last_offset_delta
+        last_offset = Offset(last.base_offset + last.header.last_offset_delta)
         assert last_offset >= self.log_end_offset, "offsets never go back"
         try:
             if leader_epoch is None:
@@ -263,14 +276,7 @@ class PartitionLog:
                 self._flush_epochs_soon()
             segment = self._segment_for(first.base_offset, last_offset, size, newest_ms, now_ms)
             segment.append(
-                [
-                    (
-                        batch.base_offset + batch.header.last_offset_delta,
-                        batch.header.max_timestamp_ms,
-                        batch.size_bytes,
-                    )
-                    for batch in batches
-                ],
+                [(last_offset, newest_ms, size)] if first is last else [batch.placed for batch in batches],
                 buffers,
                 self.config.index_interval_bytes,
             )
@@ -279,7 +285,7 @@ class PartitionLog:
                     self._note_producer(batch.header, batch.base_offset, batch.buffers, segment)
         except OSError as error:
             raise self.directory.failed(error) from error
-        self.log_end_offset = self.producers.end_offset = last_offset + 1
+        self.log_end_offset = self.producers.end_offset = Offset(last_offset + 1)
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
         return AppendResult(
@@ -306,7 +312,7 @@ class PartitionLog:
             self.directory.failed(error)
 
     def _note_producer(
-        self, header: BatchHeader, base_offset: int, buffers: Sequence[Buffer], segment: Segment
+        self, header: BatchHeader, base_offset: Offset, buffers: Sequence[Buffer], segment: Segment
     ) -> None:
         if header.is_control:
             marker = read_marker(b"".join(buffers))
@@ -320,7 +326,7 @@ class PartitionLog:
     # --- rolling
 
     def _segment_for(
-        self, first_offset: int, last_offset: int, size: int, newest_ms: int, now_ms: int
+        self, first_offset: Offset, last_offset: Offset, size: int, newest_ms: int, now_ms: int
     ) -> Segment:
         """The active segment, or a new one when the append must not go there any more."""
         segment, config = self.segments[-1], self.config
@@ -360,13 +366,13 @@ class PartitionLog:
         self._roll(self.log_end_offset, self._now_ms())
         return self.segments[-1]
 
-    def _roll(self, base_offset: int, now_ms: int) -> None:
+    def _roll(self, base_offset: Offset, now_ms: int) -> None:
         with self.exchange:
             self._roll_alone(base_offset, now_ms)
         if self.recovery_point < base_offset:
             self.directory.background(lambda: self._flush_in_background(base_offset))
 
-    def _roll_alone(self, base_offset: int, now_ms: int) -> None:
+    def _roll_alone(self, base_offset: Offset, now_ms: int) -> None:
         active = self.segments[-1]
         assert base_offset >= self.log_end_offset, "a segment begins at or past the log end"
         if active.base_offset == base_offset:
@@ -379,7 +385,7 @@ class PartitionLog:
             self.snapshots.take(self.producers)
         self._add_segment(base_offset, now_ms)
 
-    def _add_segment(self, base_offset: int, now_ms: int) -> Segment:
+    def _add_segment(self, base_offset: Offset, now_ms: int) -> Segment:
         segment = Segment(self.directory.pool, self.path, base_offset, created_ms=now_ms, sizes={})
         segment.create_files(self.config.segment_size_bytes if self.config.preallocate else 0)
         segment.roll_jitter_ms = self._jitter_ms()
@@ -388,7 +394,9 @@ class PartitionLog:
 
     # --- read
 
-    def read(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> LogSlice:
+    def read(
+        self, offset: Offset, max_bytes: int, *, end_offset: Offset, at_least_one: bool = True
+    ) -> LogSlice:
         """Whole batches from the one that holds `offset`, of one segment, before `end_offset`, up to `max_bytes`.
 
         `at_least_one`: the first batch comes even if it alone is larger than `max_bytes`.
@@ -408,7 +416,7 @@ class PartitionLog:
                 if found is not None:
                     start, end = found
                     return LogSlice(start, end - start, segment.log.file(), directory)
-            return LogSlice(0, 0, self.segments[-1].log.file(), directory)
+            return LogSlice(Position(0), 0, self.segments[-1].log.file(), directory)
         except OSError as error:
             raise directory.failed(error) from error
 
@@ -420,15 +428,15 @@ class PartitionLog:
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         return lookup.offset_of_max_timestamp(self.segments, self.log_start_offset)
 
-    def epoch_for_offset(self, offset: int) -> int:
+    def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
         return self.leader_epochs.epoch_for_offset(offset)
 
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         """(largest known epoch ≤ `epoch`, its end offset), (−1, −1) when it cannot be told."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @on_disk
-    def append_leader_epoch(self, epoch: int) -> None:
+    def append_leader_epoch(self, epoch: LeaderEpoch) -> None:
         """A replica becomes leader: its epoch begins at the log end (called before any append).
 
         It is written when something is appended in it, or at the next flush: an epoch without records is forgotten
@@ -437,15 +445,15 @@ class PartitionLog:
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
     @on_disk
-    def aborted_transactions(self, from_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+    def aborted_transactions(self, from_offset: Offset, upper_offset: Offset) -> list[AbortedTransaction]:
         return lookup.aborted_transactions(self.segments, from_offset, upper_offset)
 
     @on_disk
-    def has_aborted_transactions(self, from_offset: int) -> bool:
+    def has_aborted_transactions(self, from_offset: Offset) -> bool:
         return lookup.has_aborted_transactions(self.segments, from_offset)
 
     @on_disk
-    def upper_bound_offset(self, offset: int, size_bytes: int) -> int:
+    def upper_bound_offset(self, offset: Offset, size_bytes: int) -> Offset:
         return lookup.upper_bound_offset(self.segments, offset, size_bytes, self.log_end_offset)
 
     def active_producers(self) -> tuple[ProducerEntry, ...]:
@@ -457,7 +465,7 @@ class PartitionLog:
     # --- cutting
 
     @on_disk
-    def delete_records_before(self, offset: int) -> int:
+    def delete_records_before(self, offset: Offset) -> Offset:
         """Moves the log start up to `offset` (−1: the high watermark); whole segments go at the next retention."""
         if offset == -1:
             offset = self.high_watermark
@@ -470,13 +478,13 @@ class PartitionLog:
             self._move_log_start(offset)
         return self.log_start_offset
 
-    def _move_log_start(self, offset: int) -> None:
+    def _move_log_start(self, offset: Offset) -> None:
         self.log_start_offset = offset
         self.leader_epochs.truncate_start(offset)
         self._flush_epochs_soon()
 
     @on_disk
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Drops everything from `offset` on; nothing when the log ends before it."""
         if offset >= self.log_end_offset:
             return
@@ -491,7 +499,7 @@ class PartitionLog:
             self._after_cut()
 
     @on_disk
-    def truncate_fully_and_start_at(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Empties the log; the next record will have this offset."""
         with self.exchange:
             self.drop_segments(list(self.segments))
@@ -560,7 +568,7 @@ class PartitionLog:
 
     # --- durability
 
-    def flush(self, up_to: int | None = None) -> None:
+    def flush(self, up_to: Offset | None = None) -> None:
         """Returns when everything before `up_to` (the log end) would survive a power failure. May block."""
         end = self.log_end_offset if up_to is None else up_to
         if end > self.recovery_point:
@@ -594,7 +602,7 @@ class PartitionLog:
         self.is_settled = True
 
     @on_disk
-    def _flush(self, end: int) -> None:
+    def _flush(self, end: Offset) -> None:
         self.settle()
         cuts, recovery_point = self.cuts, self.recovery_point
         segments = [
@@ -614,7 +622,7 @@ class PartitionLog:
             self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
         self.last_flush_ms = self._now_ms()
 
-    def _flush_in_background(self, base_offset: int) -> None:
+    def _flush_in_background(self, base_offset: Offset) -> None:
         try:
             self.snapshots.sync(base_offset)
             self.flush(base_offset)

@@ -23,7 +23,7 @@ from kcli.errors import (
     TransactionCoordinatorFencedException,
 )
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_OFFSET, NO_SEQUENCE
+from kcli.model.ids import NO_OFFSET, NO_SEQUENCE, Offset, ProducerId
 from kcli.protocol.batches.batch import MAX_SEQUENCE, BatchHeader, read_records
 from kcli.protocol.batches.control import ControlType, EndTransactionMarker, control_type_of, decode_control
 from kcli.runtime.disk import Disk, read_file
@@ -45,13 +45,13 @@ class WrittenBatch(NamedTuple):
     """`offset_delta` is the distance from the first offset to the last, and so of the sequences."""
 
     last_sequence: int
-    last_offset: int
+    last_offset: Offset
     offset_delta: int
     timestamp_ms: int
 
     @property
-    def first_offset(self) -> int:
-        return self.last_offset - self.offset_delta
+    def first_offset(self) -> Offset:
+        return Offset(self.last_offset - self.offset_delta)
 
     @property
     def first_sequence(self) -> int:
@@ -62,11 +62,11 @@ class WrittenBatch(NamedTuple):
 class ProducerEntry:
     """One producer id. `batches` holds the newest five of the current epoch, oldest first."""
 
-    producer_id: int
+    producer_id: ProducerId
     epoch: int
     coordinator_epoch: int = NO_COORDINATOR_EPOCH
     last_timestamp_ms: int = -1
-    current_txn_first_offset: int | None = None
+    current_txn_first_offset: Offset | None = None
     batches: deque[WrittenBatch] = field(default_factory=lambda: deque(maxlen=CACHED_BATCHES))
 
     @property
@@ -74,7 +74,7 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     @property
-    def last_data_offset(self) -> int:
+    def last_data_offset(self) -> Offset:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def copy(self) -> ProducerEntry:
@@ -133,9 +133,9 @@ def read_marker(batch: Buffer) -> Marker | None:
 class OpenTransaction:
     """A transaction in this partition; `last_offset` is its marker's once there is one."""
 
-    producer_id: int
-    first_offset: int
-    last_offset: int | None = None
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset | None = None
 
 
 class ProducerState:
@@ -144,15 +144,15 @@ class ProducerState:
     def __init__(self, topic_partition: str, expiration_ms: int) -> None:
         self._topic_partition = topic_partition
         self.expiration_ms = expiration_ms
-        self.producers: dict[int, ProducerEntry] = {}
-        self.end_offset = 0
-        self.last_snapshot_offset = 0
+        self.producers: dict[ProducerId, ProducerEntry] = {}
+        self.end_offset = Offset(0)
+        self.last_snapshot_offset = Offset(0)
         # Kafka's table of producers never shrinks; its size decides the order of entries in a snapshot.
         self._most_producers = 0
-        self._verifications: dict[int, Verification] = {}
-        self._ongoing: dict[int, OpenTransaction] = {}  # by first offset, ascending
+        self._verifications: dict[ProducerId, Verification] = {}
+        self._ongoing: dict[Offset, OpenTransaction] = {}  # by first offset, ascending
         self._unreplicated: dict[
-            int, OpenTransaction
+            Offset, OpenTransaction
         ] = {}  # decided, but its marker is not below the high watermark
 
     # --- checking what a client sends
@@ -216,7 +216,7 @@ class ProducerState:
             )
 
     def verification(
-        self, producer_id: int, epoch: int, base_sequence: int, *, from_zero: bool, now_ms: int
+        self, producer_id: ProducerId, epoch: int, base_sequence: int, *, from_zero: bool, now_ms: int
     ) -> Verification:
         """What must come with a transactional batch; ALREADY_OPEN where the coordinator need not be asked."""
         if self._is_open(producer_id, epoch):
@@ -249,7 +249,7 @@ class ProducerState:
                 f"{verification.lowest_sequence} (earliest seen sequence)"
             )
 
-    def _is_open(self, producer_id: int, epoch: int) -> bool:
+    def _is_open(self, producer_id: ProducerId, epoch: int) -> bool:
         entry = self.producers.get(producer_id)
         return entry is not None and entry.epoch == epoch and entry.current_txn_first_offset is not None
 
@@ -264,7 +264,7 @@ class ProducerState:
 
     # --- taking in what is in the log
 
-    def update(self, header: BatchHeader, base_offset: int) -> None:
+    def update(self, header: BatchHeader, base_offset: Offset) -> None:
         """A batch of data of an idempotent or transactional producer has been written at `base_offset`."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
@@ -272,7 +272,7 @@ class ProducerState:
         elif entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
-        last_offset = base_offset + header.last_offset_delta
+        last_offset = Offset(base_offset + header.last_offset_delta)
         entry.batches.append(
             WrittenBatch(header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp_ms)
         )
@@ -282,7 +282,7 @@ class ProducerState:
             self._verifications.pop(header.producer_id, None)
             self._ongoing[base_offset] = OpenTransaction(header.producer_id, base_offset)
 
-    def update_marker(self, header: BatchHeader, offset: int, marker: Marker) -> AbortedTransaction | None:
+    def update_marker(self, header: BatchHeader, offset: Offset, marker: Marker) -> AbortedTransaction | None:
         """A marker has been written at `offset`; returns what an abort adds to the transaction index."""
         self._verifications.pop(header.producer_id, None)
         entry = self.producers.get(header.producer_id)
@@ -301,7 +301,7 @@ class ProducerState:
         self._unreplicated[first_offset] = transaction
         if marker.commit:
             return None
-        still_open = next(iter(self._ongoing), offset + 1)
+        still_open = next(iter(self._ongoing), Offset(offset + 1))
         return AbortedTransaction(header.producer_id, first_offset, offset, still_open)
 
     def _add(self, entry: ProducerEntry) -> ProducerEntry:
@@ -311,13 +311,13 @@ class ProducerState:
 
     # --- transactions
 
-    def first_unstable_offset(self) -> int | None:
+    def first_unstable_offset(self) -> Offset | None:
         """Where the first transaction begins that a committed reader must not see yet."""
         if not self._ongoing and not self._unreplicated:
             return None
         return min(next(iter(self._ongoing), NEVER), min(self._unreplicated, default=NEVER))
 
-    def on_high_watermark(self, high_watermark: int) -> None:
+    def on_high_watermark(self, high_watermark: Offset) -> None:
         if self._unreplicated:
             decided = [
                 first
@@ -348,12 +348,12 @@ class ProducerState:
         self._verifications.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
-        self.end_offset = 0
-        self.last_snapshot_offset = 0
+        self.end_offset = Offset(0)
+        self.last_snapshot_offset = Offset(0)
 
     # --- snapshots
 
-    def load(self, entries: Iterable[ProducerEntry], offset: int, now_ms: int) -> None:
+    def load(self, entries: Iterable[ProducerEntry], offset: Offset, now_ms: int) -> None:
         """Starts from a snapshot taken at `offset`."""
         self.clear()
         for entry in entries:
@@ -380,11 +380,11 @@ class ProducerState:
         return sorted(self.producers.values(), key=lambda entry: _java_bucket(entry.producer_id, capacity))
 
 
-NEVER = (1 << 63) - 1
+NEVER = Offset((1 << 63) - 1)
 MIN_JAVA_CAPACITY = 16
 
 
-def _java_bucket(producer_id: int, capacity: int) -> int:
+def _java_bucket(producer_id: ProducerId, capacity: int) -> int:
     folded = (producer_id ^ producer_id >> 32) & 0xFFFF_FFFF
     return (folded ^ folded >> 16) & capacity - 1
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 
 from kcli.errors import CorruptRecordError, KafkaError
+from kcli.model.ids import FIRST_OFFSET, Offset, Position
 from kcli.protocol.batches.batch import HEADER_SIZE, BatchHeader, crc_is_valid, iter_batches, read_header
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.producer_state import read_marker
@@ -40,7 +41,12 @@ class Recovery:
     """
 
     def __init__(
-        self, log: PartitionLog, now_ms: int, *, flushed_offset: int = 0, must_keep: bool = False
+        self,
+        log: PartitionLog,
+        now_ms: int,
+        *,
+        flushed_offset: Offset = FIRST_OFFSET,
+        must_keep: bool = False,
     ) -> None:
         self._log = log
         self._now_ms = now_ms
@@ -48,7 +54,7 @@ class Recovery:
         self._must_keep = must_keep
         self.first_offset = log.log_start_offset
 
-    def run(self, first_unsure_offset: int) -> int:
+    def run(self, first_unsure_offset: Offset) -> Offset:
         """Recovers the segments from the one that holds `first_unsure_offset`; returns the log end offset.
 
         Raises OffsetOverflow for a segment that must be split first.
@@ -84,27 +90,27 @@ class Recovery:
         log.log_end_offset = first.base_offset
         log.rebuild_producers(self._now_ms)
 
-    def _recover(self, segment: Segment) -> tuple[int, int]:
+    def _recover(self, segment: Segment) -> tuple[Offset, int]:
         """(offset after the last whole batch, bytes cut). Indexes, epochs and producers are built on the way."""
         segment.reset_indexes()
         file = segment.log.file()
         file_size = file.size()
-        valid, next_offset = 0, segment.base_offset
+        valid, next_offset = Position(0), segment.base_offset
         tries = READS_OF_DAMAGE
         while valid < file_size and tries:
             chunk = file.read_at(valid, self._chunk_size(segment, valid, file_size))
             taken, next_offset = self._recover_chunk(segment, chunk, valid, next_offset)
-            valid += taken
+            valid = Position(valid + taken)
             tries = READS_OF_DAMAGE if taken else tries - 1
         cut = file_size - valid
         if cut:
             self._check_may_cut(segment, valid, next_offset)
             file.truncate(valid)
-        segment.size_bytes = valid
+        segment.end_position = valid
         segment.finish_recovery()
         return next_offset, cut
 
-    def _check_may_cut(self, segment: Segment, position: int, offset: int) -> None:
+    def _check_may_cut(self, segment: Segment, position: Position, offset: Offset) -> None:
         if offset >= self._flushed_offset:
             return
         damage = (
@@ -127,7 +133,7 @@ class Recovery:
         )
         self._log.drop_segments(later)
 
-    def _chunk_size(self, segment: Segment, position: int, end: int) -> int:
+    def _chunk_size(self, segment: Segment, position: Position, end: int) -> int:
         """A chunk, or the one batch that is larger than a chunk."""
         size = RECOVERY_CHUNK_BYTES
         try:
@@ -137,7 +143,9 @@ class Recovery:
             pass  # found again, and cut, when the chunk is read
         return min(size, end - position)
 
-    def _recover_chunk(self, segment: Segment, chunk: bytes, start: int, next_offset: int) -> tuple[int, int]:
+    def _recover_chunk(
+        self, segment: Segment, chunk: bytes, start: Position, next_offset: Offset
+    ) -> tuple[int, Offset]:
         """(bytes of whole and valid batches at the head of the chunk, the offset after them)."""
         taken = 0
         try:
@@ -148,14 +156,14 @@ class Recovery:
                     if (pieces := split_of(segment)) is not None:
                         raise OffsetOverflow(segment, pieces)
                     break
-                self._take(segment, chunk, position, start + position, header)
+                self._take(segment, chunk, position, Position(start + position), header)
                 next_offset = header.next_offset
                 taken = position + header.size_bytes
         except (CorruptRecordError, KafkaError) as error:
             logger.warning("%s at byte %d: %s", segment.log.path, start + taken, error)
         return taken, next_offset
 
-    def _take(self, segment: Segment, chunk: bytes, at: int, position: int, header: BatchHeader) -> None:
+    def _take(self, segment: Segment, chunk: bytes, at: int, position: Position, header: BatchHeader) -> None:
         log = self._log
         segment.note(
             position,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterable
 
 from kcli.errors import CorruptRecordError, KafkaError
+from kcli.model.ids import Offset
 from kcli.storage.log.producer_state import ProducerState, read_marker
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.snapshots import ProducerSnapshots
@@ -18,8 +19,8 @@ def replay(
     producers: ProducerState,
     snapshots: ProducerSnapshots,
     *,
-    start_offset: int,
-    end_offset: int,
+    start_offset: Offset,
+    end_offset: Offset,
     to_snapshot: Collection[int],
 ) -> None:
     """Feeds the batches of [start_offset, end_offset) to the producers, with no checks: they are in the log.
@@ -46,7 +47,7 @@ def _replay_segment(segment: Segment, producers: ProducerState) -> None:
         logger.error("%s: producers are not known from the damaged batch on: %s", segment.log.path, error)
 
 
-def _replay_batches(segment: Segment, producers: ProducerState, start_offset: int) -> None:
+def _replay_batches(segment: Segment, producers: ProducerState, start_offset: Offset) -> None:
     for position, header in segment.headers_near(start_offset):
         if header.last_offset < start_offset or header.producer_id < 0:
             continue

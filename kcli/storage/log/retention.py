@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 
 from kcli.config.topic import LogConfig
+from kcli.model.ids import Offset
 from kcli.storage.log.segment import Segment
 
 logger = logging.getLogger(__name__)
@@ -19,9 +20,9 @@ def deletable_count(
     segments: Sequence[Segment],
     config: LogConfig,
     *,
-    log_start_offset: int,
-    log_end_offset: int,
-    high_watermark: int,
+    log_start_offset: Offset,
+    log_end_offset: Offset,
+    high_watermark: Offset,
     now_ms: int,
 ) -> int:
     """How many of the oldest segments retention takes: by log start offset, then by size, then by time."""

@@ -18,7 +18,7 @@ from itertools import chain
 
 from kcli.errors import CorruptRecordError
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.ids import NO_TIMESTAMP, Offset, Position
 from kcli.protocol.batches.batch import (
     HEADER_SIZE,
     PREFIX_SIZE,
@@ -58,8 +58,9 @@ SCAN_BYTES = 32_768
 MAX_RECENT_BATCHES = 512
 """Positions remembered of the newest batches (8 kB at most); a quarter goes when it is full."""
 
+_START = Position(0)
 
-Placed = tuple[int, int, int]
+Placed = tuple[Offset, int, int]
 """A batch about to be written: last offset, max timestamp, size in bytes."""
 
 _LOOKING = threading.Lock()
@@ -78,6 +79,7 @@ class Segment:
 
     __slots__ = (
         "_bytes_since_index_entry",
+        "_end_position",
         "_first_timestamp_ms",
         "_indexes",
         "_max_timestamp",
@@ -85,7 +87,6 @@ class Segment:
         "_pool",
         "_recent_last_offsets",
         "_recent_positions",
-        "_size_bytes",
         "base_offset",
         "created_ms",
         "deleted",
@@ -99,7 +100,7 @@ class Segment:
         self,
         pool: HandlePool,
         directory: str,
-        base_offset: int,
+        base_offset: Offset,
         *,
         created_ms: int,
         sizes: dict[str, int] | None,
@@ -116,7 +117,7 @@ class Segment:
         self._pool = pool
         self._name_suffix = name_suffix
         self.log = self._handle(LOG_SUFFIX)
-        self._size_bytes = None if sizes is None else sizes.get(LOG_SUFFIX, 0)
+        self._end_position = None if sizes is None else Position(sizes.get(LOG_SUFFIX, 0))
         self._indexes = None if sizes is None else self._open_indexes(sizes)
         self._bytes_since_index_entry = 0
         self._max_timestamp: TimestampOffset | None = None
@@ -151,14 +152,19 @@ class Segment:
         return found
 
     @property
-    def size_bytes(self) -> int:
-        if self._size_bytes is None:
-            self._size_bytes = self.disk.size(self.log.path)
-        return self._size_bytes
+    def end_position(self) -> Position:
+        """Where the next batch begins."""
+        if self._end_position is None:
+            self._end_position = Position(self.disk.size(self.log.path))
+        return self._end_position
 
-    @size_bytes.setter
-    def size_bytes(self, size_bytes: int) -> None:
-        self._size_bytes = size_bytes
+    @end_position.setter
+    def end_position(self, position: Position) -> None:
+        self._end_position = position
+
+    @property
+    def size_bytes(self) -> int:
+        return self.end_position if self._end_position is None else self._end_position
 
     @property
     def offset_index(self) -> OffsetIndex:
@@ -184,7 +190,7 @@ class Segment:
 
     def append(self, batches: Sequence[Placed], buffers: Sequence[Buffer], index_interval_bytes: int) -> None:
         """Writes batches at the end, in one write. If it raises, the segment is as before."""
-        position = self.size_bytes
+        position = self.end_position
         if self._recent_positions is _NONE:
             self._recent_last_offsets, self._recent_positions = array("q"), array("q")
         self.log.file().write_at(position, *buffers)
@@ -192,8 +198,8 @@ class Segment:
             self.note(position, last_offset, max_timestamp_ms, size_bytes, index_interval_bytes)
             self._recent_last_offsets.append(last_offset)
             self._recent_positions.append(position)
-            position += size_bytes
-        self.size_bytes = position
+            position = Position(position + size_bytes)
+        self.end_position = position
         if len(self._recent_positions) > MAX_RECENT_BATCHES:
             surplus = len(self._recent_positions) - MAX_RECENT_BATCHES * 3 // 4
             del self._recent_last_offsets[:surplus]
@@ -201,8 +207,8 @@ class Segment:
 
     def note(
         self,
-        position: int,
-        last_offset: int,
+        position: Position,
+        last_offset: Offset,
         max_timestamp_ms: int,
         size_bytes: int,
         index_interval_bytes: int,
@@ -234,14 +240,14 @@ class Segment:
         self.time_index.entries.sync()
         self.txn_index.sync()
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Drops every batch that ends at or past `offset`."""
         found = self.locate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
         if found is not None:
-            self.size_bytes = found[0]
+            self.end_position = found[0]
             self.log.file().truncate(self.size_bytes)
         self.forget()
         self._bytes_since_index_entry = 0
@@ -258,7 +264,7 @@ class Segment:
         self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def finish_recovery(self) -> None:
-        """The indexes hold the whole segment again; `size_bytes` has been set."""
+        """The indexes hold the whole segment again; `end_position` has been set."""
         self.seal()
         self._bytes_since_index_entry = 0
         self._first_timestamp_ms = None
@@ -310,7 +316,7 @@ class Segment:
 
     # --- reading
 
-    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    def headers(self, position: Position = _START) -> Iterator[tuple[Position, BatchHeader]]:
         """(position, header) of each batch from `position` on; CorruptRecordError where they are nonsense."""
         end, file = self.size_bytes, self.log.file()
         chunk, start, scan_bytes = b"", position, FIRST_SCAN_BYTES
@@ -330,9 +336,9 @@ class Segment:
                     f"{header.size_bytes} bytes, but the segment ends {end - position} bytes after it begins"
                 )
             yield position, header
-            position += header.size_bytes
+            position = Position(position + header.size_bytes)
 
-    def headers_near(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    def headers_near(self, offset: Offset) -> Iterator[tuple[Position, BatchHeader]]:
         """As `headers`, from the last indexed batch that ends at or below `offset`.
 
         An index has no checksum: one that a wrong bit makes point past `offset` would skip records, and nobody would
@@ -359,7 +365,7 @@ class Segment:
         )
         return self.headers()
 
-    def locate(self, offset: int, *, doubting_gaps: bool = False) -> tuple[int, int] | None:
+    def locate(self, offset: Offset, *, doubting_gaps: bool = False) -> tuple[Position, int] | None:
         """(position, size) of the first batch that ends at or past `offset`; None when all end before it.
 
         `doubting_gaps`: where none holds `offset`, the batch before the gap is what is found if it is damaged. It may
@@ -370,7 +376,7 @@ class Segment:
             nth = bisect_left(last_offsets, offset)
             if nth == len(last_offsets):
                 return None
-            position = self._recent_positions[nth]
+            position = Position(self._recent_positions[nth])
             following = nth + 1
             end = self._recent_positions[following] if following < len(last_offsets) else self.size_bytes
             return position, end - position
@@ -385,37 +391,37 @@ class Segment:
             found = before
         return None if found is None else (found[0], found[1].size_bytes)
 
-    def _is_damaged(self, position: int, header: BatchHeader) -> bool:
+    def _is_damaged(self, position: Position, header: BatchHeader) -> bool:
         return not crc_is_valid(self.log.file().read_at(position, header.size_bytes), 0, header)
 
-    def boundary_at_or_below(self, start: int, limit: int) -> int:
+    def boundary_at_or_below(self, start: Position, limit: Position) -> Position:
         """The greatest end of a batch in [start, limit], where `start` begins a batch."""
         positions = self._recent_positions
         if positions and limit >= positions[0]:
-            return max(start, positions[bisect_right(positions, limit) - 1])
+            return max(start, Position(positions[bisect_right(positions, limit) - 1]))
         # A damaged index may point into the middle of a batch, where nothing can be read.
         indexed = max(start, self.offset_index.position_at_or_below(limit))
         return self._boundary_after(indexed, limit) or self._boundary_after(start, limit) or start
 
-    def _boundary_after(self, start: int, limit: int) -> int | None:
+    def _boundary_after(self, start: Position, limit: Position) -> Position | None:
         """As `boundary_at_or_below`, up to what is damaged; None where already `start` begins no batch."""
         boundary = None
         with contextlib.suppress(CorruptRecordError):  # its reader is told of it when he comes to it
             for position, header in self.headers(start):
                 if position + header.size_bytes > limit:
                     return position
-                boundary = position + header.size_bytes
+                boundary = Position(position + header.size_bytes)
         return boundary
 
-    def tail(self) -> tuple[int, int]:
+    def tail(self) -> tuple[Offset, Position]:
         """The offset and the position after the last whole batch, found by walking from the last index entry."""
         last = self.offset_index.last()
-        offset, end = self.base_offset, 0 if last is None else last.position
+        offset, end = self.base_offset, _START if last is None else last.position
         for position, header in self.headers(end):
-            offset, end = header.next_offset, position + header.size_bytes
+            offset, end = header.next_offset, Position(position + header.size_bytes)
         return offset, end
 
-    def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
+    def offset_for_timestamp(self, timestamp_ms: int, start_offset: Offset) -> TimestampOffset | None:
         """The first record at or past both `timestamp_ms` and `start_offset`."""
         start = max(self.time_index.lookup(timestamp_ms).offset, start_offset)
         file = self.log.file()
@@ -424,7 +430,7 @@ class Segment:
                 continue
             for record in read_records(file.read_at(position, header.size_bytes)):
                 if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
-                    return TimestampOffset(record.timestamp_ms, record.offset)
+                    return TimestampOffset(record.timestamp_ms, Offset(record.offset))
         return None
 
     def max_timestamp(self) -> TimestampOffset:
@@ -451,13 +457,13 @@ class Segment:
                 self._first_timestamp_ms = first[1].max_timestamp_ms
         return self._first_timestamp_ms
 
-    def upper_bound_offset(self, position: int) -> int | None:
+    def upper_bound_offset(self, position: Position) -> Offset | None:
         """An offset at or past every batch that starts before `position`; None when the index knows none."""
         return self.offset_index.upper_bound(position)
 
     # --- rules
 
-    def fits(self, last_offset: int) -> bool:
+    def fits(self, last_offset: Offset) -> bool:
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def indexes_are_full(self, max_index_bytes: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcli.model.ids import Position
 from kcli.runtime.disk import File
 from kcli.storage.directory import LogDirectory
 
@@ -12,7 +13,7 @@ from kcli.storage.directory import LogDirectory
 class LogSlice:
     """Whole batches in a segment's file. `file` stays readable while the slice lives, whatever becomes of the log."""
 
-    base_position: int
+    base_position: Position
     size_bytes: int
     file: File
     directory: LogDirectory

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import Offset, Position
 from kcli.protocol.batches.batch import BatchHeader
 from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, offset_name
 from kcli.storage.log.index import MAX_RELATIVE_OFFSET
@@ -24,9 +25,9 @@ COPY_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    base_offset: int
-    start: int
-    end: int
+    base_offset: Offset
+    start: Position
+    end: Position
 
 
 def split_of(segment: Segment) -> list[Piece] | None:
@@ -36,7 +37,7 @@ def split_of(segment: Segment) -> list[Piece] | None:
     """
     pieces = []
     base_offset = next_offset = segment.base_offset
-    start = end = 0
+    start = end = Position(0)
     leaps = False
     for position, header in _readable(segment):
         if header.last_offset < next_offset:
@@ -45,15 +46,16 @@ def split_of(segment: Segment) -> list[Piece] | None:
             pieces.append(Piece(base_offset, start, position))
             # A wrapper of the old formats tells its last offset only: its first lies after the one before.
             first_offset = header.base_offset if header.magic == 2 else next_offset
-            base_offset, start = max(first_offset, header.last_offset - MAX_RELATIVE_OFFSET), position
+            lowest = Offset(header.last_offset - MAX_RELATIVE_OFFSET)
+            base_offset, start = max(first_offset, lowest), position
         leaps = header.last_offset - next_offset > MAX_RELATIVE_OFFSET
         next_offset = header.next_offset
-        end = position + header.size_bytes
+        end = Position(position + header.size_bytes)
     # The first piece keeps the segment's base offset, though nothing may be left in it.
     return None if leaps else [*pieces, Piece(base_offset, start, end)]
 
 
-def _readable(segment: Segment) -> Iterator[tuple[int, BatchHeader]]:
+def _readable(segment: Segment) -> Iterator[tuple[Position, BatchHeader]]:
     """The headers up to the first that is none: what follows it is lost in any case."""
     try:
         yield from segment.headers()

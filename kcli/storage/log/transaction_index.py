@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import Offset, ProducerId
 from kcli.runtime.disk import Disk
 from kcli.storage.files import Handle
 
@@ -19,10 +20,10 @@ VERSION = 0
 class AbortedTransaction:
     """`last_offset` is the offset of the abort marker; below `last_stable_offset` everything was decided then."""
 
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset
+    last_stable_offset: Offset
 
 
 class TransactionIndex:
@@ -57,7 +58,7 @@ class TransactionIndex:
         self.handle.create().write_at(len(entries) * ENTRY.size, packed)
         entries.append(aborted)
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Drops the transactions whose marker is at or past `offset`."""
         entries = self.entries()
         kept = [entry for entry in entries if entry.last_offset < offset]
@@ -80,7 +81,7 @@ class TransactionIndex:
     def exists(self) -> bool:
         return self._disk.exists(self.handle.path)
 
-    def check(self, base_offset: int) -> None:
+    def check(self, base_offset: Offset) -> None:
         """Raises CorruptRecordError unless every entry can be one of this segment's."""
         for entry in self.entries():
             if entry.last_offset < base_offset:

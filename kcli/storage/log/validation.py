@@ -16,7 +16,7 @@ from kcli.errors import (
     RecordTooLargeException,
 )
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.ids import NO_TIMESTAMP, LeaderEpoch, Offset
 from kcli.protocol.batches.batch import (
     HEADER_SIZE,
     BatchHeader,
@@ -32,6 +32,7 @@ from kcli.protocol.batches.batch import (
 from kcli.protocol.batches.compression import Codec, codec_named
 from kcli.protocol.batches.survey import Survey
 from kcli.storage.log.record_validation import LOG_APPEND_TIME, Validation, examine
+from kcli.storage.log.segment import Placed
 
 KEEP_CODEC = "producer"
 
@@ -45,10 +46,15 @@ class PlacedBatch(NamedTuple):
     """A batch with its offset and epoch in it, ready to be written."""
 
     header: BatchHeader
-    base_offset: int
+    base_offset: Offset
     size_bytes: int
     buffers: tuple[Buffer, ...]
     log_append_time_ms: int
+
+    @property
+    def placed(self) -> Placed:
+        last_offset = Offset(self.base_offset + self.header.last_offset_delta)
+        return last_offset, self.header.max_timestamp_ms, self.size_bytes
 
 
 def check_client_batch(
@@ -125,8 +131,8 @@ def place(
     records: Buffer,
     header: BatchHeader,
     config: LogConfig,
-    base_offset: int,
-    leader_epoch: int,
+    base_offset: Offset,
+    leader_epoch: LeaderEpoch,
     now_ms: int,
     found: Survey | None = None,
 ) -> PlacedBatch:

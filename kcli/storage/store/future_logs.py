@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotFoundException, StorageError
+from kcli.model.ids import NO_LEADER_EPOCH
 from kcli.model.topic_partition import TopicPartition
 from kcli.storage.directory import FUTURE_SUFFIX, LogDirectory, partition_dir_name, suffixed_dir_name
 from kcli.storage.log.log import AppendOrigin, PartitionLog
@@ -83,7 +84,7 @@ class FutureLogs:
 
     def take_in(self, copy: PartitionLog, current: PartitionLog, records: bytes, now_ms: int) -> None:
         """Appends what was read of the log to its copy; may block."""
-        copy.append(records, leader_epoch=-1, origin=AppendOrigin.REPLICATION, now_ms=now_ms)
+        copy.append(records, leader_epoch=NO_LEADER_EPOCH, origin=AppendOrigin.REPLICATION, now_ms=now_ms)
         copy.set_high_watermark(current.high_watermark)
 
     def follow(self, copy: PartitionLog, current: PartitionLog, now_ms: int) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import FIRST_OFFSET, Offset
 from kcli.protocol.batches.batch import HEADER_SIZE, PREFIX_SIZE, read_header
 from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import (
@@ -43,7 +44,7 @@ from kcli.storage.log.split import write_split
 
 logger = logging.getLogger(__name__)
 
-MAX_OFFSET = (1 << 63) - 1
+MAX_OFFSET = Offset((1 << 63) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,9 @@ class LoadState:
     """What the directory's checkpoints say of one log. `must_keep`: it is refused when it lacks what they know of."""
 
     clean: bool
-    recovery_point: int = 0
-    log_start_offset: int = 0
-    high_watermark: int = 0
+    recovery_point: Offset = FIRST_OFFSET
+    log_start_offset: Offset = FIRST_OFFSET
+    high_watermark: Offset = FIRST_OFFSET
     must_keep: bool = False
 
 
@@ -130,7 +131,7 @@ def load_log(
         producers=ProducerState(f"{topic}-{partition}", settings.producer_expiration_ms),
         log_start_offset=max(state.log_start_offset, segments[0].base_offset),
         log_end_offset=segments[-1].base_offset,
-        recovery_point=0,
+        recovery_point=FIRST_OFFSET,
         file_names=files,
         now_ms=settings.now_ms,
         random_below=settings.random_below,
@@ -162,7 +163,7 @@ def load_log(
     return log
 
 
-def _whole_end(segment: Segment) -> int | None:
+def _whole_end(segment: Segment) -> Offset | None:
     """The offset after the last batch; None when there are bytes after it that are no batch."""
     try:
         offset, end = segment.tail()
@@ -173,7 +174,7 @@ def _whole_end(segment: Segment) -> int | None:
 
 
 def _settle(
-    log: PartitionLog, state: LoadState, settings: LogSettings, durable_end: int, *, trust_empty: bool
+    log: PartitionLog, state: LoadState, settings: LogSettings, durable_end: Offset, *, trust_empty: bool
 ) -> None:
     """Bounds, epochs and producers of a log whose segments are in order, on the device up to `durable_end`."""
     if log.log_end_offset < state.log_start_offset:
@@ -231,19 +232,19 @@ def finish_swaps(disk: Disk, path: str, names: Sequence[str]) -> bool:
     return True
 
 
-def _offset(name: str) -> int:
+def _offset(name: str) -> Offset:
     offset = offset_of(name)
     if offset is None:
         raise CorruptRecordError(f"'{name}' is no segment file: it should begin with an offset of 20 digits")
     return offset
 
 
-def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[int, int]:
+def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[Offset, Offset]:
     """[lowest base offset, highest end offset) of the `.swap` segments."""
     logs = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
     if not logs:
-        return 0, 0
-    end = 0
+        return FIRST_OFFSET, FIRST_OFFSET
+    end = FIRST_OFFSET
     for name in logs:
         file = disk.open(f"{path}/{name}")
         try:
@@ -260,7 +261,7 @@ def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[int, int]:
 
 def _open_segments(
     directory: LogDirectory, path: str, files: Sequence[str], settings: LogSettings, *, clean: bool
-) -> tuple[list[Segment], list[int]]:
+) -> tuple[list[Segment], list[Offset]]:
     """The segments in order, and the base offsets of those that must be read again."""
     segments, damaged = [], []
     names, now_ms = set(files), settings.now_ms()
@@ -298,7 +299,7 @@ def _is_sound(segment: Segment, names: Set[str], stem: str, *, deep: bool) -> bo
 
 
 def _new_segment(
-    directory: LogDirectory, path: str, base_offset: int, config: LogConfig, settings: LogSettings
+    directory: LogDirectory, path: str, base_offset: Offset, config: LogConfig, settings: LogSettings
 ) -> Segment:
     segment = Segment(directory.pool, path, base_offset, created_ms=settings.now_ms(), sizes={})
     segment.create_files(config.segment_size_bytes if config.preallocate else 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kcli.model.ids import Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import Disk
@@ -21,10 +22,10 @@ class OffsetCheckpoints:
     """Written whole, when something changed; a disk that fails takes its directory offline. May block."""
 
     def __init__(self, disk: Disk, logs_in: Callable[[LogDirectory], Iterable[PartitionLog]]) -> None:
-        self.kept_offset = 0  # what the metadata log must never lack
+        self.kept_offset = Offset(0)  # what the metadata log must never lack
         self._disk = disk
         self._logs_in = logs_in
-        self._written: dict[str, Mapping[TopicPartition, int]] = {}
+        self._written: dict[str, Mapping[TopicPartition, Offset]] = {}
 
     def write_recovery_points(self, directory: LogDirectory) -> None:
         self._write(directory, RECOVERY_POINT_FILE, self._recovery_point)
@@ -45,7 +46,7 @@ class OffsetCheckpoints:
         self.write_log_starts(directory)
         self.write_high_watermarks(directory)
 
-    def _recovery_point(self, log: PartitionLog) -> int | None:
+    def _recovery_point(self, log: PartitionLog) -> Offset | None:
         """Kafka notes none for the metadata log. Here it tells the next start what of that log was on the device and
         committed, so that damage to it is not taken for the torn tail of a crash."""
         if log.topic != CLUSTER_METADATA_TOPIC:
@@ -54,11 +55,11 @@ class OffsetCheckpoints:
         return self.kept_offset or None
 
     def _write(
-        self, directory: LogDirectory, name: str, offset_of: Callable[[PartitionLog], int | None]
+        self, directory: LogDirectory, name: str, offset_of: Callable[[PartitionLog], Offset | None]
     ) -> None:
         path = f"{directory.path}/{name}"
         with directory.checkpointing:
-            offsets: dict[TopicPartition, int] = {}
+            offsets: dict[TopicPartition, Offset] = {}
             for log in self._logs_in(directory):
                 offset = offset_of(log)
                 if offset is not None:
@@ -73,12 +74,12 @@ class OffsetCheckpoints:
             self._written[path] = offsets
 
 
-def _high_watermark(log: PartitionLog) -> int | None:
+def _high_watermark(log: PartitionLog) -> Offset | None:
     """That of the metadata log is the quorum's to know."""
     return None if log.topic == CLUSTER_METADATA_TOPIC else log.high_watermark
 
 
-def _log_start(log: PartitionLog) -> int | None:
+def _log_start(log: PartitionLog) -> Offset | None:
     """Only where it cannot be seen from the first segment's name. That of the metadata log is in its snapshots."""
     if log.topic == CLUSTER_METADATA_TOPIC:
         return None

@@ -21,6 +21,7 @@ from kcli.errors import (
     KafkaStorageException,
     StorageError,
 )
+from kcli.model.ids import FIRST_OFFSET, Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
@@ -208,14 +209,14 @@ class LogStore:
         def load(name: str) -> None:
             topic, partition, suffix = _parsed(name)
             key = TopicPartition(topic, partition)
-            recovery_point = recovery_points.get(key, 0)
+            recovery_point = recovery_points.get(key, FIRST_OFFSET)
             # The metadata log's own entry is what was committed, and nobody else has it.
             is_metadata = topic == CLUSTER_METADATA_TOPIC
             state = LoadState(
                 clean,
                 recovery_point,
-                log_start_offsets.get(key, 0),
-                recovery_point if is_metadata else high_watermarks.get(key, 0),
+                log_start_offsets.get(key, FIRST_OFFSET),
+                recovery_point if is_metadata else high_watermarks.get(key, FIRST_OFFSET),
                 must_keep=is_metadata,
             )
             if is_metadata:
@@ -266,7 +267,7 @@ class LogStore:
             self.disk.sync_dir(path)
         return broker_epoch
 
-    def _read_forgivingly(self, path: str, name: str) -> dict[TopicPartition, int]:
+    def _read_forgivingly(self, path: str, name: str) -> dict[TopicPartition, Offset]:
         try:
             return read_offsets(self.disk, f"{path}/{name}")
         except CorruptRecordError as error:
