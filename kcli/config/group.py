@@ -116,7 +116,7 @@ def _check_limit(name: str, value: ConfigValue, broker: Mapping[str, ConfigValue
             raise ConfigError(f"{name} must be less than or equal to {limit_key}", key=name)
 
 
-# The broker's own keys of consumer groups (KIP-848).
+# --- the broker's own keys of consumer groups (KIP-848)
 
 REBALANCE_PROTOCOLS = "group.coordinator.rebalance.protocols"
 CONSUMER_SESSION = "consumer.session.timeout.ms"

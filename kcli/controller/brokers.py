@@ -53,7 +53,7 @@ class BrokerContext:
     now_ms: int
 
 
-# Registration.
+# --- registration
 
 
 def register_broker(
@@ -177,7 +177,7 @@ def _check_features(image: MetadataImage, request: br.BrokerRegistrationRequest)
             )
 
 
-# Heartbeats.
+# --- heartbeats
 
 
 class BrokerState(Enum):
@@ -312,7 +312,7 @@ def _offline_directories(
     return [*updates.records, change]
 
 
-# Leaving.
+# --- leaving
 
 
 def fence_expired(context: BrokerContext, exempt: int | None) -> list[MetadataRecord]:

@@ -54,7 +54,7 @@ class Controller:
         self.next_offset = Offset(last_offset + 1)
         self._replayer.skip(last_offset, epoch, timestamp_ms)
 
-    # What the deciders look at.
+    # --- what the deciders read
 
     @property
     def settings(self) -> ControllerSettings:
@@ -66,7 +66,7 @@ class Controller:
     def broker_context(self, now_ms: int) -> BrokerContext:
         return BrokerContext(self.image, self._settings, self._sessions, self.next_offset, now_ms)
 
-    # Records that nobody asked for by a request.
+    # --- records that no request asked for
 
     def fence_expired(self, now_ms: int, *, exempt: int | None = None) -> Sequence[MetadataRecord]:
         """The records that fence a broker that fell silent; nothing when all are heard of."""

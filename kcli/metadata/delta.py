@@ -100,7 +100,7 @@ class MetadataDelta:
         self._delegation_tokens = _Table(image.delegation_tokens)
         self._next_producer_id = image.next_producer_id
 
-    # What changed.
+    # --- what changed
 
     @property
     def features_changed(self) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ class MetadataDelta:
             and self._next_producer_id == self.image.next_producer_id
         )
 
-    # Replay and apply.
+    # --- replay and apply
 
     def replay(self, record: records.MetadataRecord) -> None:
         """Takes in the next record of the log. Raises MetadataLogError when it cannot follow."""
@@ -215,7 +215,7 @@ class MetadataDelta:
             return self.image.topics.with_partitions(self._topics.current)
         return self.image.topics
 
-    # Topics and partitions.
+    # --- topics and partitions
 
     def _topic(self, record: records.TopicRecord) -> None:
         topic_id = record.topic_id
@@ -301,7 +301,7 @@ class MetadataDelta:
                 )
                 table.put(number, cleared)
 
-    # Configs, features, ids.
+    # --- configs, features, ids
 
     def _config(self, record: records.ConfigRecord) -> None:
         resource = ConfigResource(ConfigResourceType(record.resource_type), record.resource_name)
@@ -324,7 +324,7 @@ class MetadataDelta:
     def _producer_ids(self, record: records.ProducerIdsRecord) -> None:
         self._next_producer_id = record.next_producer_id
 
-    # Nodes.
+    # --- nodes
 
     def _register_broker(self, record: records.RegisterBrokerRecord) -> None:
         self._brokers.put(record.broker_id, values.broker_registration(record))
@@ -373,7 +373,7 @@ class MetadataDelta:
     def _unregister_controller(self, record: records.UnregisterControllerRecord) -> None:
         self._controllers.remove(record.controller_id)
 
-    # Security and quotas.
+    # --- security and quotas
 
     def _access_control_entry(self, record: records.AccessControlEntryRecord) -> None:
         self._acls.put(

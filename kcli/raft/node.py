@@ -71,7 +71,7 @@ class RaftNode:
             case _ as unreachable:
                 assert_never(unreachable)
 
-    # Elections.
+    # --- elections
 
     def _start(self, start: Start) -> Ready:
         self.voters = start.voters
@@ -103,7 +103,7 @@ class RaftNode:
             self._move(Resigned(self.epoch))
         return NOTHING
 
-    # The log.
+    # --- the log
 
     def _append(self, values: tuple[bytes, ...]) -> Ready:
         if not isinstance(self.state, Leader):
@@ -120,7 +120,7 @@ class RaftNode:
             return NOTHING
         return Ready(apply=after.high_watermark)
 
-    # State.
+    # --- state
 
     def _election_state(self) -> ElectionState:
         voted = self.key if isinstance(self.state, Candidate) else None

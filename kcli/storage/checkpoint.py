@@ -29,7 +29,7 @@ UNKNOWN_BROKER_EPOCH = -1
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
-    """An offset checkpoint; an absent or empty file is one without entries."""
+    """The entries of an offset checkpoint; none if the file is missing or empty."""
     offsets = {}
     for line, fields in _read_table(disk, path, columns=3):
         try:
@@ -118,7 +118,7 @@ def write_partition_metadata(disk: Disk, path: str, topic_id: uuid.UUID) -> None
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:
-    """The broker epoch of the last clean stop (−1 when the file does not say); None when it was not clean."""
+    """The broker epoch of the last clean stop (−1 if the file has none); None after an unclean stop."""
     try:
         content = read_file(disk, path)
     except FileNotFoundError:

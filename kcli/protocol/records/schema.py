@@ -30,7 +30,7 @@ T = TypeVar("T")
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-# Declaring ----------------------------------------------------------------------------------------
+# --- declaring
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def schema_of(cls: type) -> Schema:
     return _SCHEMAS[cls]
 
 
-# Using --------------------------------------------------------------------------------------------
+# --- using
 
 
 def encode(value: object, version: int) -> bytes:
@@ -147,7 +147,7 @@ def _checked(cls: type, version: int) -> Schema:
     return schema
 
 
-# The wire types -----------------------------------------------------------------------------------
+# --- the wire types
 
 
 class _Reader:
@@ -473,7 +473,7 @@ def _type(
     return _NullableStruct(plan, tagged) if nullable else plan
 
 
-# Texts --------------------------------------------------------------------------------------------
+# --- texts
 
 
 def camel_case(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What compaction keeps of a piece of a log: the latest value of every key, and the batches that others depend on.
+"""The records that compaction keeps: the latest value of every key, and the batches that others depend on.
 
 Whole chunks are judged at once: which batches may go, by their headers; then which records of the others stay, by
 columns. A batch that loses nothing is copied byte for byte.
@@ -33,15 +33,15 @@ from kcli.storage.log.segment import Placed
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 NO_DATA = -2
-"""Stands for the last data offset of a producer that has left only markers: no batch ends there."""
+"""The last data offset of a producer with markers only: no batch ends there."""
 
 MAX_GROWN_TOLD = 100
-"""A pass tells of as many batches that grew too large: enough to see that a limit was lowered."""
+"""Grown batches that a pass reports at most: enough to see that a limit was lowered."""
 
 
 @dataclass(slots=True)
 class Kept:
-    """What is left of a chunk, to be written one after another."""
+    """The batches that are left of a chunk, to be written one after another."""
 
     buffers: list[Buffer] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Per batch: all records may go; nothing depends on the marker any more; the header must stay."""
+    """The verdict per batch: all records may go; nothing depends on the marker any more; the header must stay."""
 
     discard: Bools
     idle_marker: Bools
@@ -114,7 +114,7 @@ class BatchFilter:
         self._max_message_bytes = max_message_bytes
 
     def keep(self, table: BatchHeaders, kept: Kept) -> None:
-        """Adds to `kept` what stays of the batches in `table`."""
+        """Adds the batches and records of `table` that stay to `kept`."""
         judged = self._judge(table, kept)
         rewritten: dict[int, tuple[bytes, int]] = {}
         counts = np.zeros(len(table), np.int64)
@@ -185,7 +185,7 @@ class BatchFilter:
         retain: Bools,
         kept: Kept,
     ) -> None:
-        """In order: batches as they were, rewritten ones, headers of emptied ones that must stay."""
+        """Adds the results in order: unchanged batches, rewritten ones, headers of emptied ones that must stay."""
         view = memoryview(table.raw)
         kept.records += int(counts.sum())
         rows = np.flatnonzero((counts > 0) | retain)
@@ -205,7 +205,7 @@ class BatchFilter:
                 kept.add(empty_batch(read_header(table.raw, starts[nth])), lasts[nth], newest[nth])
 
     def keep_legacy(self, message: bytes, *, retain_deletes: bool, kept: Kept) -> None:
-        """One message (or wrapper) of magic 0 or 1. What is left of a filtered one becomes a modern batch."""
+        """One message (or wrapper) of magic 0 or 1. The rest of a filtered wrapper becomes a batch of magic 2."""
         header = read_header(message)
         records = list(read_records(message))
         spans, buffer = joined([record.key or b"" for record in records])
@@ -235,12 +235,12 @@ class BatchFilter:
 
 
 def control_type(table: BatchHeaders, row: int) -> int | None:
-    """The type of a control batch's record; None when an earlier pass took it out."""
+    """The type of a control batch's record; None if an earlier pass removed the record."""
     record = next(iter(read_records(table.raw, int(table.positions[row]))), None)
     return None if record is None else control_type_of(record.key)
 
 
 def joined(keys: Sequence[bytes]) -> tuple[Spans, bytes]:
-    """Single keys in the shape of a chunk's."""
+    """Single keys in the shape of the keys of a chunk."""
     lengths = np.array([len(key) for key in keys], np.int64)
     return Spans(np.cumsum(lengths) - lengths, lengths), b"".join(keys)

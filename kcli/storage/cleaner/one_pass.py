@@ -1,7 +1,7 @@
-"""One pass over one log: read the dirty part into a map, write what stays of everything before its end.
+"""One pass over one log: reads the dirty part into a map, and writes the records before its end that stay.
 
-Reads and writes files and nothing else: it knows no log and changes none. It runs in a process of its own, so that it
-takes neither the event loop's time nor its lock, and numpy is loaded only where there is something to clean.
+A pass only reads and writes files; it changes no log. It runs in a process of its own, so that it takes neither the
+event loop's time nor Python's lock. So numpy is loaded only when a log is cleaned.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from kcli.storage.files import (
 from kcli.storage.log.segment import Segment
 
 MIN_CHUNK_BYTES = 1 << 20
-"""Read at once even where the I/O buffers are smaller: in small chunks numpy's calls cost more than their work."""
+"""Bytes read at a time even if the I/O buffers are smaller: in small chunks numpy's calls cost more than their work."""
 
 FILES_OF_A_SEGMENT = 4
 
@@ -81,10 +81,10 @@ class Throttle:
 
 
 MAX_BURST_SECONDS = 0.3
-"""How long a rate may lie idle and be made up for: the interval at which Kafka measures its own."""
+"""Idle time that a rate may make up for: the interval at which Kafka measures its own rate."""
 
 MAX_SLEEP_SECONDS = 0.5
-"""A throttled pass looks up this often whether it is still wanted."""
+"""Seconds between two checks whether a throttled pass is still wanted."""
 
 
 class CleaningPass:
@@ -154,7 +154,7 @@ class CleaningPass:
             limits.load_factor,
             keys_at_most=plan.upper_bound_offset - plan.first_dirty_offset,
         )
-        # One that ended before would be begun here, and the next of its producer be taken for it.
+        # A transaction that ended before would begin here, and the producer's next one would be taken for it.
         transactions = CleanedTransactions(
             entry for entry in plan.aborted if entry.last_offset >= plan.first_dirty_offset
         )
@@ -171,14 +171,14 @@ class CleaningPass:
                 if is_full:
                     return offsets
             position = Position(0)
-            # Where compaction has left a gap at the end, it is mapped too.
+            # A gap that compaction has left at the end is mapped too.
             offsets.latest_offset = max(offsets.latest_offset, plan.end_of(nth) - 1)
         return offsets
 
     def _map_batches(
         self, table: BatchHeaders, offsets: OffsetMap, transactions: CleanedTransactions
     ) -> bool:
-        """True when the map was full before the end."""
+        """Maps the keys of the batches. True if the map was full before the end."""
         headers, first_dirty = table.headers, self._plan.first_dirty_offset
         lasts = (headers["base_offset"] + headers["last_offset_delta"]).astype(np.int64)
         wanted = (headers["attributes"] & CONTROL == 0) & (headers["count"] > 0) & (lasts >= first_dirty)
@@ -226,7 +226,7 @@ class CleaningPass:
     def _clean_group(
         self, group: list[SourceSegment], batch_filter: BatchFilter, kept: Kept, legacy_horizon_ms: int
     ) -> CleanedSegment:
-        """What stays of some neighbours, in one new segment."""
+        """Writes the records of neighbouring segments that stay into one new segment."""
         plan = self._plan
         cleaned = Segment(
             self._pool,
@@ -248,7 +248,7 @@ class CleaningPass:
                 self._write(cleaned, kept)
         cleaned.seal()
         cleaned.flush()
-        # Retention by time goes on counting from when the records came.
+        # Retention by time counts on from the time of the records.
         modified_ms = self._modified_ms(group[-1])
         for handle in cleaned.handles():
             if self._disk.exists(handle.path):
@@ -281,8 +281,8 @@ class CleaningPass:
         kept.aborted.clear()
 
     def _legacy_horizon_ms(self) -> int:
-        """Tombstones of the old formats know no horizon of their own: they stay for `delete.retention.ms` after the
-        last segment that was clean before this pass was written."""
+        """The horizon for tombstones of the old formats, which have none of their own: `delete.retention.ms` after the
+        last write to the last segment that is clean already."""
         plan = self._plan
         clean = [segment for segment in plan.segments if segment.base_offset < plan.first_dirty_offset]
         return self._modified_ms(clean[-1]) - plan.delete_retention_ms if clean else 0
@@ -293,7 +293,7 @@ class CleaningPass:
     # --- reading
 
     def _pieces(self, segment: SourceSegment, position: Position) -> Iterator[BatchHeaders | bytes]:
-        """The batches of a segment from `position` on, many at a time; a message of an old format alone."""
+        """The batches of a segment from `position` on, many at a time; a message of an old format by itself."""
         for chunk in self._chunks(segment, position):
             begin = 0
             for at, header in iter_batches(chunk) if _has_legacy(chunk) else ():
@@ -335,7 +335,7 @@ class CleaningPass:
 
 
 def _whole_batches(chunk: bytes) -> tuple[int, int]:
-    """(bytes of whole batches at the head of a chunk, size that the one after them states, 0 if it is not there)."""
+    """(bytes of whole batches at the head of a chunk, stated size of the batch after them, 0 if it is missing)."""
     at, end = 0, len(chunk)
     while end - at > PREFIX_SIZE:
         size = int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True) + LENGTH_OVERHEAD

@@ -1,7 +1,7 @@
 """The cleaner's view of transactions: whose data was aborted, and which markers nothing depends on any more.
 
-A marker must outlive the data of its transaction: readers learn from it what to drop. So one goes only after a pass
-that met no data of its transaction has given it a delete horizon, and after that horizon (KIP-534).
+A marker must outlive the records of its transaction, because consumers drop aborted records by it. A pass that finds no
+records of the transaction gives the marker a delete horizon. The marker goes after that horizon (KIP-534).
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from kcli.storage.log.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """Is told every transactional or control batch of a pass, in offset order."""
+    """The transactions of one pass. The caller passes every transactional or control batch, in offset order."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._upcoming = deque(sorted(aborted, key=lambda entry: entry.first_offset))
-        self._aborted: dict[int, AbortedTransaction] = {}  # by producer id: begun, its marker not met yet
+        self._aborted: dict[
+            int, AbortedTransaction
+        ] = {}  # by producer id: begun, and its marker not reached yet
         self._with_aborted_data: set[int] = set()
         self._with_committed_data: set[int] = set()
 
     def is_aborted(self, producer_id: ProducerId, last_offset: Offset) -> bool:
-        """Whether a transactional batch of data was aborted, and can go."""
+        """Whether a transactional batch of records was aborted, and can go."""
         self._begin_until(last_offset)
         if producer_id in self._aborted:
             self._with_aborted_data.add(producer_id)
@@ -35,8 +37,8 @@ class CleanedTransactions:
     def end(
         self, producer_id: ProducerId, last_offset: Offset, control_type: int | None
     ) -> tuple[bool, AbortedTransaction | None]:
-        """A control batch (its type None when an earlier pass emptied it): whether nothing depends on it, and the
-        entry it needs in the transaction index, for data that is still there for a reader to drop."""
+        """Takes a control batch; `control_type` None: an earlier pass emptied it. Returns whether nothing depends on
+        it, and the entry it needs in the transaction index if records of an aborted transaction are still there."""
         self._begin_until(last_offset)
         match control_type:
             case ControlType.ABORT:

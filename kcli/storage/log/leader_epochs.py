@@ -1,7 +1,7 @@
 """The leader epoch cache: which epoch began at which offset (KIP-101).
 
-Changes are made in memory and marked; the log has them written, in the background, before it counts anything that
-depends on them as flushed. What a crash takes of them is found again in the batches, each of which has its epoch.
+Changes are made in memory and marked. The log writes them in the background, before it counts the records that depend
+on them as flushed. After a crash the missing changes are read from the batches, each of which has its epoch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LeaderEpochCache:
         self._guard = threading.Lock()
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Epoch `epoch` begins at `start_offset`; whatever contradicts it is forgotten."""
+        """Notes that `epoch` begins at `start_offset`, and drops the entries that contradict it."""
         if self.entries:
             last_epoch, last_start = self.entries[-1]
             if epoch == last_epoch and start_offset >= last_start:
@@ -50,7 +50,7 @@ class LeaderEpochCache:
         self._replace([rebased, *self.entries[len(dropped) :]])
 
     def copy(self, other: LeaderEpochCache) -> None:
-        """The same epochs as another log's. A copy of its records would not know those that left none."""
+        """Takes over another log's epochs. Epochs without records are among them, which its batches do not show."""
         if self.entries != other.entries:
             self._replace(list(other.entries))
 
@@ -59,12 +59,12 @@ class LeaderEpochCache:
             self._replace([])
 
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
-        """The epoch that an offset was written in; −1 when it is older than anything known."""
+        """The epoch that an offset was written in; −1 for an offset before the first entry."""
         found = bisect_right(self.entries, offset, key=lambda entry: entry[1])
         return self.entries[found - 1][0] if found else NO_LEADER_EPOCH
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
-        """(largest known epoch ≤ `epoch`, the offset after it); (−1, −1) when it cannot be told."""
+        """(largest known epoch ≤ `epoch`, the offset after it); (−1, −1) if `epoch` is unknown."""
         if epoch == NO_LEADER_EPOCH or not self.entries or epoch > self.latest_epoch:
             return NO_LEADER_EPOCH, NO_OFFSET
         if epoch == self.latest_epoch:

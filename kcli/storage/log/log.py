@@ -1,10 +1,10 @@
 """A partition's log: segments in a row, their producers and leader epochs, and the offsets that bound it.
 
-One task owns a log: `append`, `truncate_to` and all that change it are called from there. `read` of a slice and `flush`
-may run in other threads meanwhile. Offsets: log start ≤ last stable ≤ high watermark ≤ log end.
+One task owns a log: it alone calls `append`, `truncate_to` and the other methods that change the log. Reads of a slice
+and `flush` may run in other threads meanwhile. Offsets: log start ≤ last stable ≤ high watermark ≤ log end.
 
-The file is long because a log is one thing with many verbs; what can stand alone (validation, retention, replay,
-snapshots, loading, compaction) has a file of its own.
+The file is long because a log is one thing with many verbs; the parts that can stand alone (validation, retention,
+replay, snapshots, loading, compaction) have files of their own.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ __all__ = ["AppendOrigin", "AppendResult", "LogSlice", "PartitionLog"]
 
 
 class AppendOrigin(Enum):
-    """Who appends, and so what is checked: a client's batch is, a coordinator's and the quorum's are trusted."""
+    """The origin of an append, which decides the checks: a client's batch is checked, a coordinator's or the quorum's
+    is trusted."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -63,8 +64,9 @@ class AppendOrigin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """`log_append_time_ms` is −1 on a CreateTime topic. A duplicate was not written: its offsets are the original's
-    and its time is that of the original's newest record, on any topic, as in Kafka."""
+    """The place of the appended batches. `log_append_time_ms` is −1 on a CreateTime topic. A duplicate is not written:
+    the offsets are those of the original, and the time is that of the original's newest record on any topic, as in
+    Kafka."""
 
     base_offset: Offset
     last_offset: Offset
@@ -79,7 +81,7 @@ class AppendResult:
 
 
 class PartitionLog:
-    """Made by `loader.load_log` or `loader.create_log`."""
+    """The log of one partition, made by `loader.load_log` or `loader.create_log`."""
 
     def __init__(
         self,
@@ -115,18 +117,19 @@ class PartitionLog:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
-        self.is_settled = True  # a power failure would leave the log itself; a new one has to be settled
+        self.is_settled = (
+            True  # the log itself would survive a power failure; False for a new one until `settle`
+        )
         self.high_watermark = log_start_offset
         self.last_flush_ms = now_ms()
-        # Held by whoever changes which segments there are: the owner, and the cleaner in its thread.
+        # Held while the list of segments changes: by the owner of the log, and by the cleaner in its thread.
         self.exchange = threading.RLock()
         self.cuts = 0  # how often it was truncated
         self._now_ms = now_ms
         self._random_below = random_below
         self._topic_partition = f"{topic}-{partition}"
-        self._noted_epoch: LeaderEpoch = (
-            NO_LEADER_EPOCH  # the newest epoch written to, whose checkpoint is written or on its way
-        )
+        # The newest epoch with records, whose checkpoint is written or on its way.
+        self._noted_epoch: LeaderEpoch = NO_LEADER_EPOCH
         segments[-1].roll_jitter_ms = self._jitter_ms()
 
     def __repr__(self) -> str:
@@ -140,14 +143,14 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> Offset:
-        """Up to here every transaction is decided: where a read_committed consumer stops."""
+        """The offset where a read_committed consumer stops: every transaction before it has ended."""
         unstable = self.producers.first_unstable_offset()
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
         return max(unstable, self.log_start_offset)
 
     def set_high_watermark(self, offset: Offset) -> None:
-        """Never goes back; at most to the log end."""
+        """Moves the high watermark forward to `offset`, at most to the log end; never back."""
         offset = min(offset, self.log_end_offset)
         if offset > self.high_watermark:
             self.high_watermark = offset
@@ -168,11 +171,11 @@ class PartitionLog:
         transaction_version: int = 0,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Writes batches at the end of the log. Raises KafkaError when they are refused, StorageError on a bad disk.
+        """Writes batches at the end of the log. Raises KafkaError for invalid batches, StorageError on a bad disk.
 
         `records` may be patched in place when it is writable. A commit or abort marker comes from a COORDINATOR;
-        `transaction_version` says by which rules its epoch is checked. A transactional batch is held to its
-        `verification`; without one whoever appends vouches for it.
+        `transaction_version` selects the rules for the marker's epoch. A transactional batch is checked against its
+        `verification`; without one the caller vouches for it.
         """
         self.directory.check()
         if origin is AppendOrigin.CLIENT:
@@ -219,7 +222,7 @@ class PartitionLog:
         return self._write((placed,), leader_epoch, now_ms)
 
     def _append_replicated(self, records: Buffer, now_ms: int) -> AppendResult:
-        """Batches as the leader has them: offsets and epochs stay, order and checksums are checked."""
+        """Appends batches of the leader's log: offsets and epochs stay, order and checksums are checked."""
         batches: list[PlacedBatch] = []
         next_offset = self.log_end_offset
         for header, batch in split_batches(records):
@@ -229,7 +232,7 @@ class PartitionLog:
                         f"Append to {self._topic_partition} at offset {header.base_offset}, expected {next_offset} "
                         f"or more"
                     )
-                # The leader's log begins inside this batch: so must ours.
+                # The leader's log begins inside this batch, so this log must begin there too.
                 self.truncate_fully_and_start_at(header.base_offset)
             if not crc_is_valid(batch, 0, header):
                 raise CorruptRecordException(
@@ -241,7 +244,7 @@ class PartitionLog:
             return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, self.log_start_offset, 0)
         if len(records) <= self.config.segment_size_bytes:
             return self._write(batches, None, now_ms)
-        # More than a segment may hold: batch by batch, so that it can roll in between.
+        # More bytes than a segment may hold: append batch by batch, so that the log can roll in between.
         results = [self._write((batch,), None, now_ms) for batch in batches]
         return AppendResult(
             results[0].base_offset, results[-1].last_offset, NO_TIMESTAMP, self.log_start_offset, len(records)
@@ -250,7 +253,7 @@ class PartitionLog:
     def _write(
         self, batches: Sequence[PlacedBatch], leader_epoch: LeaderEpoch | None, now_ms: int
     ) -> AppendResult:
-        """The one place where a log grows. `leader_epoch` None: each batch has its own."""
+        """Appends the batches; no other method makes a log longer. `leader_epoch` None: each batch has its own."""
         if len(batches) == 1:
             first = last = batches[0]
             size, buffers = first.size_bytes, first.buffers
@@ -296,7 +299,7 @@ class PartitionLog:
         for batch in batches:
             epoch = batch.header.partition_leader_epoch
             if batch.header.magic < 2:
-                self.leader_epochs.clear()  # messages of the old formats say nothing of epochs
+                self.leader_epochs.clear()  # messages of the old formats have no epochs
             elif epoch >= 0 and epoch != self.leader_epochs.latest_epoch:
                 self.leader_epochs.assign(epoch, batch.base_offset)
         self._flush_epochs_soon()
@@ -328,7 +331,7 @@ class PartitionLog:
     def _segment_for(
         self, first_offset: Offset, last_offset: Offset, size: int, newest_ms: int, now_ms: int
     ) -> Segment:
-        """The active segment, or a new one when the append must not go there any more."""
+        """The segment for an append: the active one, or a new one if the active one is full or too old."""
         segment, config = self.segments[-1], self.config
         if (
             segment.size_bytes > config.segment_size_bytes - size
@@ -353,7 +356,7 @@ class PartitionLog:
 
     @on_disk
     def maybe_roll(self, now_ms: int) -> bool:
-        """Rolls when the active segment is older than `segment.ms`, no append needed (the raft log asks for it)."""
+        """Rolls without an append if the active segment is older than `segment.ms`."""
         segment = self.segments[-1]
         if segment.size_bytes and segment.waited_ms(now_ms, now_ms) > self._segment_ms(segment):
             self._roll(self.log_end_offset, now_ms)
@@ -432,15 +435,15 @@ class PartitionLog:
         return self.leader_epochs.epoch_for_offset(offset)
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """(largest known epoch ≤ `epoch`, its end offset), (−1, −1) when it cannot be told."""
+        """(largest known epoch ≤ `epoch`, its end offset); (−1, −1) if `epoch` is unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @on_disk
     def append_leader_epoch(self, epoch: LeaderEpoch) -> None:
-        """A replica becomes leader: its epoch begins at the log end (called before any append).
+        """Notes that the epoch of a new leader begins at the log end. Call it before the first append.
 
-        It is written when something is appended in it, or at the next flush: an epoch without records is forgotten
-        at start-up in any case, and writing thousands of these files would delay it.
+        The checkpoint is written with the first append of the epoch or at the next flush. A start drops an epoch
+        without records in any case, and writing thousands of these files would delay the start.
         """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
@@ -466,7 +469,7 @@ class PartitionLog:
 
     @on_disk
     def delete_records_before(self, offset: Offset) -> Offset:
-        """Moves the log start up to `offset` (−1: the high watermark); whole segments go at the next retention."""
+        """Moves the log start up to `offset` (−1: the high watermark); the next retention removes whole segments."""
         if offset == -1:
             offset = self.high_watermark
         if not 0 <= offset <= self.high_watermark:
@@ -520,7 +523,7 @@ class PartitionLog:
 
     @on_disk
     def delete_old_segments(self, now_ms: int) -> int:
-        """Retention: returns how many segments it removed. Log start first, then size, then time."""
+        """Applies retention, by log start, then by size, then by time; returns the number of segments removed."""
         with self.exchange:
             return self._delete_old_segments(now_ms)
 
@@ -544,7 +547,7 @@ class PartitionLog:
         return deletable
 
     def drop_segments(self, segments: Sequence[Segment]) -> None:
-        """Takes segments and their snapshots out of the log; the files go when no reader can want them."""
+        """Takes segments and their snapshots out of the log; the files are removed after file.delete.delay.ms."""
         with self.exchange:
             gone = set(segments)
             self.segments = [segment for segment in self.segments if segment not in gone]
@@ -552,7 +555,7 @@ class PartitionLog:
                 self._set_aside(segment, self.snapshots.rename_deleted(segment.base_offset))
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> None:
-        """Puts a compacted segment in the place of those in a row that it was made of."""
+        """Puts a compacted segment in the place of the neighbouring segments that it was made from."""
         with self.exchange:
             at = self.segments.index(old[0])
             assert self.segments[at : at + len(old)] == list(old), "they stand in a row"
@@ -569,7 +572,7 @@ class PartitionLog:
     # --- durability
 
     def flush(self, up_to: Offset | None = None) -> None:
-        """Returns when everything before `up_to` (the log end) would survive a power failure. May block."""
+        """Returns when every record before `up_to` (None: the log end) would survive a power failure. May block."""
         end = self.log_end_offset if up_to is None else up_to
         if end > self.recovery_point:
             self._flush(end)
@@ -582,7 +585,7 @@ class PartitionLog:
 
     @on_disk
     def settle_files(self) -> None:
-        """All of `settle` but the log's own name, which may be synced for many logs at once."""
+        """Does `settle` without the log's own name: the caller may sync the names of many logs at once."""
         directory = self.directory
         try:
             with directory.settling:
@@ -594,7 +597,7 @@ class PartitionLog:
         except FileNotFoundError:
             if directory is self.directory:
                 raise
-            # closed, and its directory renamed, while this thread came to it
+            # the log was closed, and its directory renamed, before this thread came here
 
     @on_disk
     def _sync_name(self) -> None:
@@ -613,12 +616,12 @@ class PartitionLog:
                 if not segment.deleted:
                     segment.flush()
             except FileNotFoundError:
-                if not segment.deleted:  # by the owner of the log, while this thread came to it
+                if not segment.deleted:  # deleted meanwhile: nothing is left to flush
                     raise
         if not segments or segments[-1].base_offset >= recovery_point:
             self.directory.disk.sync_dir(self.path)  # a new segment's names
         self.leader_epochs.flush()
-        if self.cuts == cuts:  # else other records may have come where some of these were cut
+        if self.cuts == cuts:  # after a cut, other records may stand where flushed ones stood
             self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
         self.last_flush_ms = self._now_ms()
 
@@ -631,7 +634,7 @@ class PartitionLog:
 
     @on_disk
     def close(self, *, clean: bool) -> None:
-        """`clean`: leaves the files as Kafka would, and everything on the device."""
+        """Closes the files. `clean`: first leaves them as Kafka would, with everything on the device."""
         if clean:
             self.snapshots.take(self.producers)
             self.segments[-1].seal()
@@ -640,7 +643,8 @@ class PartitionLog:
             self.leader_epochs.flush()
         for segment in self.segments:
             segment.close()
-        # Whoever still holds this log, a fetch or a flush in a thread, must not take its absence for a bad disk.
+        # A fetch or a flush in a thread may still hold this log: missing files must not look like a bad disk
+        # to it.
         self.directory = self.directory.closed(self.path)
 
     # --- producer state

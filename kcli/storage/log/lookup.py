@@ -1,4 +1,4 @@
-"""Finding things in a log: a look over its segments, which are in order and are not changed by it."""
+"""Searches in the segments of a log, by offset, timestamp and transaction. Nothing here changes a segment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcli.storage.log.transaction_index import AbortedTransaction
 
 
 def segments_from(segments: Sequence[Segment], offset: Offset) -> Sequence[Segment]:
-    """Those that may hold `offset` or what follows it."""
+    """The segments that may hold `offset` or later offsets."""
     if offset >= segments[-1].base_offset:
         return segments[-1:]
     found = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
@@ -24,7 +24,7 @@ def whole_batches(
 ) -> tuple[Position, Position] | None:
     """(start, end) of the batches from the one that holds `offset`, before `end_offset` (None: the segment's end).
 
-    None when there is none in this segment.
+    None if this segment has no such batch.
     """
     found = segment.locate(offset, doubting_gaps=True)
     if found is None:
@@ -63,7 +63,7 @@ def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: Offse
 def aborted_transactions(
     segments: Sequence[Segment], from_offset: Offset, upper_offset: Offset
 ) -> list[AbortedTransaction]:
-    """Those with data in [from_offset, upper_offset), for read_committed consumers to drop."""
+    """The aborted transactions with data in [from_offset, upper_offset), which read_committed consumers drop."""
     aborted = []
     for segment in segments_from(segments, from_offset):
         entries = segment.txn_index.entries()
@@ -77,13 +77,13 @@ def aborted_transactions(
 
 
 def has_aborted_transactions(segments: Sequence[Segment], from_offset: Offset) -> bool:
-    """Whether one ends at or past the offset, so that it may have data there."""
+    """Whether an aborted transaction ends at or past the offset, so that it may have data there."""
     found = (segment.txn_index.entries() for segment in segments_from(segments, from_offset))
     return any(entries and entries[-1].last_offset >= from_offset for entries in found)
 
 
 def _first_ending_at(entries: Sequence[AbortedTransaction], offset: Offset) -> int:
-    """The place of the first whose marker is at or past the offset; markers are in offset order."""
+    """The index of the first entry whose marker is at or past the offset; markers are in offset order."""
     return bisect_left(entries, offset, key=lambda entry: entry.last_offset)
 
 
@@ -95,7 +95,7 @@ def upper_bound_offset(
     for nth, segment in enumerate(candidates, 1):
         found = segment.locate(offset)
         if found is None:
-            continue  # compaction, or a crash, took all from there to its end: what is read lies in the next
+            continue  # compaction or a crash removed the rest of this segment: the read begins in the next one
         bound = segment.upper_bound_offset(Position(found[0] + size_bytes))
         if bound is not None:
             return bound

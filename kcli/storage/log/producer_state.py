@@ -1,7 +1,8 @@
-"""What a partition knows of the producers that wrote to it: idempotence, open transactions (KIP-98), `.snapshot` files.
+"""The state of a partition's producers: idempotence, open transactions (KIP-98), `.snapshot` files.
 
 A client's batch is checked before it is written (`check`); every batch that is written, live or read back, updates the
-state (`update`). Snapshots save reading the whole log at start: the newest and the batches after it are the state.
+state (`update`). With snapshots a start need not read the whole log: the newest snapshot and the batches after it give
+the state.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ _CRC_END = 6
 
 
 class WrittenBatch(NamedTuple):
-    """`offset_delta` is the distance from the first offset to the last, and so of the sequences."""
+    """A batch that a producer wrote. `offset_delta` is the distance from first to last, of the offsets and of the
+    sequences."""
 
     last_sequence: int
     last_offset: Offset
@@ -60,7 +62,7 @@ class WrittenBatch(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerEntry:
-    """One producer id. `batches` holds the newest five of the current epoch, oldest first."""
+    """The state of one producer id. `batches` holds the newest five of the current epoch, oldest first."""
 
     producer_id: ProducerId
     epoch: int
@@ -90,10 +92,10 @@ class ProducerEntry:
 
 @dataclass(slots=True, eq=False)
 class Verification:
-    """A producer whose transaction the coordinator is asked about before its first batch here (KIP-890).
+    """A transaction that its coordinator must confirm before the first batch of the producer here (KIP-890).
 
-    A batch that comes with it may begin the transaction for as long as the log remembers it: a marker that is written
-    meanwhile makes the log forget it, and the straggler is refused.
+    A batch that comes with it may begin the transaction while the log still has the verification. A marker drops the
+    verification, so a batch that arrives after the end of its transaction is refused.
     """
 
     epoch: int
@@ -103,7 +105,7 @@ class Verification:
 
 
 ALREADY_OPEN = Verification(-1, 0, False, 0)
-"""For a batch of a transaction that was open in the log when it came: good only while it stays open."""
+"""The verification of a batch whose transaction is open in the log; valid while the transaction is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ class ProducerState:
     # --- checking what a client sends
 
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:
-        """The cached batch that `header` repeats: the client did not hear that it was written."""
+        """The cached batch that `header` repeats, because the client did not get the response to the first one."""
         entry = self.producers.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -169,7 +171,7 @@ class ProducerState:
         return None
 
     def check(self, header: BatchHeader) -> None:
-        """Raises unless the batch continues what its producer wrote before."""
+        """Raises unless the batch continues the producer's sequence."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
@@ -195,7 +197,7 @@ class ProducerState:
         )
 
     def check_marker(self, header: BatchHeader, marker: Marker, transaction_version: int) -> None:
-        """Raises when the marker comes from a coordinator or an epoch that was superseded (KIP-890)."""
+        """Raises if the marker comes from an old coordinator or an old producer epoch (KIP-890)."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
@@ -218,7 +220,7 @@ class ProducerState:
     def verification(
         self, producer_id: ProducerId, epoch: int, base_sequence: int, *, from_zero: bool, now_ms: int
     ) -> Verification:
-        """What must come with a transactional batch; ALREADY_OPEN where the coordinator need not be asked."""
+        """The verification that a transactional batch needs; ALREADY_OPEN if its coordinator need not confirm it."""
         if self._is_open(producer_id, epoch):
             return ALREADY_OPEN
         known = self._verifications.get(producer_id)
@@ -232,7 +234,7 @@ class ProducerState:
         return known
 
     def check_verified(self, header: BatchHeader, verification: Verification) -> None:
-        """Raises when a transactional batch would begin a transaction that the coordinator may have ended."""
+        """Raises if a transactional batch would begin a transaction that the coordinator may have ended."""
         producer_id = header.producer_id
         if self._is_open(producer_id, header.producer_epoch):
             return
@@ -254,7 +256,7 @@ class ProducerState:
         return entry is not None and entry.epoch == epoch and entry.current_txn_first_offset is not None
 
     def check_epoch(self, header: BatchHeader) -> None:
-        """Raises when a newer incarnation of the producer has written here."""
+        """Raises if a newer epoch of the producer has written here."""
         entry = self.producers.get(header.producer_id)
         if entry is not None and header.producer_epoch < entry.epoch:
             raise InvalidProducerEpochException(
@@ -265,7 +267,7 @@ class ProducerState:
     # --- taking in what is in the log
 
     def update(self, header: BatchHeader, base_offset: Offset) -> None:
-        """A batch of data of an idempotent or transactional producer has been written at `base_offset`."""
+        """Notes a batch of records that an idempotent or transactional producer has written at `base_offset`."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self._add(ProducerEntry(header.producer_id, header.producer_epoch))
@@ -283,7 +285,7 @@ class ProducerState:
             self._ongoing[base_offset] = OpenTransaction(header.producer_id, base_offset)
 
     def update_marker(self, header: BatchHeader, offset: Offset, marker: Marker) -> AbortedTransaction | None:
-        """A marker has been written at `offset`; returns what an abort adds to the transaction index."""
+        """Notes a marker written at `offset`; returns the entry that an abort adds to the transaction index."""
         self._verifications.pop(header.producer_id, None)
         entry = self.producers.get(header.producer_id)
         if entry is None:
@@ -312,7 +314,7 @@ class ProducerState:
     # --- transactions
 
     def first_unstable_offset(self) -> Offset | None:
-        """Where the first transaction begins that a committed reader must not see yet."""
+        """The first offset of the oldest transaction that read_committed consumers must not see yet."""
         if not self._ongoing and not self._unreplicated:
             return None
         return min(next(iter(self._ongoing), NEVER), min(self._unreplicated, default=NEVER))
@@ -373,7 +375,7 @@ class ProducerState:
         return bytes(packed)
 
     def _in_java_order(self) -> list[ProducerEntry]:
-        """The order in which Java's HashMap would walk them, so that our snapshots are Kafka's to the byte."""
+        """The entries in the order of Java's HashMap, so that a snapshot has the bytes of Kafka's."""
         capacity = MIN_JAVA_CAPACITY
         while self._most_producers > capacity * 3 // 4:
             capacity *= 2
@@ -409,7 +411,7 @@ def _pack_entry(entry: ProducerEntry) -> bytes:
 
 
 def read_snapshot(disk: Disk, path: str) -> list[ProducerEntry]:
-    """The entries of a `.snapshot` file. CorruptRecordError when it is not whole."""
+    """The entries of a `.snapshot` file. Raises CorruptRecordError if it is damaged."""
     return decode_snapshot(read_file(disk, path), path)
 
 

@@ -1,7 +1,7 @@
-"""After an unclean stop: the end of a log is read again, batch by batch, and what is whole is kept.
+"""Recovery after an unclean stop: reads the end of a log again, batch by batch, and keeps the whole batches.
 
-What was not flushed may be torn, and is cut. What was flushed can only be damaged: that is said loudly, and where
-nothing may be lost of it (the metadata log) the log is refused instead, as it is, for a copy or a person to mend.
+Bytes that were not flushed may be torn, and are cut. Bytes that were flushed can only be damaged: recovery logs an
+error and cuts them too. The metadata log may lose nothing: it is refused unchanged, so that an operator can repair it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from kcli.storage.log.producer_state import read_marker
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.split import Piece, split_of
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 RECOVERY_CHUNK_BYTES = 1 << 20
 
 READS_OF_DAMAGE = 2
-"""What looks damaged is read once more before it is cut: the bit may have flipped on the way from the device."""
+"""Reads of a damaged batch before it is cut: the bit may have flipped on the way from the device."""
 
 
 class OffsetOverflow(Exception):
-    """A segment has offsets that no index entry can hold, as a Kafka before 1.0 could write it: it must be split."""
+    """A segment has offsets that no index entry can hold. It must be split. Kafka before 1.0 could write such
+    segments."""
 
     def __init__(self, segment: Segment, pieces: list[Piece]) -> None:
         super().__init__(f"{segment.log.path} holds offsets too far from its base offset")
@@ -35,9 +36,9 @@ class OffsetOverflow(Exception):
 
 
 class Recovery:
-    """Reads the segments of one log that may not be whole. `flushed_offset`: what lies before it was on the device.
+    """Reads the segments of one log that may be torn. `flushed_offset`: every record before it was on the device.
 
-    `must_keep`: it may not be lost, so damage before `flushed_offset` raises CorruptRecordError, and no batch is cut.
+    `must_keep`: damage before `flushed_offset` raises CorruptRecordError, and no batch is cut.
     """
 
     def __init__(
@@ -65,12 +66,13 @@ class Recovery:
             for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
             if following is None or following.base_offset > first_unsure_offset
         ]
-        # What recovery writes anew, indexes above all, is not on the device: the next flush begins here.
+        # Recovery writes files again, above all indexes, that are not on the device: the next flush begins
+        # here.
         self.first_offset = unsure[0].base_offset
         self._rewind_producers(unsure[0])
         end = unsure[0].base_offset
         for nth, segment in enumerate(unsure):
-            logger.info("%s is recovered: segment %d of %d", segment.log.path, nth + 1, len(unsure))
+            _log.info("%s is recovered: segment %d of %d", segment.log.path, nth + 1, len(unsure))
             log.producers.end_offset = max(log.producers.end_offset, segment.base_offset)
             log.snapshots.take(log.producers)
             end, cut = self._recover(segment)
@@ -82,7 +84,8 @@ class Recovery:
         return end
 
     def _rewind_producers(self, first: Segment) -> None:
-        """Producers as they were where recovery begins; snapshots of what is read again are not believed."""
+        """Sets the producers back to the begin of recovery; snapshots of records that are read again are not
+        trusted."""
         log = self._log
         for offset in log.snapshots.offsets():
             if offset > first.base_offset:
@@ -91,7 +94,8 @@ class Recovery:
         log.rebuild_producers(self._now_ms)
 
     def _recover(self, segment: Segment) -> tuple[Offset, int]:
-        """(offset after the last whole batch, bytes cut). Indexes, epochs and producers are built on the way."""
+        """Reads one segment, and builds indexes, epochs and producers. Returns (offset after the last whole batch,
+        bytes cut)."""
         segment.reset_indexes()
         file = segment.log.file()
         file_size = file.size()
@@ -121,10 +125,10 @@ class Recovery:
             raise CorruptRecordError(
                 f"{damage}. Nothing was cut: put the file back from a copy, or remove the directory to begin without it"
             )
-        logger.error("%s. The log is cut there: records that were acknowledged are lost", damage)
+        _log.error("%s. The log is cut there: records that were acknowledged are lost", damage)
 
     def _drop_rest(self, later: Sequence[Segment], torn: Segment, end: int, cut: int) -> None:
-        logger.warning(
+        _log.warning(
             "%s: %d bytes after offset %d were torn and are cut; %d later segments are removed",
             torn.log.path,
             cut,
@@ -160,7 +164,7 @@ class Recovery:
                 next_offset = header.next_offset
                 taken = position + header.size_bytes
         except (CorruptRecordError, KafkaError) as error:
-            logger.warning("%s at byte %d: %s", segment.log.path, start + taken, error)
+            _log.warning("%s at byte %d: %s", segment.log.path, start + taken, error)
         return taken, next_offset
 
     def _take(self, segment: Segment, chunk: bytes, at: int, position: Position, header: BatchHeader) -> None:

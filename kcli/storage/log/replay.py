@@ -1,4 +1,4 @@
-"""Bringing the producers of a log up to its end, by reading the batches that their snapshot does not cover."""
+"""Brings the producers of a log up to its end: reads the batches that their snapshot does not cover."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kcli.storage.log.producer_state import ProducerState, read_marker
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.snapshots import ProducerSnapshots
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def replay(
@@ -23,7 +23,7 @@ def replay(
     end_offset: Offset,
     to_snapshot: Collection[int],
 ) -> None:
-    """Feeds the batches of [start_offset, end_offset) to the producers, with no checks: they are in the log.
+    """Feeds the batches of [start_offset, end_offset) to the producers, without checks: they are in the log already.
 
     Snapshots are taken at the base offsets in `to_snapshot`, so that the next start has less to read, and at the end.
     """
@@ -39,12 +39,12 @@ def replay(
 
 
 def _replay_segment(segment: Segment, producers: ProducerState) -> None:
-    """What is damaged is passed over, with what follows it: nobody can read it, and its log is no worse for that."""
+    """Feeds one segment. Stops at a damaged batch, because no consumer can read the rest of the segment either."""
     start_offset = producers.end_offset
     try:
         _replay_batches(segment, producers, start_offset)
     except (CorruptRecordError, KafkaError) as error:
-        logger.error("%s: producers are not known from the damaged batch on: %s", segment.log.path, error)
+        _log.error("%s: producers are not known from the damaged batch on: %s", segment.log.path, error)
 
 
 def _replay_batches(segment: Segment, producers: ProducerState, start_offset: Offset) -> None:

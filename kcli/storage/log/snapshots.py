@@ -12,7 +12,7 @@ from kcli.storage.log.producer_state import ProducerState, read_snapshot
 
 
 class ProducerSnapshots:
-    """The snapshot files in one partition's directory; `names`: what is in it, as it was listed."""
+    """The snapshot files in one partition's directory; `names`: the listing of the directory."""
 
     def __init__(self, disk: Disk, directory: str, names: Iterable[str]) -> None:
         self._disk = disk
@@ -28,9 +28,9 @@ class ProducerSnapshots:
         return sorted(self._offsets)
 
     def take(self, producers: ProducerState) -> None:
-        """Writes the state at `producers.end_offset`, unless the last snapshot says it already.
+        """Writes the state at `producers.end_offset`, unless the last snapshot already has that offset.
 
-        It is not synced: a torn one has a wrong checksum, and the one before it serves as well.
+        The file is not synced: a torn one has a wrong checksum, and then the snapshot before it is used.
         """
         offset = producers.end_offset
         if offset <= producers.last_snapshot_offset:
@@ -63,7 +63,7 @@ class ProducerSnapshots:
         self._offsets.discard(offset)
 
     def remove_outside(self, log_start_offset: Offset, end_offset: Offset) -> None:
-        """Removes those past the end of the log, and those at or before its start, which tell nothing."""
+        """Removes the snapshots past the end of the log, and those at or before its start, which are of no use."""
         for offset in self.offsets():
             if offset > end_offset or offset <= log_start_offset:
                 self.remove(offset)

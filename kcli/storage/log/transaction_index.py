@@ -18,7 +18,8 @@ VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:
-    """`last_offset` is the offset of the abort marker; below `last_stable_offset` everything was decided then."""
+    """An aborted transaction. `last_offset` is that of the abort marker; `last_stable_offset` was the last stable
+    offset then."""
 
     producer_id: ProducerId
     first_offset: Offset
@@ -27,7 +28,7 @@ class AbortedTransaction:
 
 
 class TransactionIndex:
-    """Append-only; read whole, for aborts are rare and a fetch that asks has data of them in view."""
+    """The index of one segment. It only grows, and is read whole, because aborts are rare."""
 
     __slots__ = ("_disk", "_entries", "_guard", "_has_durable_name", "handle")
 
@@ -36,7 +37,8 @@ class TransactionIndex:
         self.handle = handle
         self._entries: list[AbortedTransaction] | None = None if exists else []
         self._guard = threading.Lock()
-        # The file comes with the first aborted transaction, when the segment's other names are long on the device.
+        # The file is created with the first aborted transaction, after the segment's other names are on the
+        # device.
         self._has_durable_name = False
 
     def entries(self) -> list[AbortedTransaction]:
@@ -82,7 +84,7 @@ class TransactionIndex:
         return self._disk.exists(self.handle.path)
 
     def check(self, base_offset: Offset) -> None:
-        """Raises CorruptRecordError unless every entry can be one of this segment's."""
+        """Raises CorruptRecordError if an entry cannot belong to this segment."""
         for entry in self.entries():
             if entry.last_offset < base_offset:
                 raise CorruptRecordError(
@@ -95,7 +97,7 @@ class TransactionIndex:
         content = file.read_at(0, file.size())
         if len(content) % ENTRY.size:
             raise CorruptRecordError(
-                f"{self.handle.path}: {len(content)} bytes are no whole number of entries of {ENTRY.size} bytes"
+                f"{self.handle.path}: {len(content)} bytes are not a multiple of the entry size, {ENTRY.size} bytes"
             )
         loaded = []
         for version, producer_id, first_offset, last_offset, last_stable_offset in ENTRY.iter_unpack(content):

@@ -1,7 +1,7 @@
-"""What a leader demands of a batch before it is written, and how the batch gets its place in the log.
+"""The leader's checks of a batch before it is written, and the place of the batch in the log.
 
-Size, checksum and the 61-byte header are seen to here, the records in `record_validation`. A batch is written as it
-came wherever it can be: only base offset and leader epoch are patched, and a max timestamp that its records belie.
+This module checks size, checksum and the 61-byte header; `record_validation` checks the records. A batch is written as
+the client sent it if possible: only base offset, leader epoch and a wrong max timestamp are patched.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kcli.storage.log.segment import Placed
 KEEP_CODEC = "producer"
 
 COPIED_BYTES = 16_384
-"""Up to here copying a read-only batch is cheaper than writing its header and its body as two buffers."""
+"""Largest read-only batch that is copied: above it, writing header and body as two buffers is cheaper."""
 
 CURRENT_MAGIC = 2
 
@@ -60,9 +60,9 @@ class PlacedBatch(NamedTuple):
 def check_client_batch(
     records: Buffer, config: LogConfig, now_ms: int, topic_partition: str, validation: Validation
 ) -> tuple[BatchHeader, Survey | None]:
-    """The header of the one batch that a client sent for a partition, all checks passed. Raises KafkaError.
+    """Checks the one batch that a client sent for a partition, and returns its header. Raises KafkaError.
 
-    With what its records were found to be, where they had to be read.
+    Also returns the survey of its records, if they had to be read.
     """
     try:
         header = read_header(records)
@@ -136,11 +136,10 @@ def place(
     now_ms: int,
     found: Survey | None = None,
 ) -> PlacedBatch:
-    """Gives the batch its offset and epoch; in place where `records` can be written to.
+    """Gives the batch its offset and epoch, in place if `records` is writable.
 
-    `found`: what its records are, where they were read. A max timestamp that is not theirs is corrected. Offsets with
-    gaps are made dense: Kafka does that to compressed batches and writes others as they are, for consumers to stumble
-    over.
+    `found`: the survey of its records, if they were read. A wrong max timestamp is corrected. Offsets with gaps are
+    made dense. Kafka does that for compressed batches only; consumers fail on the others.
     """
     codec = header.codec if config.compression_type == KEEP_CODEC else codec_named(config.compression_type)
     if codec != header.codec or (found is not None and not found.is_dense):
@@ -213,7 +212,8 @@ def _level(codec: Codec, config: LogConfig) -> int | None:
 
 
 def split_batches(records: Buffer) -> list[tuple[BatchHeader, Buffer]]:
-    """The batches in `records`, each with its own piece of the buffer. All of it must be batches."""
+    """The batches in `records`, each with its own piece of the buffer. Raises CorruptRecordException for other
+    bytes."""
     try:
         found = list(iter_batches(records))
     except CorruptRecordError as error:
