@@ -13,13 +13,13 @@ from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
-# What a class body leaves on a class and a class with slots cannot have.
+# Attributes that a class body leaves behind and a class with slots cannot have.
 _NOT_COPIED = ("__dict__", "__weakref__")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def wire_struct(cls: type[T]) -> type[T]:
-    """The class with the attributes annotated in its body: values may be defaults, nothing is inherited.
+    """Makes the class from the attributes annotated in its body; values are defaults, and nothing is inherited.
 
     Behaves as `@dataclass(frozen=True, slots=True, kw_only=True)`, `replace`, `fields` and `is_dataclass` included.
     """
@@ -44,7 +44,7 @@ def _first_call(names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..
 
 
 def _constructor(cls: type, names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., None]:
-    """Sets each slot through its own descriptor, which `__setattr__` does not stand in the way of."""
+    """Compiles the constructor. It sets each slot through its own descriptor, past `__setattr__`."""
     scope: dict[str, Any] = {"__name__": cls.__module__}
     parameters = []
     for name in names:
@@ -60,7 +60,7 @@ def _constructor(cls: type, names: tuple[str, ...], defaults: dict[str, Any]) ->
 
 
 class _Fields:
-    """`cls.__dataclass_fields__`, asked of a plain dataclass of the same attributes the first time."""
+    """`cls.__dataclass_fields__`, made at first use from a plain dataclass with the same attributes."""
 
     def __init__(self, defaults: dict[str, Any]) -> None:
         self._defaults = defaults

@@ -109,7 +109,7 @@ class ConfigRecord:
 
 @record(5, versions=(0, 2))
 class PartitionChangeRecord:
-    """Null or absent is "unchanged"; every one of these bumps the partition epoch."""
+    """A change of a partition. Null or absent fields are unchanged; each record increments the partition epoch."""
 
     partition_id: Int32 = -1
     topic_id: UUID = ZERO_UUID
@@ -218,7 +218,7 @@ class RemoveAccessControlEntryRecord:
 
 @record(20, versions=(0, 0))
 class NoOpRecord:
-    """Written when idle, so that followers see a live leader."""
+    """Written by an idle leader, so that followers see it alive."""
 
 
 @record(21, versions=(0, 0))
@@ -358,7 +358,7 @@ def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
 
 
 def decode_metadata_record(value: bytes) -> tuple[MetadataRecord, int]:
-    """(record, its version). CorruptRecordError for broken bytes and for types this release does not know."""
+    """(record, its version). Raises CorruptRecordError for invalid bytes and unknown types."""
     return decode_framed(_TYPES, value)
 
 

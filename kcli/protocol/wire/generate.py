@@ -144,7 +144,7 @@ def _write_struct(struct: Struct, rename: dict[str, str]) -> str:
 
 
 def expected_files() -> dict[Path, str]:
-    """What `messages/` must hold."""
+    """The files that `messages/` must have, with their content."""
     files = {MESSAGES / f"{spec.module}.py": generate(spec) for spec in API.values()}
     files[MESSAGES / "__init__.py"] = (
         f'"""One module per API with its request, its response and their structs. {GENERATED}"""\n'

@@ -1,4 +1,4 @@
-"""kio's classes as plain facts: which versions a message has, and which fields a struct has in one of them."""
+"""kio's classes as values: the versions of a message, and the fields of a struct in each of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def versions(spec: ApiSpec) -> list[int]:
 
 @cache
 def payload_class(spec: ApiSpec, version: int, kind: str) -> type:
-    """kio's class for one message at one version. `kind` is one of KINDS. Raises KeyError when there is none."""
+    """kio's class for one message at one version. `kind` is one of KINDS. Raises KeyError if kio has no such class."""
     load = load_request_schema if kind == "request" else load_response_schema
     cls = typing.cast(type, load(spec.key.value, version))
     _allow_absent_timestamps(cls)
@@ -54,8 +54,8 @@ def payload_class(spec: ApiSpec, version: int, kind: str) -> type:
 
 
 def _allow_absent_timestamps(cls: type) -> None:
-    """Lets every timestamp be -1. kio takes that for None only where the schema has it for a default, but brokers
-    send it in others too: a transaction that was never begun has no start (DescribeTransactions)."""
+    """Lets every timestamp be -1. kio takes that for None only in fields whose schema has it as default. Brokers send
+    it in other fields too: a transaction that never began has no start (DescribeTransactions)."""
     for field in dataclasses.fields(cls):
         if field.metadata.get("kafka_type") == "datetime_i64":
             field.type = field.type | None  # type: ignore[operator]
@@ -67,7 +67,7 @@ def _allow_absent_timestamps(cls: type) -> None:
 
 @cache
 def fields(cls: type) -> tuple[Field, ...]:
-    """The fields of one kio struct in wire order (tagged ones where the schema has them)."""
+    """The fields of one kio struct in wire order (tagged ones at their place in the schema)."""
     hints = typing.get_type_hints(cls)
     return tuple(_field(field, hints[field.name]) for field in dataclasses.fields(cls))
 
