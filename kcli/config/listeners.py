@@ -1,4 +1,4 @@
-"""Listeners: where a node listens, what it is called there, and which security protocol it speaks."""
+"""Listeners of a node: their names, addresses and security protocols."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Listener:
 
 
 def split_list(text: str | None) -> tuple[str, ...]:
-    """Comma-separated words, trimmed, without the empty ones."""
+    """Splits at commas; the words are trimmed, and empty ones left out."""
     return tuple(word for word in (part.strip() for part in (text or "").split(",")) if word)
 
 
 def parse_protocol_map(text: str, key: str) -> dict[str, str]:
-    """`CONTROLLER:PLAINTEXT,…` as listener name to security protocol."""
+    """Reads `CONTROLLER:PLAINTEXT,…` as listener name to security protocol. Raises ConfigError."""
     protocols: dict[str, str] = {}
     for item in split_list(text):
         name, colon, protocol = item.partition(":")
@@ -60,7 +60,7 @@ def parse_protocol_map(text: str, key: str) -> dict[str, str]:
 def parse_listeners(
     text: str, protocols: Mapping[str, str], *, key: str, distinct_ports: bool
 ) -> tuple[Listener, ...]:
-    """`name://host:port,…`; names differ, and so do ports where they are bound (any number may be 0)."""
+    """Reads `name://host:port,…`. Names must differ; `distinct_ports`: ports too, except 0. Raises ConfigError."""
     found: list[Listener] = []
     for uri in split_list(text):
         match = _URI.fullmatch(uri)
@@ -108,7 +108,7 @@ def parse_bind_address(text: str, key: str) -> Address:
 
 
 def parse_voters(text: Iterable[str], key: str) -> dict[int, Address]:
-    """`id@host:port` each, as id to (host, port)."""
+    """Reads `id@host:port` of each, as id to (host, port). Raises ConfigError."""
     voters: dict[int, Address] = {}
     for item in text:
         node, at, address = item.partition("@")
@@ -123,7 +123,7 @@ def parse_voters(text: Iterable[str], key: str) -> dict[int, Address]:
 
 
 def _clash(listeners: list[Listener]) -> bool:
-    """Whether two share a port; one IPv4 and one IPv6 host may (KIP-797)."""
+    """Whether two listeners share a port; one with an IPv4 and one with an IPv6 host may (KIP-797)."""
     ports: dict[int, list[str]] = {}
     for listener in listeners:
         ports.setdefault(listener.port, []).append(listener.host)

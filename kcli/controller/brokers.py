@@ -44,7 +44,7 @@ UNFENCE = -1
 
 @dataclass(frozen=True, slots=True)
 class BrokerContext:
-    """What the broker functions need besides the request. `next_offset`: where the next record will stand."""
+    """The inputs of the broker functions besides the request. `next_offset`: the offset of the next record."""
 
     image: MetadataImage
     settings: ControllerSettings
@@ -59,7 +59,7 @@ class BrokerContext:
 def register_broker(
     context: BrokerContext, request: br.BrokerRegistrationRequest
 ) -> Decision[br.BrokerRegistrationResponse]:
-    """The broker's epoch is the offset at which its registration's batch begins. Raises KafkaError."""
+    """Registers a broker. Its epoch is the first offset of the batch with its registration. Raises KafkaError."""
     image = context.image
     existing = image.brokers.get(request.broker_id)
     _check_registration(context, request, existing)
@@ -159,7 +159,7 @@ def _check_directories(image: MetadataImage, request: br.BrokerRegistrationReque
 
 
 def _check_features(image: MetadataImage, request: br.BrokerRegistrationRequest) -> None:
-    """Every feature level that the cluster has settled on must be within what the broker can do."""
+    """Raises unless the broker supports every finalized feature level of the cluster."""
     supported = {feature.name: feature for feature in request.features}
     if METADATA_VERSION not in supported:
         raise InvalidRegistrationException(
@@ -190,7 +190,7 @@ class BrokerState(Enum):
 def heartbeat(
     context: BrokerContext, request: hb.BrokerHeartbeatRequest
 ) -> Decision[hb.BrokerHeartbeatResponse]:
-    """Moves the broker through its states as it asks for and as its duties allow. Raises KafkaError."""
+    """Moves the broker to the state that it asks for, if its duties allow it. Raises KafkaError."""
     broker = known_broker(context.image, request.broker_id, request.broker_epoch)
     context.sessions.touch(broker.id, broker.epoch, request.current_metadata_offset, context.now_ms)
     current = _state(broker)
@@ -297,7 +297,7 @@ def _change(
 def _offline_directories(
     context: BrokerContext, broker: BrokerRegistration, request: hb.BrokerHeartbeatRequest
 ) -> list[MetadataRecord]:
-    """Replicas in a directory that broke leave the ISR; the broker goes on with the rest (KIP-858)."""
+    """Removes replicas in failed directories from the ISR; the broker goes on with the rest (KIP-858)."""
     offline = frozenset(request.offline_log_dirs)
     online = tuple(directory for directory in broker.directories if directory not in offline)
     if len(online) == len(broker.directories):
@@ -316,9 +316,9 @@ def _offline_directories(
 
 
 def fence_expired(context: BrokerContext, exempt: int | None) -> list[MetadataRecord]:
-    """Fences one broker that has been silent for too long: one at a time, as each moves leaderships.
+    """Fences one broker whose session has expired: one at a time, because each moves leaderships.
 
-    `exempt` is a broker that shares our process: it lives as long as we do, however long we were suspended.
+    `exempt` is the broker in this process: it is alive, even after a long suspension of the process.
     """
     for broker in context.sessions.expired(context.image.brokers, context.now_ms):
         if broker.id != exempt:

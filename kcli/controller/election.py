@@ -1,8 +1,8 @@
-"""Who leads a partition: the rules of leader election and of the eligible leader replicas (KIP-966).
+"""The rules of leader election and of the eligible leader replicas (ELR, KIP-966).
 
-`PartitionChange` builds the record that moves one partition from what it is to what it shall be. A replica is
-acceptable when its broker is active; it is valid when it is acceptable and known to hold every committed record,
-that is, when it is in the ISR, or the ISR is empty and it is in the ELR.
+`partition_change` builds the record that changes one partition to its target. A replica is acceptable if its broker is
+active. It is valid if it is acceptable and certain to have every committed record. Such replicas are in the ISR, or in
+the ELR while the ISR is empty.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kcli.protocol.records.metadata import NO_LEADER_CHANGE, PartitionChangeReco
 
 
 class Election(Enum):
-    """How hard to try: keep the leader if possible, prefer the first replica, or take any live one."""
+    """The kind of election: keep the leader if possible, prefer the first replica, or take any live one."""
 
     ONLINE = auto()
     PREFERRED = auto()
@@ -34,9 +34,9 @@ class Election(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ElectionRules:
-    """What the cluster says about one topic's elections.
+    """The cluster's settings for the elections of one topic.
 
-    `acceptable(broker, directory)` tells whether that broker may lead with its replica in that directory.
+    `acceptable(broker, directory)` returns whether that broker may lead with its replica in that directory.
     """
 
     acceptable: Callable[[BrokerId, uuid.UUID], bool]
@@ -53,7 +53,7 @@ class _Elected:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTarget:
-    """What a partition shall become; None keeps what is. `uncleanly_stopped` replicas are dropped from the ELR."""
+    """The target of a change; None keeps a value. `uncleanly_stopped` replicas are dropped from the ELR."""
 
     isr: tuple[BrokerId, ...] | None = None
     replicas: tuple[BrokerId, ...] | None = None
@@ -68,7 +68,7 @@ class PartitionTarget:
 def partition_change(
     topic_id: uuid.UUID, partition_id: int, old: PartitionImage, target: PartitionTarget, rules: ElectionRules
 ) -> PartitionChangeRecord | None:
-    """The record that takes `old` to `target`, with the leader elected for it; None when nothing changes."""
+    """The record that changes `old` to `target`, with the leader elected for it; None if nothing changes."""
     replicas = old.replicas if target.replicas is None else target.replicas
     directories = old.directories if target.directories is None else target.directories
     adding = old.adding if target.adding is None else target.adding
@@ -80,7 +80,7 @@ def partition_change(
         isr = _without(isr, removing)
         adding = removing = ()
     if not isr and not rules.elr_enabled:
-        # Without an ELR the last in-sync replica must stay known, dead or not.
+        # Without an ELR the last in-sync replica stays in the ISR, dead or alive.
         isr = old.isr
     elr = _eligible(old, isr, rules, target.uncleanly_stopped)
     elected = _elect(
@@ -96,7 +96,8 @@ def partition_change(
             elr = ()
     last_known = _last_known(old, elected, isr, rules, replicas)
 
-    # Reassignment that shrinks the replica set needs a new leader epoch even with the same leader (KAFKA-15021).
+    # A reassignment that shrinks the replica set needs a new leader epoch even with the same leader
+    # (KAFKA-15021).
     leader = NO_LEADER_CHANGE
     if elected.leader != old.leader or not set(old.replicas) <= set(replicas):
         leader = elected.leader
@@ -111,7 +112,7 @@ def partition_change(
         leader_recovery_state=-1 if recovery is old.recovery_state else int(recovery),
         eligible_leader_replicas=_changed(elr, old.elr),
         last_known_elr=_changed(last_known, old.last_known_elr),
-        # New replicas without directories would mean that nobody knows where they lie.
+        # New replicas need directories in the record, or their directories would be unknown.
         directories=_changed(directories, old.directories) if replicas == old.replicas else directories,
     )
     if leader == NO_LEADER_CHANGE and _same(merge_partition_change(old, record), old):
@@ -125,7 +126,7 @@ def _is_complete(
     adding: Sequence[BrokerId],
     removing: Sequence[BrokerId],
 ) -> bool:
-    """Whether a reassignment may end: what stays is in sync, or as much of it as leaves."""
+    """Whether a reassignment may end: the replicas that stay are in sync, or at least as many as leave."""
     if not adding and not removing:
         return False
     target = set(replicas) - set(removing)
@@ -151,7 +152,7 @@ def _same(merged: PartitionImage, old: PartitionImage) -> bool:
 def _eligible(
     old: PartitionImage, isr: Sequence[BrokerId], rules: ElectionRules, uncleanly_stopped: Sequence[BrokerId]
 ) -> tuple[BrokerId, ...]:
-    """The ELR beside `isr`: what left the ISR while it was too small to commit anything without those replicas."""
+    """The ELR beside `isr`: replicas that left the ISR while it was too small to commit records without them."""
     if not rules.elr_enabled:
         return old.elr
     if len(isr) >= _effective_min_isr(rules, old.replicas):
@@ -204,7 +205,7 @@ def _last_known(
     rules: ElectionRules,
     replicas: Sequence[BrokerId],
 ) -> tuple[BrokerId, ...]:
-    """The last leader is remembered while there is none, for the day when ISR and ELR are both empty."""
+    """Remembers the last leader of a partition without a leader, in case ISR and ELR are both empty later."""
     if not rules.elr_enabled:
         return old.last_known_elr
     if len(isr) >= _effective_min_isr(rules, replicas):
@@ -223,7 +224,7 @@ def _changed(new: tuple, old: tuple) -> tuple | None:  # type: ignore[type-arg] 
 
 
 def may_lead(brokers: Mapping[int, BrokerRegistration]) -> Callable[[BrokerId, uuid.UUID], bool]:
-    """Active brokers may lead, unless the replica's directory is known to be offline (KIP-858)."""
+    """The rule who may lead: active brokers, unless the replica's directory is offline (KIP-858)."""
 
     def acceptable(broker_id: BrokerId, directory: uuid.UUID) -> bool:
         broker = brokers.get(broker_id)
@@ -233,7 +234,8 @@ def may_lead(brokers: Mapping[int, BrokerRegistration]) -> Callable[[BrokerId, u
 
 
 def directory_online(broker: BrokerRegistration, directory: uuid.UUID) -> bool:
-    """A directory not chosen yet counts as online, and so does any where the broker does not tell its directories."""
+    """Whether a directory counts as online: also one that is not chosen yet, and any of a broker without a list of
+    directories."""
     if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY) or not broker.directories:
         return True
     return directory in broker.directories

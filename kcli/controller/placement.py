@@ -1,4 +1,4 @@
-"""Where new replicas go: striped over racks, and inside a rack over brokers (KIP-36's aim, KRaft's algorithm).
+"""Places new replicas, striped over racks, and inside a rack over brokers (KIP-36's aim, KRaft's algorithm).
 
 Racks in the order of their names, brokers of a rack in the order of their ids; both start at a random place so that
 small topics do not pile up on the first broker. Partition i walks the racks round-robin, starting one rack later than
@@ -27,7 +27,7 @@ def place(
 ) -> list[list[BrokerId]]:
     """The replicas of each new partition, leader first.
 
-    Raises InvalidReplicationFactorException when the brokers cannot hold that many replicas.
+    Raises InvalidReplicationFactorException if the brokers cannot hold that many replicas.
     """
     racks = _Racks(tuple(brokers), rng)
     times = f"Unable to replicate the partition {replication_factor} time(s): "
@@ -44,7 +44,7 @@ def place(
 
 
 class _Ring:
-    """Brokers taken in turn. Each partition starts one place later (`epoch`), each draw goes on from there."""
+    """Brokers in turn. Each partition starts one place later (`epoch`), and each draw goes on from there."""
 
     def __init__(self, brokers: Sequence[BrokerId], start: int) -> None:
         self._brokers = brokers

@@ -16,7 +16,7 @@ MAX_PRODUCER_ID = (1 << 63) - 1
 def allocate_producer_ids(
     context: BrokerContext, request: ap.AllocateProducerIdsRequest
 ) -> Decision[ap.AllocateProducerIdsResponse]:
-    """The next block. Raises BrokerIdNotRegistered or StaleBrokerEpoch."""
+    """Hands out the next block. Raises BrokerIdNotRegistered or StaleBrokerEpoch."""
     known_broker(context.image, request.broker_id, request.broker_epoch)
     first = context.image.next_producer_id
     if first > MAX_PRODUCER_ID - BLOCK_SIZE:

@@ -1,7 +1,7 @@
-"""Moving replicas to other brokers: start, replace, cancel and list reassignments (KIP-455, KIP-860).
+"""Reassignments of replicas to other brokers: starts, replaces, cancels and lists them (KIP-455, KIP-860).
 
-A reassignment is the target's replicas first and those to be removed after them, with both differences noted beside.
-It completes by itself when the ISR has caught up (`election.partition_change`): nothing here waits.
+During a reassignment a partition has the target's replicas, then those to be removed, and lists both differences. It
+completes when the ISR has caught up (`election.partition_change`); no function here waits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from kcli.protocol.messages import list_partition_reassignments as lr
 def alter_partition_reassignments(
     image: MetadataImage, settings: ControllerSettings, request: ar.AlterPartitionReassignmentsRequest
 ) -> Decision[ar.AlterPartitionReassignmentsResponse]:
-    """All accepted changes are one atomic batch; a refused partition has its error in the response."""
+    """Starts, replaces and cancels reassignments. All accepted changes are one atomic batch; a refused partition has
+    its error in the response."""
     updates = PartitionUpdates(image, settings, image.brokers)
     responses = []
     for topic in request.topics:
@@ -81,7 +82,7 @@ def _find(image: MetadataImage, name: str, number: int) -> PartitionRef:
 
 
 def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) -> None:
-    """Measured against what a running reassignment leads to, not against old and new replicas together."""
+    """Compares with the target of a running reassignment, and not with old and new replicas together."""
     current = len(partition.replicas) - len(partition.removing)
     if len(target) != current:
         raise InvalidReplicationFactorException(
@@ -113,7 +114,7 @@ def _start(
 
 
 def _cancel(updates: PartitionUpdates, ref: PartitionRef) -> None:
-    """Back to the replicas without those being added. Raises KafkaError when that would lose the leader."""
+    """Restores the replicas without those being added. Raises KafkaError if that would lose the leader."""
     partition = ref.partition
     if not is_reassigning(partition):
         raise NoReassignmentInProgressException
@@ -148,7 +149,7 @@ def is_reassigning(partition: PartitionImage) -> bool:
 def list_partition_reassignments(
     image: MetadataImage, request: lr.ListPartitionReassignmentsRequest
 ) -> lr.ListPartitionReassignmentsResponse:
-    """Those under way among the partitions asked for (null: all)."""
+    """The running reassignments among the partitions of the request (null: all)."""
     found = []
     if request.topics is None:
         found = [_ongoing(topic, tuple(topic.partitions)) for topic in image.topics]

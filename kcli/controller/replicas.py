@@ -1,4 +1,4 @@
-"""What leaders and brokers tell of their replicas: a new ISR (KIP-497), the directory a replica lies in (KIP-858)."""
+"""Reports of leaders and brokers about replicas: a new ISR (KIP-497), the directory of a replica (KIP-858)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_EPOCH = -1
 def alter_partition(
     context: BrokerContext, request: ap.AlterPartitionRequest
 ) -> Decision[ap.AlterPartitionResponse]:
-    """A leader proposes ISRs. Raises StaleBrokerEpoch for the request as a whole."""
+    """Takes the ISRs that a leader proposes. Raises StaleBrokerEpoch for the request as a whole."""
     known_broker(context.image, request.broker_id, request.broker_epoch)
     records: list[MetadataRecord] = []
     topics = []
@@ -61,7 +61,8 @@ def _alter_partition(
     records += updates.records
     after = partition if change is None else merge_partition_change(partition, change)
     if after.leader != broker_id:
-        # The ISR completed a reassignment that takes the leader away: the change holds, the sender leads no more.
+        # The new ISR completed a reassignment that removes the leader: the change is valid, and the sender no
+        # longer leads.
         return _refused(asked, ErrorCode.NEW_LEADER_ELECTED)
     return ap.ResponsePartitionData(
         partition_index=asked.partition_index,
@@ -84,7 +85,7 @@ def _check(
     asked: ap.RequestPartitionData,
     isr: Sequence[int],
 ) -> ErrorCode:
-    """Kafka's checks in Kafka's order: epochs, the sender, the shape of the ISR, its members."""
+    """Makes Kafka's checks in Kafka's order: epochs, the sender, the shape of the ISR, its members."""
     if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
     if asked.leader_epoch < partition.leader_epoch:
@@ -113,7 +114,7 @@ def _eligible(broker: BrokerRegistration | None, epoch: int) -> bool:
 def assign_replicas_to_dirs(
     context: BrokerContext, request: ad.AssignReplicasToDirsRequest
 ) -> Decision[ad.AssignReplicasToDirsResponse]:
-    """A broker with several directories says which one it chose. Raises StaleBrokerEpoch."""
+    """Takes the directories that a broker chose for its replicas. Raises StaleBrokerEpoch."""
     broker = known_broker(context.image, request.broker_id, request.broker_epoch)
     updates = PartitionUpdates(context.image, context.settings, context.image.brokers)
     directories = []

@@ -1,7 +1,7 @@
-"""Who has been heard of lately: the controller's memory of heartbeats. Not in the log; it starts empty.
+"""The sessions of brokers: the controller's memory of their heartbeats. They are not in the log, and start empty.
 
-A broker whose session has run out is fenced. After a restart of the controller no session is valid until the first
-heartbeat, but an unfenced broker is given the whole time-out to send one.
+A broker whose session has expired is fenced. After a restart of the controller no session is valid before its first
+heartbeat, but an unfenced broker has the whole session timeout to send one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class _Session:
     epoch: int
     last_contact_ms: int | None
     metadata_offset: int = -1
-    # While in controlled shutdown: the offset that the active brokers must have reached before it may go.
+    # In controlled shutdown: the offset that the active brokers must reach before this one may stop.
     controlled_shutdown_offset: int | None = None
 
 
@@ -47,13 +47,13 @@ class BrokerSessions:
         self._sessions.pop(broker_id, None)
 
     def begin_controlled_shutdown(self, broker_id: int, offset: int) -> None:
-        """`offset`: where the log ends once the broker's leaderships have been moved."""
+        """Begins a controlled shutdown. `offset`: the log end after the records that move the broker's leaderships."""
         session = self._sessions.get(broker_id)
         if session is not None:
             session.controlled_shutdown_offset = offset
 
     def may_shut_down(self, broker_id: int, brokers: Mapping[int, BrokerRegistration]) -> bool:
-        """Whether every active broker has seen that the leaderships moved."""
+        """Whether every active broker has read the records that moved the leaderships."""
         session = self._sessions.get(broker_id)
         if session is None or session.controlled_shutdown_offset is None:
             return True
@@ -65,7 +65,7 @@ class BrokerSessions:
         return not seen or min(seen) >= session.controlled_shutdown_offset
 
     def expired(self, brokers: Mapping[int, BrokerRegistration], now_ms: int) -> Iterator[BrokerRegistration]:
-        """The unfenced brokers that have been silent for too long."""
+        """The unfenced brokers whose sessions have expired."""
         for broker in brokers.values():
             if broker.fenced:
                 continue

@@ -1,9 +1,9 @@
-"""From one image to the next: replays metadata records and remembers what they touched.
+"""The step from one image to the next: replays metadata records and remembers the topics and keys that they change.
 
 A delta is made on an image, fed with the records of one or more batches in log order, and applied once. Tables are
-copied when they are first written to, a topic's partitions when the topic is first written to. Replay believes the
-log: a record that contradicts the image (a partition of an unknown topic) means that the log or this program is
-broken, and is raised as `MetadataLogError`.
+copied when they are first written to, a topic's partitions when the topic is first written to. Replay trusts the log. A
+record that contradicts the image (a partition of an unknown topic) means that the log or this program is broken, and
+raises `MetadataLogError`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ V = TypeVar("V")
 
 
 class MetadataLogError(CorruptRecordError):
-    """The metadata log says something that cannot follow from what it said before."""
+    """The metadata log has a record that contradicts the records before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class PartitionDiff:
 
 
 class _Table(Generic[K, V]):
-    """A map of the old image, copied at the first write; remembers the keys that were written."""
+    """A map of the old image, copied at the first write; remembers the written keys."""
 
     __slots__ = ("_base", "_own", "touched")
 
@@ -182,7 +182,7 @@ class MetadataDelta:
     # --- replay and apply
 
     def replay(self, record: records.MetadataRecord) -> None:
-        """Takes in the next record of the log. Raises MetadataLogError when it cannot follow."""
+        """Takes the next record of the log. Raises MetadataLogError if it contradicts the image."""
         _REPLAY[type(record)](self, record)  # type: ignore[arg-type]  # the table pairs each type with its method
 
     def apply(self, offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> MetadataImage:
@@ -434,13 +434,14 @@ class MetadataDelta:
             self._client_quotas.remove(entity)
 
     def _nothing(self, _record: records.MetadataRecord) -> None:
-        """NoOp keeps the log moving; ZkMigrationState is history; transactions are the replayer's (replay.py)."""
+        """Ignores a record: NoOp changes nothing, ZkMigrationState is obsolete, and replay.py handles transactions."""
 
 
 def merge_partition_change(
     partition: PartitionImage, record: records.PartitionChangeRecord
 ) -> PartitionImage:
-    """The partition after the change. Every change bumps the partition epoch, a leader named bumps the leader epoch."""
+    """The partition after the change. Every change increments the partition epoch; a record with a leader increments
+    the leader epoch."""
     leader, leader_epoch = partition.leader, partition.leader_epoch
     if record.leader != records.NO_LEADER_CHANGE:
         leader, leader_epoch = record.leader, LeaderEpoch(leader_epoch + 1)

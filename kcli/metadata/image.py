@@ -1,8 +1,8 @@
-"""What the cluster is at one offset of the metadata log: topics, brokers, configs, features, ACLs and the rest.
+"""The cluster at one offset of the metadata log: topics, brokers, configs, features, ACLs and the rest.
 
-An image never changes. `MetadataDelta` (delta.py) makes the next one and shares with it everything that stayed: a
-commit copies the table of topics and the topics that it touches, so its cost does not grow with the number of its
-records, and a topic with ten thousand partitions is copied once per commit.
+An image never changes. `MetadataDelta` (delta.py) makes the next one, and shares all unchanged parts with it. A commit
+copies the table of topics and the topics that it changes. So a topic with ten thousand partitions is copied once per
+commit, and not once per record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ METADATA_VERSION = "metadata.version"
 
 
 class LeaderRecoveryState(IntEnum):
-    """Whether a leader was elected uncleanly and has not yet said that its log is whole (KIP-704)."""
+    """Whether a leader was elected uncleanly and has not reported yet that its log is recovered (KIP-704)."""
 
     RECOVERED = 0
     RECOVERING = 1
@@ -55,7 +55,7 @@ class PartitionImage:
     recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
 
     def directory(self, replica: int) -> uuid.UUID:
-        """The log directory that holds this replica; ValueError when the broker holds none."""
+        """The log directory of this replica. Raises ValueError if the broker has no replica."""
         return self.directories[self.replicas.index(replica)]
 
 
@@ -68,7 +68,7 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one listener of a node is reached. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+    """The endpoint of one listener of a node. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
     name: str
     host: str
@@ -99,7 +99,7 @@ class BrokerRegistration:
 
     @property
     def active(self) -> bool:
-        """May lead and be in ISRs."""
+        """Whether the broker may lead and be in ISRs."""
         return not self.fenced and not self.in_controlled_shutdown
 
 
@@ -127,7 +127,7 @@ class AclEntry:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What is kept of a password (RFC 5802); never shown."""
+    """The keys stored for a password (RFC 5802); never shown."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -137,7 +137,7 @@ class ScramCredential:
 
 @dataclass(frozen=True, slots=True)
 class ScramKey:
-    """Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+    """The key of a SCRAM credential. Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
     user: str
     mechanism: int
@@ -145,7 +145,8 @@ class ScramKey:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """KIP-48. Principals are `Type:name`; the HMAC is not stored, it is derived from the id and the secret key."""
+    """A delegation token (KIP-48). Principals are `Type:name`. The HMAC is not stored: it is derived from the id and
+    the secret key."""
 
     token_id: str
     owner: str
@@ -156,7 +157,8 @@ class DelegationToken:
     expiration_timestamp_ms: int
 
 
-# Which user, client id or address a quota is for: (type, name) pairs sorted by type; name None = the default entity.
+# The user, client id or address of a quota: (type, name) pairs sorted by type; name None is the default
+# entity.
 QuotaEntity = tuple[tuple[str, str | None], ...]
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 """The types of a quota entity."""
@@ -208,7 +210,8 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
-    """Everything the metadata log says up to and including `offset` (-1: nothing yet), written in `epoch`."""
+    """The state after all records of the metadata log up to and including `offset` (-1: none yet), written in
+    `epoch`."""
 
     cluster_id: str = ""
     offset: Offset = NO_OFFSET

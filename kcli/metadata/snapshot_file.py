@@ -34,7 +34,7 @@ from kcli.protocol.batches.control import (
 
 # Kafka's bound on a batch of the metadata log (internal.metadata.max.batch.size.in.bytes).
 MAX_BATCH_BYTES = 8 * 1024 * 1024
-# Records have at most this much around their value: varints of length, deltas and counts.
+# Bytes of a record around its value at most: varints of length, deltas and counts.
 RECORD_OVERHEAD_BYTES = 21
 
 CHECKPOINT_SUFFIX = ".checkpoint"
@@ -55,12 +55,12 @@ class SnapshotId:
         return f"{self.end_offset:020d}-{self.epoch:010d}{CHECKPOINT_SUFFIX}"
 
 
-# What `format` leaves: only who the voters are.
+# The snapshot that `format` writes: it has only the voters.
 BOOTSTRAP_SNAPSHOT_ID = SnapshotId(FIRST_OFFSET, FIRST_LEADER_EPOCH)
 
 
 def snapshot_id_of(file_name: str) -> SnapshotId | None:
-    """None for names that are no finished snapshot's."""
+    """The id in the file name of a finished snapshot; None for other names."""
     match = _NAME.fullmatch(file_name)
     return None if match is None else SnapshotId(Offset(int(match[1])), LeaderEpoch(int(match[2])))
 
@@ -117,7 +117,8 @@ class Snapshot:
 
 
 def decode_snapshot(content: bytes, name: str) -> Snapshot:
-    """Raises CorruptRecordError, naming the file, unless it begins and ends as a snapshot does."""
+    """Reads a snapshot. Raises CorruptRecordError, with the name of the file, unless it begins and ends as a snapshot
+    does."""
     controls: list[Control] = []
     batches: list[tuple[bytes, ...]] = []
     read_to = 0

@@ -22,7 +22,7 @@ FIRST_OFFSET = Offset(0)
 NO_TIMESTAMP = -1
 """The timestamp of a record that has none, in milliseconds."""
 NO_LEADER = BrokerId(-1)
-"""The leader of a partition without one."""
+"""The leader of a partition that has no leader."""
 NO_LEADER_EPOCH = LeaderEpoch(-1)
 FIRST_LEADER_EPOCH = LeaderEpoch(0)
 NO_PRODUCER_ID = ProducerId(-1)
@@ -30,4 +30,4 @@ FIRST_PRODUCER_ID = ProducerId(0)
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 ZERO_ID = uuid.UUID(int=0)
-"""The directory or topic id that stands for none, or for any."""
+"""The directory or topic id that means none, or any."""

@@ -1,4 +1,4 @@
-"""What a voter must remember of its elections across restarts. The server keeps it in the quorum-state file."""
+"""The state of elections that a voter must remember across restarts. The server keeps it in the quorum-state file."""
 
 from __future__ import annotations
 

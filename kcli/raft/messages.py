@@ -95,7 +95,7 @@ class Ready:
     flush: bool = False
     """Flush the log and report `Flushed`. One flush may serve many appends."""
     send: tuple[Envelope, ...] = ()
-    """Send to other voters: what they are told is durable by now."""
+    """Send to other voters: all that these messages report is durable by now."""
     apply: Offset | None = None
     """Apply everything before this offset, the new high watermark: it is committed."""
 

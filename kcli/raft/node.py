@@ -54,7 +54,7 @@ class RaftNode:
         return self.state.high_watermark if isinstance(self.state, Leader) else NO_OFFSET
 
     def step(self, message: Message, now: float) -> Ready:
-        """`now`: seconds of a monotonic clock, for the timers of elections; a lone voter has none.
+        """Takes a message. `now`: seconds of a monotonic clock, for the timers of elections; a lone voter has none.
 
         Raises QuorumError on `Start` with voters it cannot lead alone, NotControllerException on `Append` while it
         does not lead.

@@ -1,4 +1,4 @@
-"""Who may vote: the voters of the metadata quorum, from the log (KIP-853) or from the configuration."""
+"""The voters of the metadata quorum, from the log (KIP-853) or from the configuration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ReplicaKey:
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """`endpoints`: listener name to (host, port), in the order of the log."""
+    """A voter. `endpoints`: listener name to (host, port), in the order of the log."""
 
     key: ReplicaKey
     endpoints: Mapping[str, Address]

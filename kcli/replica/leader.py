@@ -44,7 +44,8 @@ class LeaderState:
         return replace(self, isr=Isr(self.isr.members, required))
 
     def new_followers(self) -> dict[BrokerId, FollowerState]:
-        """The followers at the begin of the term. Their log ends are unknown, which holds the high watermark back."""
+        """The followers at the beginning of the term. Their log ends are unknown, which holds the high watermark
+        back."""
         return {replica: FollowerState() for replica in self.replicas if replica != self.node_id}
 
     def accepts(self, acks: int) -> bool:

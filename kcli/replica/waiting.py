@@ -1,6 +1,6 @@
 """Requests that wait: for a commit, for bytes, for several partitions. This room says which are due.
 
-The caller gives each waiter a token of its own, and calls nobody from here: it gets the tokens back when they are due.
+The caller gives each waiter a token and gets the token back when it is due. Nothing here calls back.
 """
 
 from __future__ import annotations
