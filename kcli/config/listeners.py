@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kcli.config.definition import ConfigError
-from kcli.model.addresses import MAX_PORT, Address, read_address, read_server
+from kcli.model.addresses import Address, read_address, read_server
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-
-_URI = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +60,20 @@ def parse_listeners(
     """Reads `name://host:port,…`. Names must differ; `distinct_ports`: ports too, except 0. Raises ConfigError."""
     found: list[Listener] = []
     for uri in split_list(text):
-        match = _URI.fullmatch(uri)
-        if match is None or int(match[3]) > MAX_PORT:
+        name, separator, where = uri.rpartition("://")
+        address = read_address(where) if separator else None
+        if address is None:
             raise _refused(
                 key, text, f"Unable to parse {uri} to a broker endpoint; it must be name://host:port"
             )
-        name, host, port = match[1].upper(), match[2], int(match[3])
+        name = name.upper()
         if name not in protocols:
             raise _refused(
                 key,
                 text,
                 f"No security protocol defined for listener {name}; name it in listener.security.protocol.map",
             )
-        found.append(Listener(name, host, port, protocols[name]))
+        found.append(Listener(name, address.host, address.port, protocols[name]))
     if len({listener.name for listener in found}) < len(found):
         raise _refused(key, text, f"Each listener must have a different name, listeners: {text}")
     if distinct_ports and _clash([listener for listener in found if listener.port != 0]):
