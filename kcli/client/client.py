@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from kcli.client.config import ClientConfig
 from kcli.client.connection import Connection
@@ -29,6 +29,7 @@ from kcli.model.request_values import CoordinatorType
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kcli.protocol.wire.api import ApiKey
+from kcli.protocol.wire.codec import Message
 from kcli.runtime.network import Network, SystemNetwork
 
 _log = logging.getLogger("kcli.client")
@@ -106,13 +107,13 @@ class Client:
 
     async def send(
         self,
-        message: Any,
+        message: Message,
         key: ApiKey,
         *,
         to: int | Target = Target.ANY,
         timeout_ms: int | None = None,
         at_least: int = 0,
-    ) -> Any:
+    ) -> Message:
         """Sends one request once and returns its response, in the newest version that both sides support.
 
         Raises a retriable KafkaError if no server took or answered it, UnsupportedVersionException if that version is
@@ -340,7 +341,7 @@ def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutExceptio
 
 
 @contextlib.contextmanager
-def looking_up() -> Any:
+def looking_up() -> Iterator[None]:
     """Inside this context, a retriable error means that the right server is unknown."""
     try:
         yield

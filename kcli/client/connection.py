@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from typing import Any
 
 from kcli import KAFKA_VERSION
 from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
 from kcli.model.addresses import Address
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.protocol.wire.codec import decode_response, encode_request
+from kcli.protocol.wire.codec import Message, decode_response, encode_request
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.runtime.network import Network
 
@@ -106,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
             )
         return version
 
-    async def request(self, message: Any, key: ApiKey, *, version: int, timeout: float) -> Any:
+    async def request(self, message: Message, key: ApiKey, *, version: int, timeout: float) -> Message:
         """Sends a request and waits for the answer. Raises NetworkException, ProtocolError or TimeoutError."""
         if self._lost is not None:
             raise self._lost

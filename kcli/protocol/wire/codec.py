@@ -176,13 +176,13 @@ def _encode(message: Message, spec: ApiSpec, version: int, kind: str) -> bytes:
 @cache
 def _reader(
     spec: ApiSpec, version: int, kind: str
-) -> tuple[Callable[[bytes, int], tuple[Any, int]], Converter]:
+) -> tuple[Callable[[bytes, int], tuple[object, int]], Converter]:
     cls = schema.payload_class(spec, version, kind)
     return entity_reader(cls), _raising(cls, spec, kind)
 
 
 @cache
-def _writer(spec: ApiSpec, version: int, kind: str) -> tuple[Callable[[io.BytesIO, Any], None], Converter]:
+def _writer(spec: ApiSpec, version: int, kind: str) -> tuple[Callable[[io.BytesIO, object], None], Converter]:
     cls = schema.payload_class(spec, version, kind)
     return entity_writer(cls), _lowering(cls)
 
@@ -195,7 +195,7 @@ def _raising(cls: type, spec: ApiSpec, kind: str) -> Converter:
         (field.our_name, field.kio_name, _raising_field(field, spec, kind)) for field in schema.fields(cls)
     ]
 
-    def convert(entity: Any) -> Any:
+    def convert(entity: object) -> object:
         return ours(
             **{
                 name: getattr(entity, source) if each is None else each(getattr(entity, source))
@@ -216,7 +216,7 @@ def _lowering(cls: type) -> Converter:
     """Our union struct -> kio's struct of one version."""
     plan = [(field.kio_name, field.our_name, _lowering_field(field)) for field in schema.fields(cls)]
 
-    def convert(message: Any) -> Any:
+    def convert(message: object) -> object:
         return cls(
             **{
                 name: getattr(message, source) if each is None else each(getattr(message, source))
@@ -236,7 +236,7 @@ def _over_array(each: Converter | None) -> Converter | None:
     if each is None:
         return None
 
-    def convert(items: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    def convert(items: tuple[object, ...] | None) -> tuple[object, ...] | None:
         return None if items is None else tuple([each(item) for item in items])
 
     return convert
@@ -260,7 +260,7 @@ def _our_module_class(spec: ApiSpec, name: str, side: str = "") -> type:
 
 
 _OUR_ERRORS: dict[int, ErrorCode] = {code.value: code for code in ErrorCode}
-_KIO_ERRORS: dict[int, Any] = {int(code): code for code in KioErrorCode}
+_KIO_ERRORS: dict[int, KioErrorCode] = {int(code): code for code in KioErrorCode}
 
 _RAISE: dict[str, Converter] = {
     "error_code": lambda value: _OUR_ERRORS[int(value)],

@@ -7,7 +7,6 @@ import types
 import typing
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import schema_name_map
@@ -34,7 +33,7 @@ class Field:
     struct: type | None
     is_array: bool
     nullable: bool
-    default: Any
+    default: object
     doc: str
 
 
@@ -72,7 +71,7 @@ def fields(cls: type) -> tuple[Field, ...]:
     return tuple(_field(field, hints[field.name]) for field in dataclasses.fields(cls))
 
 
-def _field(field: dataclasses.Field[Any], hint: Any) -> Field:
+def _field(field: dataclasses.Field[object], hint: object) -> Field:
     kafka_type = field.metadata.get("kafka_type")
     parts = list(typing.get_args(hint)) if _is_union(hint) else [hint]
     nullable = type(None) in parts and kafka_type not in ("uuid", "datetime_i64")
@@ -93,5 +92,5 @@ def _field(field: dataclasses.Field[Any], hint: Any) -> Field:
     )
 
 
-def _is_union(hint: Any) -> bool:
+def _is_union(hint: object) -> bool:
     return typing.get_origin(hint) in (typing.Union, types.UnionType)
