@@ -109,7 +109,7 @@ def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
             f"{path}: expected 'version: 0' and 'topic_id: <id>', found {lines}"
         ) from None
     if version < 0 or topic_id.int == 0:
-        raise CorruptRecordError(f"{path}: version {version} and topic id {topic_id} cannot be")
+        raise CorruptRecordError(f"{path}: invalid version {version} or topic id {topic_id}")
     return topic_id
 
 

@@ -285,7 +285,7 @@ class LogCleaner:
         try:
             return read_offsets(directory.disk, f"{directory.path}/{CLEANER_OFFSET_FILE}")
         except CorruptRecordError as error:
-            _log.warning("%s: every log is taken to be dirty", error)
+            _log.warning("%s: the file is ignored, and every log is dirty", error)
             return {}
 
     def _note_cleaned(self, log: PartitionLog, end_offset: Offset) -> None:

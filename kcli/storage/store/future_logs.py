@@ -2,15 +2,16 @@
 
 A copy grows beside its log and takes its place in one step, `promote`. The broker reports the new directory to the
 controller before that step (KIP-858). A crash inside the step leaves the old log under `-delete` and the copy under its
-own name. At the next start the directory that the controller knows tells such a copy from an unfinished one, and
+own name. At the next start the directory in the metadata distinguishes such a copy from an unfinished one, and
 `promote` is called again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotFoundException, StorageError
 from kcli.model.ids import NO_LEADER_EPOCH
@@ -19,16 +20,26 @@ from kcli.storage.directory import FUTURE_SUFFIX, LogDirectory, partition_dir_na
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
 
-if TYPE_CHECKING:
-    from kcli.storage.store.store import LogStore
-
 _log = logging.getLogger(__name__)
+
+
+class Logs(Protocol):
+    """The part of a `LogStore` that its copies use."""
+
+    logs: dict[TopicPartition, PartitionLog]
+
+    @property
+    def directories(self) -> Sequence[LogDirectory]: ...
+
+    def new_id(self) -> uuid.UUID: ...
+    def remove(self, log: PartitionLog) -> None: ...
+    def checkpoint_directory(self, directory: LogDirectory) -> None: ...
 
 
 class FutureLogs:
     """The copies of one `LogStore`. The task that fills a copy owns it."""
 
-    def __init__(self, store: LogStore, settings: LogSettings) -> None:
+    def __init__(self, store: Logs, settings: LogSettings) -> None:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._cuts: dict[str, int] = {}
         """Path of a copy -> number of truncations of its log at the last look."""

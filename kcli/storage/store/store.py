@@ -273,7 +273,7 @@ class LogStore:
         try:
             return read_offsets(self.disk, f"{path}/{name}")
         except CorruptRecordError as error:
-            _log.warning("%s: every log is taken to begin at 0 in it", error)
+            _log.warning("%s: the file is ignored, and every log begins at offset 0 in it", error)
             return {}
 
     def _partition_dirs(self, directory: LogDirectory) -> list[str]:
