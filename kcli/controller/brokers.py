@@ -128,7 +128,7 @@ def _check_registration(
     if (
         existing is not None
         and existing.incarnation_id != request.incarnation_id
-        and context.sessions.is_valid(request.broker_id, existing.epoch, context.now_ms)
+        and context.sessions.is_valid(existing.id, existing.epoch, context.now_ms)
     ):
         raise DuplicateBrokerRegistrationException(
             "Another broker is registered with that broker id. If the broker was recently restarted this should "
@@ -192,7 +192,7 @@ def heartbeat(
 ) -> Decision[hb.BrokerHeartbeatResponse]:
     """Moves the broker to the state that it asks for, if its duties allow it. Raises KafkaError."""
     broker = known_broker(context.image, request.broker_id, request.broker_epoch)
-    context.sessions.touch(broker.id, broker.epoch, request.current_metadata_offset, context.now_ms)
+    context.sessions.touch(broker.id, broker.epoch, Offset(request.current_metadata_offset), context.now_ms)
     current = _state(broker)
     wanted = _next_state(context, broker, request)
     records: list[MetadataRecord] = []
@@ -200,7 +200,8 @@ def heartbeat(
         records += _transition(context, broker, wanted)
     records += _offline_directories(context, broker, request)
     if wanted is BrokerState.CONTROLLED_SHUTDOWN and records:
-        context.sessions.begin_controlled_shutdown(broker.id, context.next_offset + len(records) - 1)
+        last_offset = Offset(context.next_offset + len(records) - 1)
+        context.sessions.begin_controlled_shutdown(broker.id, last_offset)
     response = hb.BrokerHeartbeatResponse(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
         is_fenced=wanted in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
@@ -210,6 +211,7 @@ def heartbeat(
 
 
 def known_broker(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
+    """The broker that a request names. Raises BrokerIdNotRegistered or StaleBrokerEpoch."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise BrokerIdNotRegisteredException(f"Broker {broker_id} is not currently registered.")

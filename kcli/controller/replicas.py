@@ -25,13 +25,12 @@ def alter_partition(
     context: BrokerContext, request: ap.AlterPartitionRequest
 ) -> Decision[ap.AlterPartitionResponse]:
     """Takes the ISRs that a leader proposes. Raises StaleBrokerEpoch for the request as a whole."""
-    known_broker(context.image, request.broker_id, request.broker_epoch)
+    sender = known_broker(context.image, request.broker_id, request.broker_epoch)
     records: list[MetadataRecord] = []
     topics = []
     for topic in request.topics:
         partitions = tuple(
-            _alter_partition(context, request.broker_id, topic.topic_id, asked, records)
-            for asked in topic.partitions
+            _alter_partition(context, sender.id, topic.topic_id, asked, records) for asked in topic.partitions
         )
         topics.append(ap.ResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
     return decide(records, ap.AlterPartitionResponse(topics=tuple(topics)))
@@ -39,7 +38,7 @@ def alter_partition(
 
 def _alter_partition(
     context: BrokerContext,
-    broker_id: int,
+    broker_id: BrokerId,
     topic_id: uuid.UUID | None,
     asked: ap.RequestPartitionData,
     records: list[MetadataRecord],
@@ -80,7 +79,7 @@ def _refused(asked: ap.RequestPartitionData, error: ErrorCode) -> ap.ResponsePar
 
 def _check(
     image: MetadataImage,
-    broker_id: int,
+    broker_id: BrokerId,
     partition: PartitionImage,
     asked: ap.RequestPartitionData,
     isr: Sequence[int],

@@ -288,7 +288,7 @@ def _new_partition(image: MetadataImage, replicas: Sequence[BrokerId]) -> Partit
     )
 
 
-def default_directory(image: MetadataImage, broker_id: int) -> uuid.UUID:
+def default_directory(image: MetadataImage, broker_id: BrokerId) -> uuid.UUID:
     """The directory of a new replica: that of a broker with a single one. Else the broker chooses and reports it
     (KIP-858)."""
     directories = image.brokers[broker_id].directories
