@@ -26,6 +26,7 @@ from kcli.errors import (
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
 )
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.model.request_values import READ_COMMITTED
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
@@ -144,10 +145,11 @@ def _read(
         else:
             limit = log.high_watermark
         size_max = max(min(left, wants.partition_max_bytes), 0)
-        part = log.read(wants.fetch_offset, size_max, end_offset=limit, at_least_one=at_least_one)
+        offset = Offset(wants.fetch_offset)
+        part = log.read(offset, size_max, end_offset=limit, at_least_one=at_least_one)
         aborted = None
         if request.isolation_level == READ_COMMITTED and replica_id < 0:
-            aborted = _aborted(leader, wants.fetch_offset, part)
+            aborted = _aborted(leader, offset, part)
         return Read(target, leader, part, log.high_watermark, last_stable_offset, aborted)
     except KafkaError as error:
         return Read(target, None, answer=_failed(context, topic, wants.partition, error))
@@ -184,7 +186,7 @@ def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:
 def _divergence(leader: LeaderPartition, target: Target) -> PartitionData | None:
     """Where the reader's log parted from ours, if it did (KIP-595)."""
     wants, log = target.wants, leader.log
-    epoch, end_offset = log.end_offset_for_epoch(wants.last_fetched_epoch)
+    epoch, end_offset = log.end_offset_for_epoch(LeaderEpoch(wants.last_fetched_epoch))
     if epoch < 0 or wants.fetch_offset < log.log_start_offset:
         raise OffsetOutOfRangeException
     if epoch >= wants.last_fetched_epoch and end_offset >= wants.fetch_offset:
@@ -198,7 +200,7 @@ def _divergence(leader: LeaderPartition, target: Target) -> PartitionData | None
     )
 
 
-def _aborted(leader: LeaderPartition, offset: int, part: LogSlice) -> tuple[AbortedTransaction, ...]:
+def _aborted(leader: LeaderPartition, offset: Offset, part: LogSlice) -> tuple[AbortedTransaction, ...]:
     """Transactions in the slice that a read_committed consumer has to drop."""
     log = leader.log
     # Where the slice ends costs a look at the index; most logs have no aborted transaction at all.

@@ -30,6 +30,7 @@ from kcli.errors import (
     UnsupportedCompressionTypeException,
 )
 from kcli.metadata.image import MetadataImage
+from kcli.model.ids import Offset
 from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_names import is_internal
 from kcli.model.topic_partition import TopicPartition
@@ -85,7 +86,7 @@ class Batch(NamedTuple):
     base_sequence: int
 
 
-Pending = list[tuple[LeaderPartition, int]]
+Pending = list[tuple[LeaderPartition, Offset]]
 """Partitions whose records are written but not committed, with the high watermark they wait for."""
 
 
@@ -215,7 +216,7 @@ def _append(
         metrics.traffic.produce_failed(topic, error.code, len(part.records or b""))
         return _failed(part.index, error, _leader_hint(context, topic, part.index, error))
     if request.acks == ACKS_ALL and leader.log.high_watermark <= result.last_offset:
-        pending.append((leader, result.last_offset + 1))
+        pending.append((leader, result.next_offset))
     return PartitionProduceResponse(
         index=part.index,
         base_offset=result.base_offset,
@@ -387,7 +388,7 @@ def _name(context: BrokerContext, topic: TopicProduceResponse) -> str:
     return "" if found is None else found.name
 
 
-def _outcome(leader: LeaderPartition, offset: int) -> ErrorCode:
+def _outcome(leader: LeaderPartition, offset: Offset) -> ErrorCode:
     if not leader.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return leader.state.produce_outcome(offset, leader.log.high_watermark)
