@@ -9,12 +9,10 @@ topic ids from version 13 are KIP-516.
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Awaitable, Iterator
 from dataclasses import replace
 from functools import partial
-from inspect import isawaitable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kcli.errors import (
     ErrorCode,
@@ -29,11 +27,20 @@ from kcli.errors import (
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
 )
-from kcli.metadata.image import MetadataImage
 from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_names import is_internal
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.batches.batch import HEADER_SIZE
+from kcli.protocol.batches.batch import (
+    CODEC_MASK,
+    CURRENT_MAGIC,
+    FLAGS_POSITION,
+    HEADER_SIZE,
+    MAGIC_POSITION,
+    TRANSACTIONAL,
+    ProducerFields,
+    read_producer,
+)
+from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -49,6 +56,7 @@ from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM
 from kcli.replica.waiting import ProduceWait
 from kcli.server.coordinators.transaction_verification import Asker, Verdicts
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
 from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
@@ -59,15 +67,8 @@ ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
 ZSTD_FROM = 7
 _LEADER_HINT_FROM = 10
+_ZSTD = int(Codec.ZSTD)  # a plain number compares faster
 _ADMIN_CLIENT = "__admin_client"
-_MAGIC = 16
-_MAGIC_V2 = 2
-_ATTRIBUTES_LOW_BYTE = 22
-_CODEC_MASK = 0x07
-_ZSTD = 4
-_TRANSACTIONAL = 0x10
-_PRODUCER = struct.Struct(">qhi")  # producer id, epoch, base sequence
-_PRODUCER_AT = 43
 _ABORTABLE_FROM = 11
 _TV2_FROM = 12
 _NO_LEADER = LeaderIdAndEpoch()
@@ -76,20 +77,20 @@ NO_VERDICTS: Verdicts = {}
 _NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
 
 
-class Batch(NamedTuple):
-    """What a transactional batch says of its producer."""
+class TransactionalBatch(NamedTuple):
+    """A transactional batch of the request. `leader` is None if this broker does not lead its partition."""
 
     leader: LeaderPartition | None
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
+    producer: ProducerFields
 
 
 Pending = list[tuple[LeaderPartition, int]]
 """Partitions whose records are written but not committed, with the high watermark they wait for."""
 
 
-def handle(context: BrokerContext, request: ProduceRequest) -> Any:
+def handle(
+    context: BrokerContext, request: ProduceRequest
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     if request.acks not in (ACKS_ALL, 0, 1):
         return error_response(context, request, InvalidRequiredAcksException())
     transactional = list(_transactional_batches(context, request))
@@ -98,7 +99,7 @@ def handle(context: BrokerContext, request: ProduceRequest) -> Any:
     if request.transactional_id is None:
         return error_response(context, request, TransactionalIdAuthorizationException())
     verdicts = _verify(context, request, transactional)
-    if isawaitable(verdicts):
+    if isinstance(verdicts, Awaitable):
         kept = _kept(request)
         return then(verdicts, partial(_produce, context, kept))
     return _produce(context, request, verdicts)
@@ -121,7 +122,10 @@ def _kept(request: ProduceRequest) -> ProduceRequest:
     )
 
 
-def _produce(context: BrokerContext, request: ProduceRequest, verdicts: Verdicts) -> Any:
+def _produce(
+    context: BrokerContext, request: ProduceRequest, verdicts: Verdicts
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    """Appends to every partition. Returns None if acks=0, and an awaitable if records wait for their commit."""
     pending: Pending = []
     now_ms = context.ports.clock.now_ms()
     topics = tuple(
@@ -190,13 +194,13 @@ def _append(
             raise InvalidTopicException
         if records is None or len(records) < HEADER_SIZE:
             raise InvalidRecordException("Produce requests must have exactly one record batch per partition")
-        if records[_MAGIC] != _MAGIC_V2:
+        if records[MAGIC_POSITION] != CURRENT_MAGIC:
             raise InvalidRecordException("Produce requests may only contain record batches with magic 2")
-        attributes = records[_ATTRIBUTES_LOW_BYTE]
-        if attributes & _CODEC_MASK == _ZSTD and context.api_version < ZSTD_FROM:
+        flags = records[FLAGS_POSITION]
+        if flags & CODEC_MASK == _ZSTD and context.api_version < ZSTD_FROM:
             raise UnsupportedCompressionTypeException
         verification = None
-        if attributes & _TRANSACTIONAL:
+        if flags & TRANSACTIONAL:
             # A partition that came to this broker while the coordinator was asked about the others is not in there.
             verdict = verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
             if isinstance(verdict, KafkaError):
@@ -224,20 +228,17 @@ def _append(
     )
 
 
-def _transactional_batches(context: BrokerContext, request: ProduceRequest) -> Iterator[Batch]:
-    """Those whose partition this broker leads; the others are refused in any case."""
+def _transactional_batches(context: BrokerContext, request: ProduceRequest) -> Iterator[TransactionalBatch]:
     for topic in request.topic_data:
         for part in topic.partition_data:
             records = part.records
             if (
                 records
                 and len(records) >= HEADER_SIZE
-                and records[_MAGIC] == _MAGIC_V2
-                and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL
+                and records[MAGIC_POSITION] == CURRENT_MAGIC
+                and records[FLAGS_POSITION] & TRANSACTIONAL
             ):
-                producer_id, epoch, base_sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
-                leader = _leader_of(context, topic, part.index)
-                yield Batch(leader, producer_id, epoch, base_sequence)
+                yield TransactionalBatch(_leader_of(context, topic, part.index), read_producer(records))
 
 
 def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> LeaderPartition | None:
@@ -251,12 +252,12 @@ def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> L
 
 
 def _verify(
-    context: BrokerContext, request: ProduceRequest, batches: list[Batch]
+    context: BrokerContext, request: ProduceRequest, batches: list[TransactionalBatch]
 ) -> Verdicts | Awaitable[Verdicts]:
     """Whether each partition belongs to the transaction. Raises KafkaError when the request mixes producers."""
     assert request.transactional_id is not None
-    first = batches[0]
-    if any(batch.producer_id != first.producer_id for batch in batches):
+    first = batches[0].producer
+    if any(batch.producer.producer_id != first.producer_id for batch in batches):
         raise InvalidPidMappingException("A transactional request holds batches of more than one producer id")
     version = context.api_version
     asker = Asker(
@@ -266,7 +267,7 @@ def _verify(
         adds=version >= _TV2_FROM,
         knows_abortable=version >= _ABORTABLE_FROM,
     )
-    led = [(batch.leader, batch.base_sequence) for batch in batches if batch.leader is not None]
+    led = [(batch.leader, batch.producer.base_sequence) for batch in batches if batch.leader is not None]
     return context.ports.verifier.verify(asker, led)
 
 
@@ -308,21 +309,11 @@ def _with_endpoints(context: BrokerContext, response: ProduceResponse) -> Produc
     endpoints = leader_endpoints(context.ports.metadata, leaders, context.listener)
     return ProduceResponse(
         responses=response.responses,
-        node_endpoints=tuple(NodeEndpoint(node_id=n, host=h, port=p, rack=r) for n, h, p, r in endpoints),
+        node_endpoints=tuple(
+            NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
+            for node, host, port, rack in endpoints
+        ),
     )
-
-
-def leader_endpoints(
-    metadata: MetadataImage, leaders: set[int], listener: str
-) -> list[tuple[int, str, int, str | None]]:
-    """(node, host, port, rack) of the live brokers among `leaders` that have the listener."""
-    found = []
-    for node in sorted(leaders):
-        broker = metadata.brokers.get(node)
-        endpoint = None if broker is None else broker.endpoints.get(listener)
-        if broker is not None and endpoint is not None:
-            found.append((node, endpoint.host, endpoint.port, broker.rack))
-    return found
 
 
 def _close_on_error(response: ProduceResponse) -> None:

@@ -38,6 +38,11 @@ Key = tuple[uuid.UUID | str | None, int]
 """A partition as the request names it: by topic id (v13+) or by topic name."""
 
 
+def replica_of(request: FetchRequest) -> int:
+    """The broker that fetches as a follower; -1 for a consumer. Version 15 moved the id into `replica_state`."""
+    return max(request.replica_id, request.replica_state.replica_id)
+
+
 @dataclass(slots=True)
 class Target:
     """One partition to read. Exactly one of `topic_id` (v13+) and `topic` comes from the request."""
@@ -106,7 +111,7 @@ class Sessions:
 
     def create(self, scope: FetchScope, now_ms: int) -> int:
         """A session for a full fetch that has been answered; NO_SESSION when there is no room."""
-        is_follower = max(scope.request.replica_id, scope.request.replica_state.replica_id) >= 0
+        is_follower = scope.replica_id >= 0
         if not self._has_room(len(scope.targets), is_follower, now_ms):
             return NO_SESSION
         session_id = 1 + self._rng.randrange(_SESSION_ID_MAX)
@@ -152,7 +157,16 @@ class Sessions:
 class FetchScope:
     """One fetch: the partitions to read, and how to answer with what was read."""
 
-    __slots__ = ("_session", "_sessions", "_wants_session", "error_code", "request", "targets", "version")
+    __slots__ = (
+        "_session",
+        "_sessions",
+        "_wants_session",
+        "error_code",
+        "replica_id",
+        "request",
+        "targets",
+        "version",
+    )
 
     def __init__(
         self,
@@ -167,6 +181,7 @@ class FetchScope:
     ) -> None:
         self.targets = targets
         self.request = request
+        self.replica_id = replica_of(request)
         self.version = version
         self.error_code = error_code
         self._sessions = sessions
