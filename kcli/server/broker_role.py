@@ -27,7 +27,7 @@ from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
-from kcli.server.partitions.fetch_sessions import Sessions
+from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.log_cleaning import LogCleaning
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
@@ -87,7 +87,9 @@ class BrokerRole:
         )
         self.verifier = TransactionVerifier(given.dynamic_config, clock, self.transactions)
         self.topics = TopicCreator(given.channel, config)
-        self.fetch_sessions = Sessions(config.integer("max.incremental.fetch.session.cache.slots"), given.rng)
+        self.fetch_sessions = FetchSessions(
+            config.integer("max.incremental.fetch.session.cache.slots"), given.rng
+        )
 
     def _make_lifecycle(self) -> BrokerLifecycle:
         given = self._given

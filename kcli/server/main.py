@@ -51,7 +51,7 @@ async def _serve(config: BrokerConfig) -> int:
         node = Node(config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng())
         await node.start()
         assert node.warming_up is not None, "begun by start"
-        node.warming_up.add_done_callback(_keep_what_is_there)
+        node.warming_up.add_done_callback(_freeze_garbage_collection)
     except (StorageError, QuorumError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)
         return 1
@@ -63,7 +63,7 @@ async def _serve(config: BrokerConfig) -> int:
     return 1 if halted else 0
 
 
-def _keep_what_is_there(_settled: asyncio.Task[None]) -> None:
+def _freeze_garbage_collection(_warmed_up: asyncio.Task[None]) -> None:
     """Tells the collector that all there is now stays: it looks only at what comes after."""
     gc.collect()
     gc.freeze()

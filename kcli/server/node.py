@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
-from kcli.config.listeners import Listener as ConfiguredListener
+from kcli.config.listeners import Listener
 from kcli.config.topic import LogConfig
 from kcli.errors import StorageError
 from kcli.metadata.delta import MetadataDelta
@@ -257,7 +257,7 @@ class Node:
     def _dispatch(self, served: dict[ApiKey, str]) -> Dispatch:
         return Dispatch(self.ports, served, quotas=self.quotas, metrics=self.metrics)
 
-    def _bound(self, listeners: tuple[ConfiguredListener, ...]) -> list[ConfiguredListener]:
+    def _bound(self, listeners: tuple[Listener, ...]) -> list[Listener]:
         """The listeners with the ports that the system chose in place of port 0."""
         return [
             listener

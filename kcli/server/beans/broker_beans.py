@@ -79,7 +79,7 @@ def broker_beans(sources: BeanSources) -> Iterator[Bean]:
         yield from _cleaner(sources, sources.cleaning)
 
 
-# --- the process
+# The process.
 
 
 def _server(sources: BeanSources) -> Iterator[Bean]:
@@ -113,7 +113,7 @@ def _process(sources: BeanSources) -> Iterator[Bean]:
     )
 
 
-# --- requests and connections
+# Requests and connections.
 
 
 def _traffic(sources: BeanSources) -> Iterator[Bean]:
@@ -187,7 +187,7 @@ def _fetch_sessions(broker: BrokerPorts) -> Iterator[Bean]:
     yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchSessions", len(broker.fetch_sessions))
 
 
-# --- replicas, and what the controller knows
+# Replicas, and what the controller knows.
 
 
 def _replicas(broker: BrokerPorts) -> Iterator[Bean]:
@@ -275,7 +275,7 @@ def _raft(sources: BeanSources) -> Iterator[Bean]:
     )
 
 
-# --- groups
+# Groups.
 
 
 def _groups(broker: BrokerPorts) -> Iterator[Bean]:
@@ -300,7 +300,7 @@ def _groups(broker: BrokerPorts) -> Iterator[Bean]:
         yield gauge(GROUP, "GroupMetadataManager", f"NumGroups{state}", states[CLASSIC][state])
 
 
-# --- logs
+# Logs.
 
 
 def _log_dirs(sources: BeanSources) -> Iterator[Bean]:

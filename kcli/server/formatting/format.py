@@ -153,7 +153,7 @@ def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class DirectorySurvey:
     """What the directories hold: an identity, nothing, or something that cannot be read."""
 
     formatted: Mapping[str, MetaProperties]
@@ -189,7 +189,7 @@ class Survey:
                 )
 
 
-def survey_directories(paths: Sequence[str], disk: Disk) -> Survey:
+def survey_directories(paths: Sequence[str], disk: Disk) -> DirectorySurvey:
     formatted: dict[str, MetaProperties] = {}
     empty: list[str] = []
     unreadable: dict[str, Exception] = {}
@@ -203,10 +203,10 @@ def survey_directories(paths: Sequence[str], disk: Disk) -> Survey:
             empty.append(path)
         else:
             formatted[path] = found
-    return Survey(formatted, empty, unreadable)
+    return DirectorySurvey(formatted, empty, unreadable)
 
 
-def _check_formatted(survey: Survey, request: FormatRequest) -> None:
+def _check_formatted(survey: DirectorySurvey, request: FormatRequest) -> None:
     if survey.formatted and not request.ignore_formatted:
         first = copied_hash_order(survey.formatted)[0]
         raise FormatError(

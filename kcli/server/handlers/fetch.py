@@ -1,9 +1,9 @@
-"""Fetch (key 1, versions 4-18): whole batches from the logs, waiting up to max_wait_ms for min_bytes of them.
+"""Fetch (key 1, versions 4-18): returns whole batches of the logs, and waits up to max_wait_ms for min_bytes.
 
-Consumers read up to the high watermark, or with read_committed up to the last stable offset and with the list of
-aborted transactions (KIP-98); followers read to the log end. Sessions are KIP-227, divergence by epoch KIP-595, topic
-ids (v13) KIP-516, leader hints (v16) KIP-951. What the page cache holds is read on the event loop without waiting;
-what it does not hold is read in a thread.
+Consumers read up to the high watermark. With read_committed they read up to the last stable offset, and get the list of
+aborted transactions (KIP-98). Followers read to the log end. Fetch sessions are KIP-227, divergence by epoch KIP-595,
+topic ids (v13) KIP-516, leader hints (v16) KIP-951. Records in the page cache are read on the event loop without
+waiting, others in a thread.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
 from kcli.replica.waiting import FetchWait
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
-from kcli.server.partitions.fetch_sessions import FetchScope, Target, replica_of
+from kcli.server.partitions.fetch_sessions import FetchScope, FetchTarget, replica_of
 from kcli.server.partitions.parked import ParkedFetch
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC, per_resource
@@ -58,10 +58,10 @@ _LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 
 
 @dataclass(slots=True)
-class Read:
+class PartitionRead:
     """The result of reading one partition: a slice of its log, or an answer without records."""
 
-    target: Target
+    target: FetchTarget
     leader: LeaderPartition | None
     slice: LogSlice | None = None
     high_watermark: int = -1
@@ -95,7 +95,7 @@ def error_response(_context: BrokerContext, _request: FetchRequest, error: Kafka
 # Reading.
 
 
-def _read_all(context: BrokerContext, scope: FetchScope) -> list[Read]:
+def _read_all(context: BrokerContext, scope: FetchScope) -> list[PartitionRead]:
     """Slices in the order of the request, within its limits; the first one with records has at least a batch."""
     request = scope.request
     left = min(request.max_bytes, context.ports.fetch_max_bytes)
@@ -113,11 +113,11 @@ def _read_all(context: BrokerContext, scope: FetchScope) -> list[Read]:
 def _read(
     context: BrokerContext,
     request: FetchRequest,
-    target: Target,
+    target: FetchTarget,
     replica_id: int,
     left: int,
     at_least_one: bool,
-) -> Read:
+) -> PartitionRead:
     wants = target.wants
     topic = target.topic
     try:
@@ -134,7 +134,7 @@ def _read(
         if replica_id >= 0 and replica_id not in leader.followers:
             raise _not_a_replica(leader, wants.current_leader_epoch)
         if wants.last_fetched_epoch >= 0 and (diverged := _divergence(leader, target)) is not None:
-            return Read(target, leader, answer=diverged)
+            return PartitionRead(target, leader, answer=diverged)
         last_stable_offset = log.last_stable_offset
         if replica_id >= 0:
             limit = log.log_end_offset
@@ -147,22 +147,22 @@ def _read(
         aborted = None
         if request.isolation_level == READ_COMMITTED and replica_id < 0:
             aborted = _aborted(leader, wants.fetch_offset, part)
-        return Read(target, leader, part, log.high_watermark, last_stable_offset, aborted)
+        return PartitionRead(target, leader, part, log.high_watermark, last_stable_offset, aborted)
     except KafkaError as error:
-        return Read(target, None, answer=_failed(context, topic, wants.partition, error))
+        return PartitionRead(target, None, answer=_failed(context, topic, wants.partition, error))
     except CorruptRecordError as error:
         # Not KAFKA_STORAGE_ERROR: a consumer retries on that, and the damage would stay unseen.
         _log.error("Fetch of %s-%d from offset %d: %s", topic, wants.partition, wants.fetch_offset, error)
-        return Read(
+        return PartitionRead(
             target, None, answer=_failed(context, topic, wants.partition, CorruptRecordException(str(error)))
         )
     except StorageError as error:
-        return Read(
+        return PartitionRead(
             target, None, answer=_failed(context, topic, wants.partition, KafkaStorageException(str(error)))
         )
 
 
-def _report_follower(replica_id: int, reads: list[Read]) -> None:
+def _report_follower(replica_id: int, reads: list[PartitionRead]) -> None:
     """Counts what a follower has. Only its fetch's arrival counts: a parked fetch that looks again reports nothing new,
     and would wake itself.
     """
@@ -180,7 +180,7 @@ def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:
     return NotLeaderOrFollowerException(f"{leader} has no such replica")
 
 
-def _divergence(leader: LeaderPartition, target: Target) -> PartitionData | None:
+def _divergence(leader: LeaderPartition, target: FetchTarget) -> PartitionData | None:
     """An answer with the point at which the reader's log diverged from this one; None if it did not (KIP-595)."""
     wants, log = target.wants, leader.log
     epoch, end_offset = log.end_offset_for_epoch(wants.last_fetched_epoch)
@@ -228,11 +228,11 @@ def _failed(context: BrokerContext, topic: str, index: int, error: KafkaError) -
     )
 
 
-def _size(reads: list[Read]) -> int:
+def _size(reads: list[PartitionRead]) -> int:
     return sum(read.slice.size_bytes for read in reads if read.slice is not None)
 
 
-def _is_decided(reads: list[Read]) -> bool:
+def _is_decided(reads: list[PartitionRead]) -> bool:
     """Whether a partition has an error or a divergence, which is answered at once."""
     return any(read.answer is not None for read in reads)
 
@@ -249,7 +249,9 @@ class _WaitingFetch:
 
     __slots__ = ("_context", "_parked", "_scope", "_timer", "answer")
 
-    def __init__(self, context: BrokerContext, scope: FetchScope, reads: list[Read], size_bytes: int) -> None:
+    def __init__(
+        self, context: BrokerContext, scope: FetchScope, reads: list[PartitionRead], size_bytes: int
+    ) -> None:
         """`reads` found `size_bytes`, which are too few."""
         loop = asyncio.get_running_loop()
         request = scope.request
@@ -312,7 +314,7 @@ class _WaitingFetch:
 
 
 def _respond(
-    context: BrokerContext, scope: FetchScope, reads: list[Read]
+    context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]
 ) -> FetchResponse | asyncio.Future[FetchResponse]:
     """The response, or a future of it when the page cache does not hold all of the records."""
     results = []
@@ -332,7 +334,9 @@ def _respond(
     return _finish(context, scope, results)
 
 
-async def _respond_from_disk(context: BrokerContext, scope: FetchScope, reads: list[Read]) -> FetchResponse:
+async def _respond_from_disk(
+    context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]
+) -> FetchResponse:
     loop = asyncio.get_running_loop()
     results = []
     for read in reads:
@@ -347,12 +351,12 @@ async def _respond_from_disk(context: BrokerContext, scope: FetchScope, reads: l
     return _finish(context, scope, results)
 
 
-def _offline(context: BrokerContext, read: Read, error: StorageError) -> None:
+def _offline(context: BrokerContext, read: PartitionRead, error: StorageError) -> None:
     topic = read.target.topic if read.leader is None else read.leader.topic
     read.answer = _failed(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
 
 
-def _answer(scope: FetchScope, read: Read, records: bytes | bytearray) -> PartitionData:
+def _answer(scope: FetchScope, read: PartitionRead, records: bytes | bytearray) -> PartitionData:
     assert read.leader is not None
     traffic = read.leader.traffic
     traffic.fetches += 1
@@ -370,12 +374,12 @@ def _answer(scope: FetchScope, read: Read, records: bytes | bytearray) -> Partit
     )
 
 
-def _records_size(results: list[tuple[Target, PartitionData]]) -> int:
+def _records_size(results: list[tuple[FetchTarget, PartitionData]]) -> int:
     return sum(len(read.records or b"") for _target, read in results)
 
 
 def _finish(
-    context: BrokerContext, scope: FetchScope, results: list[tuple[Target, PartitionData]]
+    context: BrokerContext, scope: FetchScope, results: list[tuple[FetchTarget, PartitionData]]
 ) -> FetchResponse:
     for target, part in results:
         if part.error_code is not ErrorCode.NONE:
@@ -396,7 +400,7 @@ def _finish(
     return scope.response(results, endpoints, context.ports.clock.now_ms())
 
 
-def _count_failure(context: BrokerContext, target: Target, code: ErrorCode) -> None:
+def _count_failure(context: BrokerContext, target: FetchTarget, code: ErrorCode) -> None:
     metrics = context.ports.metrics
     metrics.request_failed(context.api_key, code)
     found = context.ports.metadata.topics.topic_by_id(target.topic_id)

@@ -21,7 +21,7 @@ from kcli.server.coordinators.transaction_markers import MarkerWriter
 from kcli.server.coordinators.transaction_verification import TransactionVerifier
 from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.metrics.metrics import Metrics
-from kcli.server.partitions.fetch_sessions import Sessions
+from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
 from kcli.server.quorum.channel import ControllerChannel
@@ -79,7 +79,7 @@ class BrokerPorts(NodePorts):
     logs: LogStore
     replicas: Replicas
     moves: LogDirMoves
-    fetch_sessions: Sessions
+    fetch_sessions: FetchSessions
     fetch_max_bytes: int
     groups: GroupCoordinator
     transactions: TransactionCoordinator

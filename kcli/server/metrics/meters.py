@@ -96,16 +96,14 @@ class Histogram:
         if not values:
             return
         samples = [value * scale for value in values[:: -(-len(values) // SAMPLES_PER_FOLD)]]
-        self._take_in(
-            samples, len(values), sum(values) * scale, min(values) * scale, max(values) * scale, now
-        )
+        self._add(samples, len(values), sum(values) * scale, min(values) * scale, max(values) * scale, now)
 
     def fold_zeros(self, count: int, now: float) -> None:
         """Takes in so many zeros."""
         if count:
-            self._take_in([0.0], count, 0.0, 0.0, 0.0, now)
+            self._add([0.0], count, 0.0, 0.0, 0.0, now)
 
-    def _take_in(
+    def _add(
         self, samples: list[float], count: int, total: float, least: float, most: float, now: float
     ) -> None:
         stands_for = count / len(samples)

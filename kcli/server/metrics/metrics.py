@@ -18,7 +18,7 @@ from kcli.server.metrics.requests import RequestMetrics
 from kcli.server.metrics.traffic import NAMES, Traffic, TrafficTable
 
 if TYPE_CHECKING:
-    from kcli.server.network.listener import Listener
+    from kcli.server.network.listener import Acceptor
 
 TICK_MS = 1_000
 
@@ -42,16 +42,16 @@ class Metrics:
         self._ticked_at = self._began
         self._cpu_seconds: float | None = None
 
-    # --- what the rest of the server says
+    # What the rest of the server says.
 
     def request_failed(self, key: ApiKey, code: ErrorCode) -> None:
         """A request, or one partition of it, is answered with an error."""
         if code is not ErrorCode.NONE:
             self.requests.failed(key, code)
 
-    # --- time
+    # Time.
 
-    def tick(self, listeners: dict[str, Listener]) -> None:
+    def tick(self, listeners: dict[str, Acceptor]) -> None:
         """Folds what was counted into the rates. On the event loop's thread, whose work it measures."""
         now = self.clock.monotonic()
         cpu_seconds = thread_cpu_seconds()
@@ -62,27 +62,27 @@ class Metrics:
         self.loop_idle.tick(now)
         self.refresh(listeners)
 
-    def refresh(self, listeners: dict[str, Listener]) -> None:
+    def refresh(self, listeners: dict[str, Acceptor]) -> None:
         """Brings every meter up to date; before each reading too, so that counts are never behind."""
         now = self.clock.monotonic()
         self.requests.fold()
-        self._take_over(self._total, self.traffic.total(), now)
+        self._copy_counts(self._total, self.traffic.total(), now)
         for gone in self._of_topics.keys() - self.traffic.topics.keys():
             del self._of_topics[gone]
         for topic, traffic in self.traffic.topics.items():
-            self._take_over(self._of_topics.setdefault(topic, {}), traffic, now)
+            self._copy_counts(self._of_topics.setdefault(topic, {}), traffic, now)
         for name, listener in listeners.items():
             for what, count in (("creation", listener.opened_count), ("close", listener.closed_count)):
                 self._rate(name, what).tick(count, now)
 
-    # --- what beans are made of
+    # What beans are made of.
 
     def meters(self) -> Iterator[tuple[str | None, Meters]]:
         """The meters of all topics together (None), then of each topic, by the names of Traffic's fields."""
         yield None, self._total
         yield from list(self._of_topics.items())
 
-    def connection_rate(self, listener: Listener, what: str) -> float:
+    def connection_rate(self, listener: Acceptor, what: str) -> float:
         """Connections `creation`s or `close`s, a second."""
         count = listener.opened_count if what == "creation" else listener.closed_count
         return self._rate(listener.settings.name, what).a_second(count, self.clock.monotonic())
@@ -93,7 +93,7 @@ class Metrics:
             self._connections[key] = WindowedRate(self._samples, self._window_seconds, self._began)
         return self._connections[key]
 
-    def _take_over(self, meters: Meters, traffic: Traffic, now: float) -> None:
+    def _copy_counts(self, meters: Meters, traffic: Traffic, now: float) -> None:
         for name in NAMES:
             count = getattr(traffic, name)
             meter = meters.get(name)

@@ -35,7 +35,7 @@ Answer = Buffer | list[Buffer] | None
 
 
 class Waiting:
-    """An answer that is not there yet: `finish` turns the settled future into the answer."""
+    """An answer that is not there yet: `finish` turns the completed future into the answer."""
 
     __slots__ = ("finish", "future")
 
@@ -119,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unmute: asyncio.TimerHandle | None = None
         self._closed = False
 
-    # --- asyncio's side -----------------------------------------------------------------------------------------
+    # Asyncio's side.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -181,7 +181,7 @@ class Connection(asyncio.BufferedProtocol):
         self._writing_paused = False
         self._serve_held_back()
 
-    # --- the listener's side ------------------------------------------------------------------------------------
+    # The listener's side.
 
     def admit(self) -> None:
         """Begins to serve; until then what is sent waits."""
@@ -241,7 +241,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.transport is not None:
             self.transport.abort()
 
-    # --- frames -------------------------------------------------------------------------------------------------
+    # Frames.
 
     def _split(self, end: int) -> None:
         """Serves the whole frames in scratch[:end] and keeps the rest for the next read."""
@@ -307,7 +307,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unmute = None
         self._serve_held_back()
 
-    # --- the phase before requests ------------------------------------------------------------------------------
+    # The phase before requests.
 
     def _open(self, session: Session) -> None:
         """Serves requests from now on. Only a session that expires costs a look at the clock for each of them."""
@@ -359,7 +359,7 @@ class Connection(asyncio.BufferedProtocol):
         _log.error("Unexpected error in the login of %s:%d", self.peer_host, self.peer_port, exc_info=error)
         return ProtocolError("the login failed")
 
-    # --- answers ------------------------------------------------------------------------------------------------
+    # Answers.
 
     def _answer(self, frame: memoryview) -> None:
         try:
@@ -372,14 +372,14 @@ class Connection(asyncio.BufferedProtocol):
                 # Frames of a login never overlap, also not those that begin with these two bytes.
                 self._pending_is_produce = frame[:2] == _PRODUCE_KEY and self._phase is None
             self._pending.append(answer)
-            answer.future.add_done_callback(self._settled)
+            answer.future.add_done_callback(self._send_ready)
         elif answer is not None:
             if self._pending:
                 self._pending.append(cast("bytes | list[Buffer]", answer))
             else:
                 self._write(answer)
 
-    def _settled(self, future: asyncio.Future[object]) -> None:
+    def _send_ready(self, future: asyncio.Future[object]) -> None:
         """Sends every answer that is ready and has no unready one before it."""
         if not future.cancelled():
             # Taken note of, since nobody may be left to be told: its client goes, or has gone.
@@ -414,7 +414,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             transport.write(answer)
 
-    # --- refusals and flow --------------------------------------------------------------------------------------
+    # Refusals and flow.
 
     def _refuse_size(self, size: int, prefix: bytes) -> None:
         limit = "socket.request.max.bytes" if self._phase is None else "sasl.server.max.receive.size"

@@ -42,7 +42,7 @@ class SocketServer:
         """`throttle_seconds` counts a connection of an address; above 0 it is to be closed after so long (KIP-612)."""
         # Dicts for sets: they are walked, and a run of a simulation must be repeatable.
         self.connections: dict[Connection, None] = {}
-        self.listeners: dict[str, Listener] = {}
+        self.listeners: dict[str, Acceptor] = {}
         self._network = network
         self.limits = limits
         self._idle_max_seconds = idle_max_seconds
@@ -58,17 +58,17 @@ class SocketServer:
 
     async def listen(
         self, settings: ListenerSettings, serve: Serve, authenticate: Authenticate = anonymous
-    ) -> Listener:
+    ) -> Acceptor:
         """Opens a port. Raises OSError if the port is not available.
 
         `authenticate` begins each connection; `serve` gets its requests once it has a session.
         """
-        listener = Listener(settings, self, serve, authenticate)
+        listener = Acceptor(settings, self, serve, authenticate)
         await listener.open(self._network)
         self.listeners[settings.name] = listener
         return listener
 
-    def connection(self, listener: Listener, serve: Serve, authenticate: Authenticate) -> Connection:
+    def connection(self, listener: Acceptor, serve: Serve, authenticate: Authenticate) -> Connection:
         return Connection(
             listener=listener.settings.name,
             serve=serve,
@@ -102,7 +102,7 @@ class SocketServer:
             if not self.connections and self._empty is not None:
                 self._empty.set()
 
-    def has_place(self, listener: Listener) -> bool:
+    def has_place(self, listener: Acceptor) -> bool:
         """Whether one more connection may be served within max.connections.
 
         The inter-broker listener is protected: a client's connection is closed to make room (KIP-402).
@@ -114,7 +114,7 @@ class SocketServer:
             return True
         return listener.settings.name == self._protected_listener and self._make_room(listener)
 
-    def _make_room(self, protected: Listener) -> bool:
+    def _make_room(self, protected: Acceptor) -> bool:
         others = [
             connection
             for each in self.listeners.values()
@@ -165,7 +165,7 @@ class SocketServer:
             connection.abort()
 
 
-class Listener:
+class Acceptor:
     """One open port. It is the gate of its connections: it admits, holds or refuses them."""
 
     def __init__(

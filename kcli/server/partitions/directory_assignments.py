@@ -90,7 +90,7 @@ class DirectoryAssignments:
             if answer.error_code is not ErrorCode.NONE:
                 raise error_for(answer.error_code)
 
-    def settle(self, topic: str, topic_id: uuid.UUID, number: int, partition: PartitionImage) -> None:
+    def move_ended(self, topic: str, topic_id: uuid.UUID, number: int, partition: PartitionImage) -> None:
         """The move is over, one way or the other: the controller shall know where the replica is now."""
         self._promised.pop((topic_id, number), None)
         self._consider(topic, topic_id, number, partition)

@@ -44,7 +44,7 @@ def replica_of(request: FetchRequest) -> int:
 
 
 @dataclass(slots=True)
-class Target:
+class FetchTarget:
     """One partition to read. Exactly one of `topic_id` (v13+) and `topic` comes from the request."""
 
     topic_id: uuid.UUID | None
@@ -59,11 +59,11 @@ class Target:
         return (self.topic_id or self.topic, self.wants.partition)
 
 
-Results = list[tuple[Target, PartitionData]]
+Results = list[tuple[FetchTarget, PartitionData]]
 
 
 @dataclass(slots=True)
-class Session:
+class FetchSession:
     """The partitions of one client, in the order in which they are read."""
 
     id: int
@@ -72,16 +72,16 @@ class Session:
     created_ms: int
     last_used_ms: int
     epoch: int = 1
-    targets: dict[Key, Target] = field(default_factory=dict)
+    targets: dict[Key, FetchTarget] = field(default_factory=dict)
 
 
-class Sessions:
+class FetchSessions:
     """All sessions of the broker, the one unused for longest first; at most `slots`."""
 
     def __init__(self, slots: int, rng: Rng) -> None:
         self.slots = slots
         self._rng = rng
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -117,7 +117,7 @@ class Sessions:
         session_id = 1 + self._rng.randrange(_SESSION_ID_MAX)
         while session_id in self._sessions:
             session_id = 1 + self._rng.randrange(_SESSION_ID_MAX)
-        session = Session(
+        session = FetchSession(
             id=session_id,
             uses_topic_ids=scope.version >= TOPIC_ID_FROM,
             is_follower=is_follower,
@@ -170,12 +170,12 @@ class FetchScope:
 
     def __init__(
         self,
-        sessions: Sessions,
-        targets: list[Target],
+        sessions: FetchSessions,
+        targets: list[FetchTarget],
         request: FetchRequest,
         version: int,
         *,
-        session: Session | None,
+        session: FetchSession | None,
         wants_session: bool = False,
         error_code: ErrorCode = ErrorCode.NONE,
     ) -> None:
@@ -210,17 +210,19 @@ class FetchScope:
         return FetchResponse(session_id=session_id, error_code=self.error_code)
 
 
-def _refused(sessions: Sessions, request: FetchRequest, version: int, error_code: ErrorCode) -> FetchScope:
+def _refused(
+    sessions: FetchSessions, request: FetchRequest, version: int, error_code: ErrorCode
+) -> FetchScope:
     return FetchScope(sessions, [], request, version, session=None, error_code=error_code)
 
 
-def _targets(request: FetchRequest) -> Iterable[Target]:
+def _targets(request: FetchRequest) -> Iterable[FetchTarget]:
     for topic in request.topics:
         for partition in topic.partitions:
-            yield Target(topic.topic_id, topic.topic, partition)
+            yield FetchTarget(topic.topic_id, topic.topic, partition)
 
 
-def _update(session: Session, request: FetchRequest) -> None:
+def _update(session: FetchSession, request: FetchRequest) -> None:
     for target in _targets(request):
         known = session.targets.get(target.key)
         if known is None:
@@ -232,7 +234,7 @@ def _update(session: Session, request: FetchRequest) -> None:
             session.targets.pop((topic.topic_id or topic.topic, partition), None)
 
 
-def _is_news(session: Session, target: Target, read: PartitionData) -> bool:
+def _is_news(session: FetchSession, target: FetchTarget, read: PartitionData) -> bool:
     """Whether an incremental answer has to mention this partition."""
     has_records = bool(read.records)
     news = (
@@ -249,7 +251,7 @@ def _is_news(session: Session, target: Target, read: PartitionData) -> bool:
     return news
 
 
-def _remember(target: Target, read: PartitionData) -> None:
+def _remember(target: FetchTarget, read: PartitionData) -> None:
     if read.error_code is ErrorCode.NONE:
         target.told_high_watermark = read.high_watermark
         target.told_log_start_offset = read.log_start_offset
@@ -263,7 +265,7 @@ def _by_topic(results: Results) -> tuple[FetchableTopicResponse, ...]:
     if len(results) == 1:
         target, read = results[0]
         return (FetchableTopicResponse(topic_id=target.topic_id, topic=target.topic, partitions=(read,)),)
-    topics: list[tuple[Target, list[PartitionData]]] = []
+    topics: list[tuple[FetchTarget, list[PartitionData]]] = []
     for target, read in results:
         if topics and topics[-1][0].topic_id == target.topic_id and topics[-1][0].topic == target.topic:
             topics[-1][1].append(read)

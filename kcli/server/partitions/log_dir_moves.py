@@ -45,7 +45,7 @@ RETRY_INTERVAL_S = 1.0
 UNLIMITED = (1 << 63) - 1
 
 
-class Throttle:
+class MoveThrottle:
     """Bytes over time, for all moves together: what was copied must be waited for before the next slice."""
 
     def __init__(self, clock: Clock, bytes_per_second: Callable[[], int]) -> None:
@@ -55,17 +55,17 @@ class Throttle:
         self._since = clock.monotonic()
 
     def copied(self, size_bytes: int) -> None:
-        self._settle()
+        self._pay_off()
         self._owed_bytes += size_bytes
 
     def wait_seconds(self) -> float:
         """How long until the next slice may be copied, or may be asked about again; 0: now."""
-        self._settle()
+        self._pay_off()
         if self._owed_bytes <= 0:
             return 0.0
         return min(self._owed_bytes / max(self._bytes_per_second(), 1), THROTTLE_INTERVAL_S)
 
-    def _settle(self) -> None:
+    def _pay_off(self) -> None:
         now = self._clock.monotonic()
         rate = self._bytes_per_second()
         if rate >= UNLIMITED:
@@ -94,7 +94,7 @@ class LogDirMoves:
         self._clock = clock
         self._executor = executor
         self._image = image
-        self._throttle = Throttle(clock, self._bytes_per_second)
+        self._throttle = MoveThrottle(clock, self._bytes_per_second)
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._working: set[asyncio.Future[None]] = set()
         threads = dynamic_config.current[THREADS_KEY]
@@ -105,7 +105,7 @@ class LogDirMoves:
     def _bytes_per_second(self) -> int:
         return int(self._config.layers.merged().get(RATE_KEY, UNLIMITED))
 
-    # --- life
+    # Life.
 
     def recover(self, image: MetadataImage) -> None:
         """After a crash between the two renames of a swap the copy alone is there, and the metadata says so."""
@@ -149,7 +149,7 @@ class LogDirMoves:
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*self._working, return_exceptions=True)
 
-    # --- what is asked
+    # What is asked.
 
     async def alter(self, topic: str, number: int, path: str) -> None:
         """Moves the partition to the directory at `path`; a move elsewhere under way ends. Raises KafkaError."""
@@ -192,7 +192,7 @@ class LogDirMoves:
             if copy.directory is directory or (log is not None and log.directory is directory):
                 self._logs.futures.abandon(topic, number)
 
-    # --- a move
+    # A move.
 
     def _start(self, topic: str, number: int) -> None:
         key = TopicPartition(topic, number)
@@ -214,7 +214,7 @@ class LogDirMoves:
         finally:
             found = self._partition(topic, number)
             if found is not None:
-                self._assignments.settle(topic, found[0].topic_id, number, found[1])
+                self._assignments.move_ended(topic, found[0].topic_id, number, found[1])
 
     def _is_wanted(self, topic: str, number: int) -> bool:
         return self._logs.get(topic, number) is not None and self._logs.futures.get(topic, number) is not None

@@ -208,7 +208,7 @@ class LeaderPartition:
             parked.finish()
 
 
-Listener = Callable[[LeaderPartition, bool], None]
+LeadershipListener = Callable[[LeaderPartition, bool], None]
 """Hears (partition, led): with True when this broker begins to lead it or its epoch changes, else False."""
 
 
@@ -231,7 +231,7 @@ class Replicas:
         self._leaders: dict[tuple[str, int], LeaderPartition] = {}
         self._image = MetadataImage()
         self._waiting: deque[PartitionDiff] = deque()
-        self._listeners: list[Listener] = []
+        self._listeners: list[LeadershipListener] = []
 
     def __iter__(self) -> Iterator[LeaderPartition]:
         return iter(self._leaders.values())
@@ -239,7 +239,7 @@ class Replicas:
     def __len__(self) -> int:
         return len(self._leaders)
 
-    def subscribe(self, listener: Listener) -> None:
+    def subscribe(self, listener: LeadershipListener) -> None:
         self._listeners.append(listener)
 
     def get(self, topic: str, partition: int) -> LeaderPartition:
@@ -266,7 +266,7 @@ class Replicas:
         """Whether the partition is about to be led here."""
         return any(diff.topic == topic and diff.partition == partition for diff in self._waiting)
 
-    # --- metadata
+    # Metadata.
 
     def load(self, image: MetadataImage) -> None:
         """Takes up everything that the metadata says at start, and sets aside the logs it knows nothing of."""
@@ -292,7 +292,7 @@ class Replicas:
         is_idle = not self._waiting
         self._waiting.extend(delta.partitions_changed())
         if is_idle and len(self._waiting) <= AT_ONCE_PARTITIONS:
-            self._take_up_slice()
+            self._apply_slice()
         elif is_idle:
             self._prepare_slice()
         changed = delta.configs_changed
@@ -300,7 +300,7 @@ class Replicas:
         if topics:
             self.reconfigure(topics)
 
-    def _take_up_slice(self) -> None:
+    def _apply_slice(self) -> None:
         if not self.logs.is_open:
             return
         try:
@@ -320,12 +320,12 @@ class Replicas:
 
         def make() -> None:
             self.logs.make_ahead(wanted)
-            loop.call_soon_threadsafe(self._take_up_slice)
+            loop.call_soon_threadsafe(self._apply_slice)
 
         if wanted:
             self._run_in_background(make)
         else:
-            loop.call_soon(self._take_up_slice)
+            loop.call_soon(self._apply_slice)
 
     def _is_to_make(self, diff: PartitionDiff) -> bool:
         return (
@@ -405,7 +405,7 @@ class Replicas:
         for listener in self._listeners:
             listener(leader, led)
 
-    # --- disks
+    # Disks.
 
     def directory_failed(self, directory: LogDirectory) -> None:
         """Its partitions answer KAFKA_STORAGE_ERROR from now on; whoever waits for them is told."""

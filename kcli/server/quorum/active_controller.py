@@ -26,7 +26,7 @@ from kcli.protocol.records.metadata import MetadataRecord
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.driver import RaftDriver
 from kcli.server.quorum.loader import MetadataLoader
-from kcli.server.quorum.metadata_log import Quorate
+from kcli.server.quorum.metadata_log import QuorumVoters
 
 _log = logging.getLogger("kcli.server.QuorumController")
 
@@ -81,9 +81,9 @@ class ActiveController:
             raise NotControllerException
         return self._controller
 
-    async def lead(self, quorate: Quorate) -> None:
+    async def lead(self, quorum_voters: QuorumVoters) -> None:
         """Takes the lead and commits the first batch of the new epoch. Raises QuorumError and StorageError."""
-        for appended in await self._driver.start(quorate):
+        for appended in await self._driver.start(quorum_voters):
             self._controller.skip(appended.last_offset, appended.epoch, appended.timestamp_ms)
             self._queue(appended.last_offset, None)
         self._committed(await self._driver.flush())

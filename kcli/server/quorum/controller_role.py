@@ -64,18 +64,18 @@ class ControllerRole:
         Raises StorageError when the node is not formatted, QuorumError when it cannot be a quorum by itself.
         """
         replayer = ImageReplayer(self._loader.image)
-        quorate = await asyncio.to_thread(self.log.load, replayer)
-        settings = controller_settings(self._config, quorate.kraft_version)
+        quorum_voters = await asyncio.to_thread(self.log.load, replayer)
+        settings = controller_settings(self._config, quorum_voters.kraft_version)
         controller = Controller(replayer, settings, self._rng, self._clock.now_ms())
         controller.next_offset = self.log.end_offset
         self._loader.image = controller.image
         active = ActiveController(
             controller, self._driver, self._loader, self._clock, on_fatal=self._on_fatal
         )
-        await active.lead(quorate)
+        await active.lead(quorum_voters)
         self.active = active
         self.housekeeping = QuorumHousekeeping(
-            active, self.log, self._loader, quorate, self._config, self._clock
+            active, self.log, self._loader, quorum_voters, self._config, self._clock
         )
         try:
             self.housekeeping.start()

@@ -14,7 +14,7 @@ from typing import assert_never
 from kcli.raft.messages import Append, Batch, ControlBatch, DataBatch, Flushed, Message, Ready, Resign, Start
 from kcli.raft.node import RaftNode
 from kcli.runtime.clock import Clock
-from kcli.server.quorum.metadata_log import MetadataLog, Quorate
+from kcli.server.quorum.metadata_log import MetadataLog, QuorumVoters
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class RaftDriver:
         self._log = log
         self._clock = clock
 
-    async def start(self, quorate: Quorate) -> tuple[Appended, ...]:
+    async def start(self, quorum_voters: QuorumVoters) -> tuple[Appended, ...]:
         """Elects this node; its vote is on disk before the new epoch is used. Returns the first batch, not yet flushed.
 
         Raises QuorumError when the node cannot be a quorum by itself, StorageError when its disk fails.
@@ -45,9 +45,9 @@ class RaftDriver:
                 stored=log.read_election_state(),
                 log_end_offset=log.end_offset,
                 log_epoch=log.epoch,
-                voters=quorate.voters,
-                kraft_version=quorate.kraft_version,
-                voters_in_log=quorate.in_log,
+                voters=quorum_voters.voters,
+                kraft_version=quorum_voters.kraft_version,
+                voters_in_log=quorum_voters.in_log,
             )
         )
         for state in ready.persist:

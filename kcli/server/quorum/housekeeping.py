@@ -15,7 +15,7 @@ from kcli.metadata.snapshot_file import SnapshotId
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.active_controller import ActiveController
 from kcli.server.quorum.loader import MetadataLoader
-from kcli.server.quorum.metadata_log import MetadataLog, Quorate
+from kcli.server.quorum.metadata_log import MetadataLog, QuorumVoters
 
 _log = logging.getLogger("kcli.server.QuorumController")
 
@@ -33,14 +33,14 @@ class QuorumHousekeeping:
         active: ActiveController,
         log: MetadataLog,
         loader: MetadataLoader,
-        quorate: Quorate,
+        quorum_voters: QuorumVoters,
         config: BrokerConfig,
         clock: Clock,
     ) -> None:
         self._active = active
         self._log = log
         self._loader = loader
-        self._quorate = quorate
+        self._quorum_voters = quorum_voters
         self._config = config
         self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
@@ -108,7 +108,7 @@ class QuorumHousekeeping:
 
     def _write_snapshot(self, snapshot_id: SnapshotId, image: MetadataImage) -> None:
         values = encode_records(list(image_records(image)), image.metadata_version)
-        self._log.write_snapshot(snapshot_id, values, image.timestamp_ms, self._quorate)
+        self._log.write_snapshot(snapshot_id, values, image.timestamp_ms, self._quorum_voters)
 
     async def _clean(self) -> None:
         now_ms = self._clock.now_ms()

@@ -10,7 +10,7 @@ from kcli.metadata.image import MetadataImage
 
 _log = logging.getLogger("kcli.server.MetadataLoader")
 
-Listener = Callable[[MetadataDelta, MetadataImage], None]
+MetadataListener = Callable[[MetadataDelta, MetadataImage], None]
 
 
 class MetadataLoader:
@@ -18,9 +18,9 @@ class MetadataLoader:
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
-        self._listeners: list[Listener] = []
+        self._listeners: list[MetadataListener] = []
 
-    def subscribe(self, listener: Listener) -> None:
+    def subscribe(self, listener: MetadataListener) -> None:
         """`listener(delta, image)` runs on the event loop at every commit that changes something."""
         self._listeners.append(listener)
 

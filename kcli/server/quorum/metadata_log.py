@@ -48,7 +48,7 @@ from kcli.storage.directory import on_disk
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.store.store import LogStore
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 PARTITION = 0
 TOPIC_ID = uuid.UUID(int=1)
@@ -57,7 +57,7 @@ READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Quorate:
+class QuorumVoters:
     """Who votes, as the log and its snapshots tell. `in_log`: not only by what `format` or the config says."""
 
     kraft_version: int = 0
@@ -120,19 +120,19 @@ class MetadataLog:
         return found
 
     @on_disk
-    def load(self, replayer: ImageReplayer) -> Quorate:
+    def load(self, replayer: ImageReplayer) -> QuorumVoters:
         """Replays the newest snapshot and the log after it. Raises CorruptRecordError when they do not fit."""
-        quorate = _static_voters(self._config)
+        quorum_voters = _static_voters(self._config)
         start = self.log.log_start_offset
         if self.snapshots:
             newest = self.snapshots[-1]
             snapshot = self._read(newest)
             _replay_snapshot(replayer, newest, snapshot)
-            quorate = _from_snapshot(quorate, newest, snapshot)
+            quorum_voters = _from_snapshot(quorum_voters, newest, snapshot)
             start = max(start, newest.end_offset)
         for controls in self._replay_log(replayer, start):
-            quorate = _from_controls(quorate, controls)
-        return quorate
+            quorum_voters = _from_controls(quorum_voters, controls)
+        return quorum_voters
 
     def _read(self, snapshot_id: SnapshotId) -> Snapshot:
         path = f"{self._path}/{snapshot_id.file_name}"
@@ -220,7 +220,7 @@ class MetadataLog:
 
     @on_disk
     def write_snapshot(
-        self, snapshot_id: SnapshotId, values: Iterable[bytes], timestamp_ms: int, quorate: Quorate
+        self, snapshot_id: SnapshotId, values: Iterable[bytes], timestamp_ms: int, quorum_voters: QuorumVoters
     ) -> None:
         """Durable when it returns. Blocks. `timestamp_ms` is that of the last batch the snapshot contains."""
         batches = encode_snapshot(
@@ -228,8 +228,8 @@ class MetadataLog:
             epoch=snapshot_id.epoch,
             last_contained_log_timestamp_ms=timestamp_ms,
             now_ms=self._clock.now_ms(),
-            kraft_version=quorate.kraft_version,
-            voters=quorate.voters.record(),
+            kraft_version=quorum_voters.kraft_version,
+            voters=quorum_voters.voters.record(),
         )
         stem = snapshot_id.file_name.removesuffix(".checkpoint")
         part = f"{self._path}/{stem}-{self._rng.randrange(1 << 62)}{PART_SUFFIX}"
@@ -306,14 +306,14 @@ def _open(logs: LogStore, config: BrokerConfig) -> PartitionLog:
     return log
 
 
-def _static_voters(config: BrokerConfig) -> Quorate:
+def _static_voters(config: BrokerConfig) -> QuorumVoters:
     """kraft.version 0: the voters are those of controller.quorum.voters, whose directories nobody knows."""
     names = config.controller_listener_names
     listener = names[0] if names else ""
     voters = tuple(
         Voter(ReplicaKey(voter_id), {listener: address}) for voter_id, address in config.quorum_voters.items()
     )
-    return Quorate(voters=VoterSet(voters))
+    return QuorumVoters(voters=VoterSet(voters))
 
 
 def _replay_snapshot(replayer: ImageReplayer, snapshot_id: SnapshotId, snapshot: Snapshot) -> None:
@@ -328,18 +328,18 @@ def _replay_snapshot(replayer: ImageReplayer, snapshot_id: SnapshotId, snapshot:
     )
 
 
-def _from_snapshot(quorate: Quorate, snapshot_id: SnapshotId, snapshot: Snapshot) -> Quorate:
+def _from_snapshot(quorum_voters: QuorumVoters, snapshot_id: SnapshotId, snapshot: Snapshot) -> QuorumVoters:
     if snapshot.voters is None or snapshot.kraft_version == 0:
-        return quorate
+        return quorum_voters
     in_log = snapshot_id != BOOTSTRAP_SNAPSHOT_ID
-    return Quorate(snapshot.kraft_version, voter_set(snapshot.voters), in_log)
+    return QuorumVoters(snapshot.kraft_version, voter_set(snapshot.voters), in_log)
 
 
-def _from_controls(quorate: Quorate, controls: Iterable[RaftControl]) -> Quorate:
-    kraft_version, voters, in_log = quorate.kraft_version, quorate.voters, quorate.in_log
+def _from_controls(quorum_voters: QuorumVoters, controls: Iterable[RaftControl]) -> QuorumVoters:
+    kraft_version, voters, in_log = quorum_voters.kraft_version, quorum_voters.voters, quorum_voters.in_log
     for control in controls:
         if isinstance(control, KRaftVersionRecord):
             kraft_version = control.k_raft_version
         elif isinstance(control, VotersRecord):
             voters, in_log = voter_set(control), True
-    return Quorate(kraft_version, voters, in_log)
+    return QuorumVoters(kraft_version, voters, in_log)

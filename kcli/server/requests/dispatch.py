@@ -124,7 +124,7 @@ class Dispatch:
             return self._answer_error(route, context, request, error)
         if response is None:
             if context.throttle is not None:
-                context.throttle.settle(spec.key, None)
+                context.throttle.charge(spec.key, None)
             return None
         if isinstance(response, Awaitable):
             if context.throttle is not None:
@@ -151,7 +151,7 @@ class Dispatch:
                 return self._answer_error(route, context, request, error)
             value = future.result()
             if value is None and context.throttle is not None:
-                context.throttle.settle(route.spec.key, None)
+                context.throttle.charge(route.spec.key, None)
             return None if value is None else self._encode(route, context, request, value)
 
         return Waiting(future, finish)
@@ -180,8 +180,8 @@ class Dispatch:
 
 
 def _encode_throttled(route: Route, context: Context, response: Any, throttle: RequestThrottle) -> Answer:
-    settled = throttle.settle(route.spec.key, response)
-    answer = route.encode(settled, context.api_version, context.correlation_id)
+    charged = throttle.charge(route.spec.key, response)
+    answer = route.encode(charged, context.api_version, context.correlation_id)
     throttle.finish()
     return answer
 

@@ -296,7 +296,7 @@ class RequestThrottle:
 
     # What dispatch says.
 
-    def settle(self, key: ApiKey, response: T | None) -> T | None:
+    def charge(self, key: ApiKey, response: T | None) -> T | None:
         """Charges what is left to charge, holds the client back, and names the time in the response.
 
         None: a Produce without an answer, which pays for its bytes alone.
@@ -316,7 +316,7 @@ class RequestThrottle:
         return throttled
 
     def finish(self) -> None:
-        """The time since `settle`, in which the answer was encoded, counts as well, for the next request."""
+        """The time since `charge`, in which the answer was encoded, counts as well, for the next request."""
         if not self._is_exempt:
             quotas, now = self._quotas, self._quotas.clock.monotonic()
             metered = quotas.time.of(self._client, now)

@@ -169,7 +169,7 @@ class Producer(Actor):
                 if not in_flight:
                     await self.pause(0.0, 0.3)
                     continue
-                if not self._take_answer(self._unanswered[0], await in_flight[0], link):
+                if not self._handle_answer(self._unanswered[0], await in_flight[0], link):
                     return
                 in_flight.popleft()
                 if self.rng.random() < 0.5:
@@ -242,7 +242,7 @@ class Producer(Actor):
         )
         return asyncio.get_running_loop().create_task(link.ask(request, ApiKey.PRODUCE, at_most=version))
 
-    def _take_answer(self, batch: Batch, response: Any, link: Link) -> bool:
+    def _handle_answer(self, batch: Batch, response: Any, link: Link) -> bool:
         """False when everything unanswered must be sent again."""
         (topic,) = response.responses
         (answer,) = topic.partition_responses
@@ -304,7 +304,7 @@ class Consumer(Actor):
                 session_id, epoch, sent = 0, 0, {}
                 continue
             sent = dict(self.positions)
-            await self._take(response, link)
+            await self._read_answer(response, link)
             if self._sessions:
                 session_id, epoch = response.session_id, 0 if response.session_id == 0 else epoch + 1
             if self.rng.random() < 0.2:
@@ -313,7 +313,7 @@ class Consumer(Actor):
     def _max_bytes(self) -> int:
         return self.rng.choice((1, 1_000, 50_000, 1_000_000))
 
-    async def _take(self, response: Any, link: Link) -> None:
+    async def _read_answer(self, response: Any, link: Link) -> None:
         for partition, data in partitions_of(response, self.world.topic_ids):
             code = data.error_code
             if code is ErrorCode.NONE:

@@ -124,7 +124,7 @@ class Member(Actor):
             self._stop_owning()
             await self.pause(0.0, BACKOFF_S)
 
-    # --- the steps of a membership
+    # The steps of a membership.
 
     async def _find(self, link: Link) -> None:
         request = fc.FindCoordinatorRequest(key=self.group, coordinator_keys=(self.group,))

@@ -101,11 +101,11 @@ class TransactionalProducer(Actor):
         while True:
             response = await link.ask(request, ApiKey.INIT_PRODUCER_ID)
             if self._check(response.error_code, "InitProducerId"):
-                self._take_identity(response.producer_id, response.producer_epoch)
+                self._set_identity(response.producer_id, response.producer_epoch)
                 return
             await self.pause(0.0, BACKOFF_S)
 
-    def _take_identity(self, producer_id: int, epoch: int) -> None:
+    def _set_identity(self, producer_id: int, epoch: int) -> None:
         grows = producer_id != self._producer_id or epoch > self._epoch or self.world.ledger.losses
         assert grows, f"{self.name}: epoch {epoch} after {self._epoch} of producer id {producer_id}"
         self._producer_id, self._epoch = producer_id, epoch
@@ -199,7 +199,7 @@ class TransactionalProducer(Actor):
             response = await link.ask(request, ApiKey.END_TXN, at_most=NEW_END if self._new else OLD_END)
             if self._check(response.error_code, "EndTxn"):
                 if self._new:
-                    self._take_identity(response.producer_id, response.producer_epoch)
+                    self._set_identity(response.producer_id, response.producer_epoch)
                 return
             await self.pause(0.0, BACKOFF_S)
 
@@ -234,9 +234,9 @@ class CommittedReader(Actor):
                     self.positions[partition] = max(data.log_start_offset, self.positions[partition] + 1)
                     continue
                 assert data.error_code is ErrorCode.NONE, f"{self.name}: {partition}: {data.error_code!r}"
-                self._take(partition, data)
+                self._read_partition(partition, data)
 
-    def _take(self, partition: TopicPartition, data: f.PartitionData) -> None:
+    def _read_partition(self, partition: TopicPartition, data: f.PartitionData) -> None:
         """The filter of Java's consumer: aborted producers from their first offset to their marker."""
         to_come = sorted(data.aborted_transactions or (), key=lambda each: each.first_offset)
         aborted = self._aborted[partition]

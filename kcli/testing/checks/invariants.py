@@ -88,7 +88,7 @@ class Ledger:
         self._metadata_offset = -1
         self._broker_epoch = -1
 
-    # --- what the cluster does
+    # What the cluster does.
 
     def watch(self, node: Node | None) -> None:
         if node is None:
@@ -164,7 +164,7 @@ class Ledger:
         known = history.records.setdefault(record.offset, content)
         assert known == content, f"{leader}: offset {record.offset} was {known!r} and is {content!r}"
 
-    # --- after a crash
+    # After a crash.
 
     def _begin_life(self, node: Node) -> None:
         """Compares everything with what it must be."""
@@ -241,7 +241,7 @@ class Ledger:
         for topic_id, name in self.deleted.items():
             assert topics.topic_by_id(topic_id) is None, f"topic {name} was deleted and is back"
 
-    # --- what clients are told
+    # What clients are told.
 
     def acknowledged(self, partition: TopicPartition, offset: int, content: Content, *, losses: int) -> None:
         """A client was told, or has read, that `content` is at `offset`. `losses`: as they were when it connected."""

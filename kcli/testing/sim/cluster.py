@@ -134,7 +134,7 @@ class SimNode:
 
 
 class SimCluster:
-    """A network with nodes on it, and one ear on their logs: what they log as an error is a failure."""
+    """A network with nodes on it. An error in the log of a node fails the simulation."""
 
     def __init__(
         self,
@@ -149,18 +149,18 @@ class SimCluster:
         self.rng = random.Random(seed)
         self.network = SimNetwork(loop, self.rng, weather)
         self.node = SimNode(self.network, self.rng, 1, overrides or {})
-        self.ear = Ear(loop)
+        self.error_watch = ErrorWatch(loop)
 
     async def __aenter__(self) -> SimCluster:
-        logging.getLogger("kcli").addHandler(self.ear)
+        logging.getLogger("kcli").addHandler(self.error_watch)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.node.kill()
-        logging.getLogger("kcli").removeHandler(self.ear)
+        logging.getLogger("kcli").removeHandler(self.error_watch)
 
 
-class Ear(logging.Handler):
+class ErrorWatch(logging.Handler):
     """Makes an error that a broker logs an error of the simulation, unless its disk was told to fail (`tolerates`)."""
 
     def __init__(self, loop: SimLoop) -> None:

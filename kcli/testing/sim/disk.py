@@ -73,7 +73,7 @@ class SimDisk:
         self._killed = False
         self.calls = 0
 
-    # --- faults and crashes
+    # Faults and crashes.
 
     def fail(
         self, operation: str = "", path_part: str = "", *, nth: int = 1, kind: FaultKind = FaultKind.ERROR
@@ -152,7 +152,7 @@ class SimDisk:
         self._killed = True
         return clone
 
-    # --- Disk
+    # Disk.
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> SimFile:
         self.struck("open", path)

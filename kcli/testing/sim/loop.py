@@ -106,7 +106,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._now
 
-    # --- what happened
+    # What happened.
 
     def stall(self, seconds: float) -> None:
         """Time passes inside a callback: nobody else runs meanwhile."""
@@ -129,7 +129,7 @@ class SimLoop(asyncio.BaseEventLoop):
         where = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
         self.problems.append(f"{self._now:.6f} {context.get('message')}\n{where}")
 
-    # --- asyncio's own hooks
+    # Asyncio's own hooks.
 
     def advance(self, timeout: float | None) -> None:
         """In place of waiting for sockets: checks, then the clock moves to the next timer."""
@@ -183,7 +183,7 @@ class SimLoop(asyncio.BaseEventLoop):
             process.adopt(task)
         return task
 
-    # --- executors
+    # Executors.
 
     def delay(self) -> float:
         """How long a disk or a thread takes: mostly little, at times long."""
@@ -203,14 +203,14 @@ class SimLoop(asyncio.BaseEventLoop):
             try:
                 result = func(*args)
             except BaseException as error:
-                self.call_later(self.delay(), _settle, answer, None, error)
+                self.call_later(self.delay(), _complete, answer, None, error)
             else:
-                self.call_later(self.delay(), _settle, answer, result, None)
+                self.call_later(self.delay(), _complete, answer, result, None)
 
         self.call_later(self.delay(), work)
         return answer
 
-    # --- the end of a process
+    # The end of a process.
 
     def kill(self, process: SimProcess) -> None:
         """From now on nothing of `process` runs."""
@@ -285,7 +285,7 @@ def _unless_dead(handle: HandleT) -> HandleT:
     return handle
 
 
-def _settle(answer: asyncio.Future[T], result: Any, error: BaseException | None) -> None:
+def _complete(answer: asyncio.Future[T], result: Any, error: BaseException | None) -> None:
     if answer.done():
         return
     if error is None:

@@ -234,7 +234,7 @@ class SimTransport(asyncio.Transport):
         self._soon(self._protocol.connection_made, self)
         self._soon(self._read_if_due)
 
-    # --- asyncio.Transport
+    # asyncio.Transport.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._closing or self._gone or not data:
@@ -294,7 +294,7 @@ class SimTransport(asyncio.Transport):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
 
-    # --- outwards
+    # Outwards.
 
     def _push(self) -> None:
         """Puts on the wire what the window has room for."""
@@ -327,7 +327,7 @@ class SimTransport(asyncio.Transport):
         self._last_arrival = arrival
         self._loop.call_at(arrival, arrive, *content, context=self.peer._context)
 
-    # --- inwards
+    # Inwards.
 
     def _arrive(self, piece: bytes) -> None:
         self._under_way_bytes -= len(piece)
@@ -380,7 +380,7 @@ class SimTransport(asyncio.Transport):
     def _note_read(self, size: int) -> None:
         self._loop.note(f"{self.name} {'client' if self.is_client else 'server'} reads {size}", keep=False)
 
-    # --- the end
+    # The end.
 
     def _finish(self, error: Exception | None) -> None:
         if self._gone:

@@ -204,7 +204,7 @@ class Story:
     def _watch(self) -> None:
         self.ledger.watch(self.cluster.node.running)
 
-    # --- who takes part
+    # Who takes part.
 
     async def _make_topics(self) -> None:
         async with admin_of(self.world) as admin:
@@ -242,7 +242,7 @@ class Story:
             kind = ConsumerMember if protocols.random() < share else Member
             self.members.append(kind(world, f"member-{nth}", GROUP, settings.topics, instance=instance))
 
-    # --- what goes wrong
+    # What goes wrong.
 
     async def _trouble(self) -> None:
         end = self.loop.time() + TROUBLE_S
@@ -275,7 +275,7 @@ class Story:
                     node.lose_power()
                     self.ledger.power_lost()
                     # Coordinators that have lost what partitions still know complain of it, rightly.
-                    self.cluster.ear.tolerates = self.ledger.losses > 0
+                    self.cluster.error_watch.tolerates = self.ledger.losses > 0
                 case "skew":
                     node.clock.skew_ms += rng.choice((rng.randint(-500, 2000), rng.randint(-30_000, 30_000)))
                 case "slow":
@@ -303,13 +303,13 @@ class Story:
         node, rng = self.cluster.node, self.rng
         operation, part = rng.choice(DISK_FAULTS)
         self.loop.note(f"{operation} of {part or 'anything'} will fail")
-        self.cluster.ear.tolerates = True
+        self.cluster.error_watch.tolerates = True
         kind = rng.choice((FaultKind.ERROR, FaultKind.ERROR, FaultKind.FULL))
         node.disk.fail(operation, part, nth=rng.randint(1, 8), kind=kind)
         await asyncio.sleep(rng.random() * 2)
         node.disk.heal()
         node.kill()
-        self.cluster.ear.tolerates = self.ledger.losses > 0
+        self.cluster.error_watch.tolerates = self.ledger.losses > 0
 
     async def _trouble_for_members(self, end: float) -> None:
         rng = self.rng
@@ -328,7 +328,7 @@ class Story:
                     member.asleep = False
                     member.start()
 
-    # --- calm
+    # Calm.
 
     async def _calm(self) -> None:
         """Everybody finishes; then the groups settle and read to the end."""
