@@ -11,7 +11,7 @@ from __future__ import annotations
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, overload
 
 from kcli.config.broker import BrokerConfig
 from kcli.errors import ThrottlingQuotaExceededException
@@ -49,6 +49,7 @@ EXEMPT = frozenset(
 )
 
 T = TypeVar("T")
+YieldedT = TypeVar("YieldedT")
 
 
 class Meter(Protocol):
@@ -233,7 +234,7 @@ class RequestThrottle:
         return self._timed(answer) if isinstance(answer, Coroutine) else answer
 
     @types.coroutine
-    def _timed(self, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    def _timed(self, work: Coroutine[YieldedT, None, T]) -> Generator[YieldedT, None, T]:
         thrown: BaseException | None = None
         while True:
             self.resume()
@@ -295,6 +296,12 @@ class RequestThrottle:
             self._hold(metered.meter.seconds_over(metered.limit, now))
 
     # What dispatch says.
+
+    @overload
+    def charge(self, key: ApiKey, response: None) -> None: ...
+
+    @overload
+    def charge(self, key: ApiKey, response: T) -> T: ...
 
     def charge(self, key: ApiKey, response: T | None) -> T | None:
         """Charges what is left to charge, holds the client back, and names the time in the response.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
@@ -63,7 +64,7 @@ class World:
     """No new work any more; what is begun is brought to its end."""
     written: bool = False
     """Nothing will be produced any more."""
-    topic_ids: dict[str, Any] = field(default_factory=dict)
+    topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -162,7 +163,9 @@ class Producer(Actor):
             await self._begin(link)
             if self._producer_id < 0:
                 return
-        in_flight: deque[asyncio.Task[Any]] = deque(self._send(link, each) for each in self._unanswered)
+        in_flight: deque[asyncio.Task[p.ProduceResponse]] = deque(
+            self._send(link, each) for each in self._unanswered
+        )
         try:
             while not self.is_done:
                 self._fill(link, in_flight)
@@ -192,7 +195,7 @@ class Producer(Actor):
         self._producer_id = response.producer_id
         self._lives = self.world.cluster.node.life
 
-    def _fill(self, link: Link, in_flight: deque[asyncio.Task[Any]]) -> None:
+    def _fill(self, link: Link, in_flight: deque[asyncio.Task[p.ProduceResponse]]) -> None:
         """A few new batches. The first of a sequence goes alone: a broker takes any number for the first."""
         wanted = self.rng.randint(1, IN_FLIGHT_MAX)
         while not self.world.ending and len(in_flight) < wanted:
@@ -229,7 +232,7 @@ class Producer(Actor):
         )
         return Batch(partition, sequence, contents, encoded)
 
-    def _send(self, link: Link, batch: Batch) -> asyncio.Task[Any]:
+    def _send(self, link: Link, batch: Batch) -> asyncio.Task[p.ProduceResponse]:
         topic, partition = batch.partition
         data = p.PartitionProduceData(index=partition, records=batch.encoded)
         version = self.rng.choice((9, 11, 12, 13))
@@ -242,7 +245,7 @@ class Producer(Actor):
         )
         return asyncio.get_running_loop().create_task(link.ask(request, ApiKey.PRODUCE, at_most=version))
 
-    def _handle_answer(self, batch: Batch, response: Any, link: Link) -> bool:
+    def _handle_answer(self, batch: Batch, response: p.ProduceResponse, link: Link) -> bool:
         """False when everything unanswered must be sent again."""
         (topic,) = response.responses
         (answer,) = topic.partition_responses
@@ -313,7 +316,7 @@ class Consumer(Actor):
     def _max_bytes(self) -> int:
         return self.rng.choice((1, 1_000, 50_000, 1_000_000))
 
-    async def _read_answer(self, response: Any, link: Link) -> None:
+    async def _read_answer(self, response: f.FetchResponse, link: Link) -> None:
         for partition, data in partitions_of(response, self.world.topic_ids):
             code = data.error_code
             if code is ErrorCode.NONE:
@@ -335,7 +338,7 @@ def _changes(
 
 def fetch_request(
     positions: dict[TopicPartition, int],
-    topic_ids: dict[str, Any],
+    topic_ids: dict[str, uuid.UUID],
     *,
     session_id: int = 0,
     epoch: int = -1,
@@ -360,8 +363,10 @@ def fetch_request(
     )
 
 
-def partitions_of(response: Any, topic_ids: dict[str, Any]) -> list[tuple[TopicPartition, f.PartitionData]]:
-    names = {topic_id: name for name, topic_id in topic_ids.items()}
+def partitions_of(
+    response: f.FetchResponse, topic_ids: dict[str, uuid.UUID]
+) -> list[tuple[TopicPartition, f.PartitionData]]:
+    names: dict[uuid.UUID | None, str] = {topic_id: name for name, topic_id in topic_ids.items()}
     return [
         (TopicPartition(topic.topic or names[topic.topic_id], part.partition_index), part)
         for topic in response.responses

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import consumer_group_heartbeat as ch
+from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.actors.clients import BACKOFF_S, Link, World
 from kcli.testing.actors.groups import NOT_NOW, REBALANCE_TIMEOUT_MS, Again, Member
@@ -49,8 +50,8 @@ class ConsumerMember(Member):
             assert code in NOT_NOW or code in ASK_AGAIN, f"{self.name}: {code!r}"
         raise Again
 
-    def _asker(self) -> dict[str, Any]:
-        return {"member_id": self._member_id, "member_epoch": self._epoch}
+    def _identified(self, group: of.OffsetFetchRequestGroup) -> of.OffsetFetchRequestGroup:
+        return replace(group, member_id=self._member_id, member_epoch=self._epoch)
 
     async def _join(self, link: Link) -> None:
         """Says all of itself; it owns nothing, since its connection is new."""

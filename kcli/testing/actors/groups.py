@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import Any
 
 from kcli.client.admin.consumer_protocol import decode_assignment
 from kcli.errors import ErrorCode
@@ -164,7 +162,7 @@ class Member(Actor):
             self._member_id, self._life = joined.member_id, self.world.cluster.node.life
         await self._sync(link, joined)
 
-    async def _sync(self, link: Link, joined: Any) -> None:
+    async def _sync(self, link: Link, joined: j.JoinGroupResponse) -> None:
         leads = joined.leader == self._member_id and not joined.skip_assignment
         request = s.SyncGroupRequest(
             group_id=self.group,
@@ -218,7 +216,7 @@ class Member(Actor):
             for topic, parts in topics.items()
         )
         asked = of.OffsetFetchRequestGroup(group_id=self.group, topics=wanted)
-        request = of.OffsetFetchRequest(groups=(replace(asked, **self._asker()),), require_stable=True)
+        request = of.OffsetFetchRequest(groups=(self._identified(asked),), require_stable=True)
         response = await link.ask(request, ApiKey.OFFSET_FETCH, at_most=9)
         (group,) = response.groups
         self._check(group.error_code)
@@ -233,9 +231,9 @@ class Member(Actor):
                 found[partition] = max(part.committed_offset, 0)
         return found
 
-    def _asker(self) -> dict[str, Any]:
-        """As whom offsets are asked for: fields of the request's group."""
-        return {}
+    def _identified(self, group: of.OffsetFetchRequestGroup) -> of.OffsetFetchRequestGroup:
+        """The group of an OffsetFetch, with the fields that name this member if the protocol has them."""
+        return group
 
     async def _poll(self, link: Link) -> None:
         request = h.HeartbeatRequest(

@@ -203,9 +203,9 @@ class SimLoop(asyncio.BaseEventLoop):
             try:
                 result = func(*args)
             except BaseException as error:
-                self.call_later(self.delay(), _complete, answer, None, error)
+                self.call_later(self.delay(), _fail, answer, error)
             else:
-                self.call_later(self.delay(), _complete, answer, result, None)
+                self.call_later(self.delay(), _complete, answer, result)
 
         self.call_later(self.delay(), work)
         return answer
@@ -285,10 +285,11 @@ def _unless_dead(handle: HandleT) -> HandleT:
     return handle
 
 
-def _complete(answer: asyncio.Future[T], result: Any, error: BaseException | None) -> None:
-    if answer.done():
-        return
-    if error is None:
+def _complete(answer: asyncio.Future[T], result: T) -> None:
+    if not answer.done():
         answer.set_result(result)
-    else:
+
+
+def _fail(answer: asyncio.Future[T], error: BaseException) -> None:
+    if not answer.done():
         answer.set_exception(error)
