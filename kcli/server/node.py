@@ -210,7 +210,7 @@ class Node:
     async def stop(self, *, clean: bool = True) -> None:
         """Gives up leaderships, answers the requests that wait, flushes and closes.
 
-        Not `clean`: gives up nothing and writes nothing, as after a crash.
+        Not `clean`: gives up nothing and leaves the disks as they are, as after a crash.
         """
         began = self.clock.monotonic()
         _log.info("[%s id=%d] shutting down", self._server, self.config.node_id)

@@ -1,4 +1,4 @@
-"""What the active controller does by the clock: no-op records, fencing, snapshots, and the end of old ones."""
+"""Work of the active controller by the clock: no-op records, fencing, new snapshots, and the removal of old ones."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kcli.server.quorum.metadata_log import MetadataLog, QuorumVoters
 
 _log = logging.getLogger("kcli.server.QuorumController")
 
-# How often silent brokers, old snapshots and the need for a new one are looked for.
+# Interval of the search for silent brokers, for old snapshots, and for the need of a new one.
 INTERVAL_S = 1.0
-# Kafka looks once a minute for old snapshots.
+# Kafka looks for old snapshots once a minute.
 CLEAN_INTERVAL_MS = 60_000
 
 
@@ -60,7 +60,7 @@ class QuorumHousekeeping:
         self._tasks.clear()
 
     async def _idle_loop(self) -> None:
-        """Writes a record every so often, so that a live quorum can be told from a dead one (KIP-835)."""
+        """Writes a record at an interval, which shows that the quorum is alive (KIP-835)."""
         interval_ms = self._config.integer("metadata.max.idle.interval.ms")
         while interval_ms > 0:
             await asyncio.sleep(interval_ms / 1000)
@@ -80,7 +80,7 @@ class QuorumHousekeeping:
                     await self.take_snapshot()
                 await self._clean()
             except KafkaError as error:
-                _log.error("Housekeeping of the metadata: %s", error.message)
+                _log.error("Housekeeping of the metadata failed: %s", error.message)
             except StorageError as error:
                 self._active.fail(error)
 

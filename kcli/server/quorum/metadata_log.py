@@ -1,8 +1,8 @@
 """`__cluster_metadata-0` on disk: the log, its snapshots, the quorum-state file.
 
-Synchronous, and with one owner. `flush` and `write_snapshot` may run in a thread while the owner appends. Snapshots are
-built as `<id>-<random>.checkpoint.part`, made durable and renamed; those no longer needed are renamed to `….deleted`
-and removed a minute later, when nobody can be reading them (KIP-630).
+All methods block, and one owner calls them. `flush` and `write_snapshot` may run in a thread while the owner appends. A
+snapshot is written as `<id>-<random>.checkpoint.part`, made durable and renamed. An old snapshot is renamed to
+`….deleted` and removed a minute later, when no reader has it open any more (KIP-630).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ READ_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class QuorumVoters:
-    """Who votes, as the log and its snapshots tell. `in_log`: not only by what `format` or the config says."""
+    """The voters, by the log and its snapshots. `in_log` False: only `format` or the configuration names them."""
 
     kraft_version: int = 0
     voters: VoterSet = NO_VOTERS
@@ -66,7 +66,7 @@ class QuorumVoters:
 
 
 class MetadataLog:
-    """Opened on a store that holds the metadata log directory."""
+    """The metadata log of a store that holds the metadata log directory."""
 
     def __init__(self, logs: LogStore, config: BrokerConfig, clock: Clock, rng: Rng) -> None:
         self._clock = clock
@@ -87,7 +87,7 @@ class MetadataLog:
 
     @property
     def epoch(self) -> int:
-        """Of the newest record; 0 for an empty log."""
+        """The epoch of the newest record; 0 for an empty log."""
         return max(self.log.leader_epochs.latest_epoch, 0)
 
     @property
@@ -100,7 +100,7 @@ class MetadataLog:
 
     @on_disk
     def _clean_up(self) -> list[SnapshotId]:
-        """Removes what a crash left half done; returns the snapshots, oldest first."""
+        """Removes incomplete files that a crash left. Returns the snapshots, oldest first."""
         found = []
         for entry in self._disk.list_dir(self._path):
             if entry.name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
@@ -112,7 +112,7 @@ class MetadataLog:
         found.sort()
         newest = found[-1] if found else BOOTSTRAP_SNAPSHOT_ID
         if newest.end_offset > self.end_offset or (newest.end_offset and newest.epoch > self.epoch):
-            # The rest of the log never reached the disk, or another history did: the snapshot is what counts.
+            # The log is not as long as the snapshot, or has another history: the snapshot takes precedence.
             self.log.truncate_fully_and_start_at(newest.end_offset)
         for snapshot_id in [old for old in found if old.end_offset < self.log.log_start_offset]:
             self._delete(snapshot_id)
@@ -121,7 +121,7 @@ class MetadataLog:
 
     @on_disk
     def load(self, replayer: ImageReplayer) -> QuorumVoters:
-        """Replays the newest snapshot and the log after it. Raises CorruptRecordError when they do not fit."""
+        """Replays the newest snapshot and the log after it. Raises CorruptRecordError if they do not fit."""
         quorum_voters = _static_voters(self._config)
         start = self.log.log_start_offset
         if self.snapshots:
@@ -168,7 +168,7 @@ class MetadataLog:
 
     @on_disk
     def read_bootstrap(self) -> list[MetadataRecord]:
-        """What `format` wrote for the first controller. Raises StorageError when it is not there."""
+        """Reads what `format` wrote for the first controller. Raises StorageError if the file is missing."""
         try:
             content = read_file(self._disk, self._bootstrap_path)
         except FileNotFoundError:
@@ -186,13 +186,13 @@ class MetadataLog:
 
     @on_disk
     def write_election_state(self, state: ElectionState) -> None:
-        """Durable when it returns."""
+        """Writes the file. It is durable when this returns."""
         write_election_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}", state)
 
     # Appending.
 
     def append_records(self, values: Sequence[bytes], epoch: int, now_ms: int) -> int:
-        """One batch; returns its last offset. Raises StorageError."""
+        """Appends one batch. Returns its last offset. Raises StorageError."""
         records = [Record(timestamp_ms=now_ms, value=value) for value in values]
         batch = encode_batch(records, base_offset=self.end_offset, leader_epoch=epoch)
         return self._append(batch, epoch, now_ms)
@@ -211,7 +211,7 @@ class MetadataLog:
         return result.last_offset
 
     def flush(self) -> int:
-        """Returns the offset up to which the log would survive a power failure. Blocks."""
+        """Flushes the log. Returns the offset up to which it survives a power failure. Blocks."""
         end_offset = self.end_offset
         self.log.flush(end_offset)
         return end_offset
@@ -222,7 +222,7 @@ class MetadataLog:
     def write_snapshot(
         self, snapshot_id: SnapshotId, values: Iterable[bytes], timestamp_ms: int, quorum_voters: QuorumVoters
     ) -> None:
-        """Durable when it returns. Blocks. `timestamp_ms` is that of the last batch the snapshot contains."""
+        """Writes a snapshot, durable when this returns. Blocks. `timestamp_ms` is the time of its last batch."""
         batches = encode_snapshot(
             values,
             epoch=snapshot_id.epoch,
@@ -247,14 +247,15 @@ class MetadataLog:
         self._disk.sync_dir(self._path)
 
     def took_snapshot(self, snapshot_id: SnapshotId, bytes_covered: int) -> None:
-        """The owner hears that a snapshot is there, and how much of the log it made superfluous."""
+        """Records a new snapshot, and how many bytes of the log it covers."""
         self.snapshots.append(snapshot_id)
         self.bytes_since_snapshot -= bytes_covered
 
     @on_disk
     def clean(self, retention_bytes: int, retention_ms: int) -> None:
-        """Drops the oldest snapshots and the log before the oldest one left, while there is too much or it is too
-        old. The newest snapshot always stays.
+        """Deletes the oldest snapshots and the log before the oldest one left, by size and by age.
+
+        The newest snapshot always stays.
         """
         while len(self.snapshots) > 1:
             oldest, following = self.snapshots[0], self.snapshots[1]
@@ -291,7 +292,7 @@ def _open(logs: LogStore, config: BrokerConfig) -> PartitionLog:
     assert small is None or isinstance(small, int)
     log_config = LogConfig(
         cleanup_policy=("delete",),
-        # Only snapshots decide what of this log may go.
+        # No retention: only snapshots decide which part of this log may be deleted.
         retention_bytes=-1,
         retention_ms=-1,
         segment_bytes=config.integer("metadata.log.segment.bytes"),
@@ -307,7 +308,7 @@ def _open(logs: LogStore, config: BrokerConfig) -> PartitionLog:
 
 
 def _static_voters(config: BrokerConfig) -> QuorumVoters:
-    """kraft.version 0: the voters are those of controller.quorum.voters, whose directories nobody knows."""
+    """The voters of kraft.version 0: those of controller.quorum.voters, without the ids of their directories."""
     names = config.controller_listener_names
     listener = names[0] if names else ""
     voters = tuple(

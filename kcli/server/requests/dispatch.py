@@ -84,7 +84,7 @@ class Dispatch:
         metrics: Metrics,
         authorizer: Authorizer = ALLOW_ALL,
     ) -> None:
-        """`served`: API -> the module that answers it. `ports`: what the handlers may reach of the node."""
+        """`served`: API -> the module that answers it. `ports`: the parts of the node that handlers may use."""
         self._ports = ports
         self._served = served
         self._quotas = quotas
@@ -154,7 +154,7 @@ class Dispatch:
 
         def finish(_future: asyncio.Future[object]) -> Answer:
             if future.cancelled():
-                raise ProtocolError(f"{route.spec.name} was given up because the broker is stopping")
+                raise ProtocolError(f"{route.spec.name} was cancelled because the broker is stopping")
             error = future.exception()
             if isinstance(error, ProtocolError):
                 raise error
