@@ -96,7 +96,7 @@ def error_response(_context: BrokerContext, _request: FetchRequest, error: Kafka
 
 
 def _read_all(context: BrokerContext, scope: FetchScope) -> list[PartitionRead]:
-    """Slices in the order of the request, within its limits; the first one with records has at least a batch."""
+    """Reads slices in the order of the request, within its limits. The first one with records has a whole batch."""
     request = scope.request
     left = min(request.max_bytes, context.ports.fetch_max_bytes)
     reads = []
@@ -163,9 +163,8 @@ def _read(
 
 
 def _report_follower(replica_id: int, reads: list[PartitionRead]) -> None:
-    """Counts what a follower has. Only its fetch's arrival counts: a parked fetch that looks again reports nothing new,
-    and would wake itself.
-    """
+    """Counts the progress of a follower, once per fetch. A parked fetch that reads again has no news, and would wake
+    itself."""
     for read in reads:
         if read.leader is not None and read.slice is not None:
             wants = read.target.wants
@@ -316,7 +315,7 @@ class _WaitingFetch:
 def _respond(
     context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]
 ) -> FetchResponse | asyncio.Future[FetchResponse]:
-    """The response, or a future of it when the page cache does not hold all of the records."""
+    """Returns the response, or a future of it if the page cache does not hold all of the records."""
     results = []
     for read in reads:
         if read.answer is None:

@@ -1,9 +1,9 @@
-"""Produce (key 0, versions 3-13): append each partition's batch to the log of its leader.
+"""Produce (key 0, versions 3-13): appends each partition's batch to the log of its leader.
 
-acks=1 is answered after the append, acks=all once the in-sync replicas have it, acks=0 not at all (an error then closes
-the connection). Partitions succeed and fail each on its own: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE,
-NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951) and so on. KIP-98 idempotence is the log's; record errors are KIP-467;
-topic ids from version 13 are KIP-516.
+The answer comes after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0 there is
+no answer, and an error closes the connection. Each partition succeeds or fails by itself: INVALID_RECORD,
+CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951) and so on. The log checks
+idempotence (KIP-98). Record errors are KIP-467, topic ids (v13) KIP-516.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TransactionalBatch(NamedTuple):
 
 
 Pending = list[tuple[LeaderPartition, int]]
-"""Partitions whose records are written but not committed, with the high watermark they wait for."""
+"""Partitions whose records are written but not committed, each with the high watermark to wait for."""
 
 
 def handle(
@@ -106,7 +106,7 @@ def handle(
 
 
 def _kept(request: ProduceRequest) -> ProduceRequest:
-    """The request with records of its own: the connection reads the next frame into the buffer they lie in."""
+    """Copies the records of the request, because the connection reads the next frame into their buffer."""
     return replace(
         request,
         topic_data=tuple(
@@ -201,7 +201,8 @@ def _append(
             raise UnsupportedCompressionTypeException
         verification = None
         if flags & TRANSACTIONAL:
-            # A partition that came to this broker while the coordinator was asked about the others is not in there.
+            # A partition has no verdict if this broker became its leader while the coordinator was asked about the
+            # others.
             verdict = verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
             if isinstance(verdict, KafkaError):
                 raise verdict
@@ -254,7 +255,7 @@ def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> L
 def _verify(
     context: BrokerContext, request: ProduceRequest, batches: list[TransactionalBatch]
 ) -> Verdicts | Awaitable[Verdicts]:
-    """Whether each partition belongs to the transaction. Raises KafkaError when the request mixes producers."""
+    """Asks whether each partition belongs to the transaction. Raises KafkaError if the request mixes producers."""
     assert request.transactional_id is not None
     first = batches[0].producer
     if any(batch.producer.producer_id != first.producer_id for batch in batches):
@@ -272,7 +273,7 @@ def _verify(
 
 
 def _failed(index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER) -> PartitionProduceResponse:
-    """Kafka sends a message only where it explains single records; clients know a text for every code."""
+    """A failed partition. As in Kafka, it has a message only for errors of single records."""
     record_errors = getattr(error, "record_errors", ())
     return PartitionProduceResponse(
         index=index,
@@ -297,7 +298,7 @@ def _leader_hint(context: BrokerContext, topic: str, index: int, error: KafkaErr
 
 
 def _with_endpoints(context: BrokerContext, response: ProduceResponse) -> ProduceResponse:
-    """Adds where the leaders named in the response are reached (KIP-951)."""
+    """Adds the endpoints of the leaders that the response names (KIP-951)."""
     leaders = {
         part.current_leader.leader_id
         for topic in response.responses
@@ -317,7 +318,7 @@ def _with_endpoints(context: BrokerContext, response: ProduceResponse) -> Produc
 
 
 def _close_on_error(response: ProduceResponse) -> None:
-    """A producer with acks=0 hears of trouble only by losing its connection."""
+    """Closes the connection on an error, because a producer with acks=0 gets no answer."""
     for topic in response.responses:
         for part in topic.partition_responses:
             if part.error_code is not ErrorCode.NONE:
@@ -330,7 +331,7 @@ def _close_on_error(response: ProduceResponse) -> None:
 def _wait(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
 ) -> asyncio.Future[ProduceResponse]:
-    """Answers when every partition has committed, or with what has become of each when time is over."""
+    """Answers when every partition has committed, or with the state of each partition at the timeout."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[ProduceResponse] = loop.create_future()
 

@@ -61,7 +61,7 @@ class CleanerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The id of the process; None if there is none."""
+        """The id of the process, if one runs."""
         process = self._process
         return None if process is None else process.pid
 

@@ -93,7 +93,7 @@ DESCRIBE_TOKENS = Need(AclOperation.DESCRIBE_TOKENS, ResourceType.USER)
 def guarded(
     handle: Callable[[RequestContext[object], Request], Answer], access: Access, authorizer: Authorizer
 ) -> Callable[[RequestContext[object], Request], Answer]:
-    """Returns a handler that first checks the rule of the whole request, or `handle` itself if there is none."""
+    """Returns a handler that first checks the rule of the whole request. Without a rule, returns `handle`."""
     if not access.is_whole_request:
         return handle
 
