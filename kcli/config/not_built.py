@@ -117,9 +117,9 @@ def check_can_serve(config: BrokerConfig) -> None:
 
 
 def _check_quorum_of_one(config: BrokerConfig) -> None:
-    if not (config.is_broker and config.is_controller):
+    if not config.is_controller:
         raise ConfigError(
-            "process.roles must be broker,controller: nodes that are only one of them are not built yet",
+            "process.roles must be broker,controller or controller: a node that is only a broker is not built yet",
             key="process.roles",
             where=config.texts.where("process.roles"),
         )
@@ -133,13 +133,15 @@ def _check_quorum_of_one(config: BrokerConfig) -> None:
 
 
 def start_up_warnings(config: BrokerConfig) -> list[str]:
-    """A line for each key of the file that does nothing, with its place, and for each likely mistake."""
+    """A line for each key of the file that does nothing, with its place, and for each setting that looks wrong."""
     found = []
     for name in config.texts:
         said = _what_is_wrong_with(name, config)
         if said is not None:
             where = config.texts.where(name)
             found.append(f"{where}: {said}" if where else said)
+    if not config.is_broker:
+        found.append("process.roles is controller: brokers of other nodes cannot register here yet")
     return found + warnings(config)
 
 

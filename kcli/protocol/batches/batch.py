@@ -33,13 +33,21 @@ from kcli.protocol.batches.legacy import Record
 from kcli.protocol.wire.varint import VarintError, encode_varint, read_varint, read_varlong
 
 __all__ = [
+    "CODEC_MASK",
+    "CONTROL",
+    "CURRENT_MAGIC",
+    "FLAGS_POSITION",
     "HEADER_SIZE",
     "LENGTH_OVERHEAD",
+    "LOG_APPEND_TIME",
+    "MAGIC_POSITION",
     "NO_PRODUCER_EPOCH",
     "NO_PRODUCER_ID",
     "NO_SEQUENCE",
     "NO_TIMESTAMP",
+    "TRANSACTIONAL",
     "BatchHeader",
+    "ProducerFields",
     "Record",
     "advance_sequence",
     "assign",
@@ -48,6 +56,7 @@ __all__ = [
     "encode_batch",
     "iter_batches",
     "read_header",
+    "read_producer",
     "read_records",
     "set_log_append_time",
     "set_max_timestamp",
@@ -61,12 +70,15 @@ PREFIX_SIZE = 17
 CRC_END = 21
 MAX_SEQUENCE = 0x7FFF_FFFF
 
-_CODEC_MASK = 0x07
-_LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
+CURRENT_MAGIC = 2
+MAGIC_POSITION = 16
+# Of the two bytes of attributes the second one, which holds every flag in use.
+FLAGS_POSITION = 22
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
 _DELETE_HORIZON = 0x40
-
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qiib")
@@ -74,7 +86,17 @@ _INT64 = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
 _INT16 = struct.Struct(">h")
+_PRODUCER = struct.Struct(">qhi")
 _MAX_TIMESTAMP_POSITION = 35
+_PRODUCER_POSITION = 43
+
+
+class ProducerFields(NamedTuple):
+    """The fields of a batch's header that name its producer (KIP-98)."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
 
 
 class BatchHeader(NamedTuple):
@@ -120,28 +142,28 @@ class BatchHeader(NamedTuple):
     def codec(self) -> Codec:
         """The compression codec. Raises InvalidRecordException for the ids 5 to 7, which no codec has."""
         try:
-            return Codec(self.attributes & _CODEC_MASK)
+            return Codec(self.attributes & CODEC_MASK)
         except ValueError:
             raise InvalidRecordException(
-                f"Unknown compression type id: {self.attributes & _CODEC_MASK} in the batch at offset "
+                f"Unknown compression type id: {self.attributes & CODEC_MASK} in the batch at offset "
                 f"{self.base_offset} (0 to 4 are known)"
             ) from None
 
     @property
     def is_compressed(self) -> bool:
-        return self.attributes & _CODEC_MASK != 0
+        return self.attributes & CODEC_MASK != 0
 
     @property
     def is_log_append_time(self) -> bool:
-        return self.attributes & _LOG_APPEND_TIME != 0
+        return self.attributes & LOG_APPEND_TIME != 0
 
     @property
     def is_transactional(self) -> bool:
-        return self.attributes & _TRANSACTIONAL != 0
+        return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
-        return self.attributes & _CONTROL != 0
+        return self.attributes & CONTROL != 0
 
     @property
     def has_delete_horizon(self) -> bool:
@@ -162,8 +184,8 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     inside it."""
     if len(buffer) - position < PREFIX_SIZE:
         raise CorruptRecordError(f"{len(buffer) - position} bytes cannot hold a batch header")
-    magic = buffer[position + 16]
-    if magic != 2:
+    magic = buffer[position + MAGIC_POSITION]
+    if magic != CURRENT_MAGIC:
         return _read_legacy_header(buffer, position, magic)
     if len(buffer) - position < HEADER_SIZE:
         raise CorruptRecordError(
@@ -176,6 +198,11 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
             f"less than the {HEADER_SIZE - LENGTH_OVERHEAD} bytes of a header"
         )
     return header
+
+
+def read_producer(buffer: Buffer, position: int = 0) -> ProducerFields:
+    """The producer of the batch of magic 2 at `position`, without the rest of its header."""
+    return ProducerFields._make(_PRODUCER.unpack_from(buffer, position + _PRODUCER_POSITION))
 
 
 def _read_legacy_header(buffer: Buffer, position: int, magic: int) -> BatchHeader:
@@ -193,7 +220,7 @@ def _read_legacy_header(buffer: Buffer, position: int, magic: int) -> BatchHeade
         producer_id=NO_PRODUCER_ID,
         producer_epoch=NO_PRODUCER_EPOCH,
         base_sequence=NO_SEQUENCE,
-        records_count=-1 if message.attributes & _CODEC_MASK else 1,
+        records_count=-1 if message.attributes & CODEC_MASK else 1,
     )
 
 
@@ -246,7 +273,7 @@ def set_max_timestamp(
     """Replaces the max timestamp and the timestamp type, and sets a new checksum."""
     (length,) = _INT32.unpack_from(buffer, position + 8)
     (attributes,) = _INT16.unpack_from(buffer, position + CRC_END)
-    attributes = attributes & ~_LOG_APPEND_TIME | (_LOG_APPEND_TIME if log_append_time else 0)
+    attributes = attributes & ~LOG_APPEND_TIME | (LOG_APPEND_TIME if log_append_time else 0)
     _INT16.pack_into(buffer, position + CRC_END, attributes)
     _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, max_timestamp_ms)
     with memoryview(buffer) as view:
@@ -403,9 +430,9 @@ def encode_batch(
         max_timestamp_ms = newest_ms if log_append_time_ms is None else log_append_time_ms
     attributes = (
         codec
-        | (_LOG_APPEND_TIME if log_append_time_ms is not None else 0)
-        | (_TRANSACTIONAL if transactional else 0)
-        | (_CONTROL if control else 0)
+        | (LOG_APPEND_TIME if log_append_time_ms is not None else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0)
         | (_DELETE_HORIZON if delete_horizon_ms is not None else 0)
     )
     body = compress(codec, payload, level) if codec else payload

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecordError, KafkaError
 from kcli.protocol.batches.batch import (
+    CONTROL,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
+    TRANSACTIONAL,
     crc_is_valid,
     encode_batch,
     iter_batches,
@@ -45,11 +47,6 @@ HEADER = np.dtype(
         ("count", ">i4"),
     ]
 )
-
-CODEC_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
 
 _ABORT_MARKER = 0
 """Type of the control record that ends an aborted transaction (KIP-98)."""

@@ -19,11 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcli.errors import KafkaError
-from kcli.protocol.batches.batch import HEADER_SIZE, LENGTH_OVERHEAD
+from kcli.protocol.batches.batch import CODEC_MASK, CONTROL, HEADER_SIZE, LENGTH_OVERHEAD, LOG_APPEND_TIME
 from kcli.protocol.batches.batch_headers import (
-    CODEC_MASK,
-    CONTROL,
-    LOG_APPEND_TIME,
     AbortedTransaction,
     BatchHeaders,
     aborted_batches,

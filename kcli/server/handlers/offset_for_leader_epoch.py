@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (key 23, versions 2-4): where a leader epoch ends, to find divergence (KIP-320)."""
+"""OffsetForLeaderEpoch (key 23, versions 2-4): the end offset of a leader epoch, to find divergence (KIP-320)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""RemoveRaftVoter (key 81, version 0): a controller leaves the quorum (KIP-853).
+"""RemoveRaftVoter (key 81, version 0): removes a controller from the quorum (KIP-853).
 
-A quorum of one has nobody to take over: the only voter stays, every other id is not a voter.
+In a quorum of one, the only voter cannot be removed, and every other id is not a voter.
 """
 
 from __future__ import annotations

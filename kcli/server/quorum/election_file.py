@@ -1,4 +1,4 @@
-"""The quorum-state file in `__cluster_metadata-0`: what this voter remembers of its elections, as JSON.
+"""The quorum-state file in `__cluster_metadata-0`: the election state of this voter, as JSON.
 
 Version 0 of the file is for kraft.version 0 and holds the ids of the static voters. Version 1 is for kraft.version 1
 and holds the directory of the vote instead (KIP-853).
@@ -17,7 +17,7 @@ from kcli.runtime.disk import Disk, read_file, replace_file
 
 
 def read_election_state(disk: Disk, path: str) -> ElectionState | None:
-    """None if there is no such file. Raises CorruptRecordError."""
+    """Reads the file; None if it does not exist. Raises CorruptRecordError."""
     try:
         content = read_file(disk, path)
     except FileNotFoundError:

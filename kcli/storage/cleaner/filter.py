@@ -13,7 +13,7 @@ import numpy as np
 
 from kcli.model.buffers import Buffer
 from kcli.model.ids import Offset, ProducerId
-from kcli.protocol.batches.batch import LENGTH_OVERHEAD, read_header, read_records
+from kcli.protocol.batches.batch import CONTROL, LENGTH_OVERHEAD, TRANSACTIONAL, read_header, read_records
 from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
 from kcli.protocol.batches.columns import Columns, Depth, Spans, walks
 from kcli.protocol.batches.control import control_type_of

@@ -14,14 +14,16 @@ import numpy as np
 from kcli.errors import CorruptRecordError
 from kcli.model.ids import Offset, Position, ProducerId
 from kcli.protocol.batches.batch import (
+    CONTROL,
     LENGTH_OVERHEAD,
     PREFIX_SIZE,
+    TRANSACTIONAL,
     crc_is_valid,
     iter_batches,
     read_header,
     read_records,
 )
-from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders, read_headers
+from kcli.protocol.batches.batch_headers import BatchHeaders, read_headers
 from kcli.protocol.batches.columns import Depth, Spans, walks
 from kcli.runtime.disk import Disk
 from kcli.storage.cleaner.filter import ActiveProducers, BatchFilter, Kept, control_type, joined

@@ -15,8 +15,16 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from kcli.protocol.batches.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, Record, encode_batch
-from kcli.protocol.batches.batch_headers import CODEC_MASK, CRC_BEGIN, LOG_APPEND_TIME
+from kcli.protocol.batches.batch import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    Record,
+    encode_batch,
+)
+from kcli.protocol.batches.batch_headers import CRC_BEGIN
 from kcli.protocol.batches.columns import RecordWalk
 from kcli.protocol.batches.compression import Codec, compress
 from kcli.protocol.batches.record_starts import MAX_VARINT_SIZE, MAX_VARLONG_SIZE, Bools, Ints, varints
