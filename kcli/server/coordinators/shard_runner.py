@@ -20,12 +20,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kcli.coordinator.runtime import Answer, AnswerT, Ready, RecordT, SendT, Token
 from kcli.errors import ErrorCode, KafkaError, error_for
-from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset
-from kcli.model.request_values import ACKS_ALL
-from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.model.ids import NO_PRODUCER_ID
+from kcli.protocol.batches.batch import Record
 from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
 from kcli.server.partitions.replicas import LeaderPartition
-from kcli.storage.log.log import AppendOrigin
 from kcli.storage.log.producer_state import Verification
 
 _log = logging.getLogger("kcli.server.CoordinatorRuntime")
@@ -83,7 +81,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._gathered: list[Write[RecordT, SendT]] = []
         self._gathered_bytes = 0
         self._flush_handle: asyncio.Handle | None = None
-        self._in_flight: deque[tuple[Offset, list[_Write[RecordT]]]] = deque()
+        self._in_flight: deque[tuple[int, list[Write[RecordT, SendT]]]] = deque()
         self._committer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -189,52 +187,6 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._committer = self._loop.create_task(
                 self._await_commits(), name=f"commits of {self.partition}"
             )
-
-    def _append(self, writes: list[_Write[RecordT]]) -> Offset:
-        """Appends as one batch, or as several where one would be too large; the offset after the last record."""
-        marker = writes[0].marker
-        if marker is not None:
-            result = self.partition.append_marker(
-                marker.batch, now_ms=self._now_ms(), transaction_version=marker.transaction_version
-            )
-            return result.next_offset
-        limit = self._settings.max_batch_bytes
-        if sum(write.size_bytes for write in writes) <= limit:
-            return self._append_batch([(write, record) for write in writes for record in write.records])
-        chunk: list[tuple[_Write[RecordT], Record]] = []
-        chunk_bytes = 0
-        for write in writes:
-            for record in write.records:
-                size_bytes = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
-                if chunk and chunk_bytes + size_bytes > limit:
-                    self._append_batch(chunk)
-                    chunk, chunk_bytes = [], 0
-                chunk.append((write, record))
-                chunk_bytes += size_bytes
-        return self._append_batch(chunk)
-
-    def _append_batch(self, chunk: list[tuple[_Write[RecordT], Record]]) -> Offset:
-        producer = chunk[0][0].ready.producer
-        batch = encode_batch(
-            (record for _, record in chunk),
-            codec=self._settings.codec,
-            base_sequence=self._settings.base_sequence if producer is None else 0,
-            producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
-            producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch,
-            transactional=producer is not None,
-        )
-        guard = None if producer is None else producer.guard
-        assert guard is None or isinstance(guard, Verification)
-        result = self.partition.append(
-            batch,
-            acks=ACKS_ALL,
-            origin=AppendOrigin.COORDINATOR,
-            now_ms=self._now_ms(),
-            verification=guard,
-        )
-        for offset, (write, _) in enumerate(chunk, result.base_offset):
-            write.offsets.append(offset)
-        return result.next_offset
 
     async def _await_commits(self) -> None:
         """Finishes what is in flight in the order of the log. After the time-out the callers get an error; the records

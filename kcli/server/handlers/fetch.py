@@ -148,7 +148,7 @@ def _read(
         part = log.read(offset, size_max, end_offset=limit, at_least_one=at_least_one)
         aborted = None
         if request.isolation_level == READ_COMMITTED and replica_id < 0:
-            aborted = _aborted(leader, wants.fetch_offset, part)
+            aborted = _aborted(leader, offset, part)
         return PartitionRead(target, leader, part, log.high_watermark, last_stable_offset, aborted)
     except KafkaError as error:
         return PartitionRead(target, None, answer=_failed(context, topic, wants.partition, error))
@@ -198,7 +198,7 @@ def _divergence(leader: LeaderPartition, target: FetchTarget) -> PartitionData |
     )
 
 
-def _aborted(leader: LeaderPartition, offset: int, part: LogSlice) -> tuple[AbortedTransaction, ...]:
+def _aborted(leader: LeaderPartition, offset: Offset, part: LogSlice) -> tuple[AbortedTransaction, ...]:
     """The aborted transactions in the slice, whose records a read_committed consumer drops."""
     log = leader.log
     # Checked first, because the end of the slice costs a look at the index, and most logs have no aborted transaction.

@@ -85,7 +85,7 @@ class TransactionalBatch(NamedTuple):
     producer: ProducerFields
 
 
-Pending = list[tuple[LeaderPartition, int]]
+Pending = list[tuple[LeaderPartition, Offset]]
 """Partitions whose records are written but not committed, each with the high watermark to wait for."""
 
 

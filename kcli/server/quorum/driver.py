@@ -62,7 +62,7 @@ class RaftDriver:
         (batch,) = ready.append
         return self._append(batch)
 
-    async def flush(self) -> int | None:
+    async def flush(self) -> Offset | None:
         """Flushes the log up to its present end. Returns the new high watermark; None if it has not moved."""
         end_offset = await asyncio.to_thread(self._log.flush)
         ready = self._step(Flushed(end_offset))

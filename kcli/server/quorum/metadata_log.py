@@ -28,7 +28,7 @@ from kcli.metadata.snapshot_file import (
     encode_snapshot,
     snapshot_id_of,
 )
-from kcli.model.ids import BrokerId, LeaderEpoch, Offset
+from kcli.model.ids import FIRST_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.batches.batch import Record, crc_is_valid, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import (
@@ -87,9 +87,9 @@ class MetadataLog:
         return self.log.log_end_offset
 
     @property
-    def epoch(self) -> int:
+    def epoch(self) -> LeaderEpoch:
         """The epoch of the newest record; 0 for an empty log."""
-        return max(self.log.leader_epochs.latest_epoch, 0)
+        return max(self.log.leader_epochs.latest_epoch, FIRST_LEADER_EPOCH)
 
     @property
     def directory_id(self) -> uuid.UUID:
@@ -192,7 +192,7 @@ class MetadataLog:
 
     # Appending.
 
-    def append_records(self, values: Sequence[bytes], epoch: int, now_ms: int) -> int:
+    def append_records(self, values: Sequence[bytes], epoch: LeaderEpoch, now_ms: int) -> Offset:
         """Appends one batch. Returns its last offset. Raises StorageError."""
         records = [Record(timestamp_ms=now_ms, value=value) for value in values]
         batch = encode_batch(records, base_offset=self.end_offset, leader_epoch=epoch)
@@ -211,7 +211,7 @@ class MetadataLog:
         self.bytes_since_snapshot += len(batch)
         return result.last_offset
 
-    def flush(self) -> int:
+    def flush(self) -> Offset:
         """Flushes the log. Returns the offset up to which it survives a power failure. Blocks."""
         end_offset = self.end_offset
         self.log.flush(end_offset)

@@ -14,7 +14,7 @@ import numpy as np
 from kcli.model.buffers import Buffer
 from kcli.model.ids import Offset, ProducerId
 from kcli.protocol.batches.batch import CONTROL, LENGTH_OVERHEAD, TRANSACTIONAL, read_header, read_records
-from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
+from kcli.protocol.batches.batch_headers import BatchHeaders
 from kcli.protocol.batches.columns import Columns, Depth, Spans, walks
 from kcli.protocol.batches.control import control_type_of
 from kcli.protocol.batches.record_starts import Bools, Ints
