@@ -10,8 +10,11 @@ import sys
 from collections.abc import Iterable
 
 from kcli import KAFKA_VERSION
+from kcli.cli.syntax.examples import USUAL, Example, ExitStatus
 from kcli.cli.syntax.options import Argument, Command, Family, Option, options_of
 from kcli.cli.syntax.registry import TOOLS, Tool
+
+PROPER_NOUNS = frozenset({"Apache", "Kafka"})
 
 
 def pages() -> dict[str, str]:
@@ -43,7 +46,7 @@ def _root_page(tools: list[Tool]) -> str:
     ]
     lines += [".TP", r".B \-\-help", "Show the commands and exit."]
     lines += _profiles()
-    lines += _exit_status()
+    lines += _exit_status(USUAL)
     lines += [".SH SEE ALSO"]
     lines += [f".BR kcli\\-{_escape(tool.name)} (1)" for tool in tools]
     return "\n".join(lines) + "\n"
@@ -65,12 +68,13 @@ def _tool_page(tool: Tool) -> str:
             lines += [f".SS {_escape(sub.name)}", *_text(sub.help)]
             lines += _options(command, [each for each in options_of(sub.options) if each.name not in before])
     lines += [".SH OPTIONS", *_options(command, shown)]
-    lines += [".TP", r".B \-\-help", "Print usage information and exit."]
+    lines += [".TP", r".B \-\-help", f"Print usage information and exit with code {_help_exit(command)}."]
     if command.family is Family.JOPT or command.has_version:
         lines += [".TP", r".B \-\-version", "Print the version and exit."]
     for title, example in command.sections:
         lines += [f".SH {title}", *_example(example)]
-    lines += _exit_status()
+    lines += _exit_status(command.exit_status)
+    lines += _examples(command.examples)
     lines += [".SH SEE ALSO", ".BR kcli (1)"]
     return "\n".join(lines) + "\n"
 
@@ -120,8 +124,25 @@ def _head(name: str, summary: str) -> list[str]:
     return [
         f'.TH {title} 1 "" "kcli {KAFKA_VERSION}" "User Commands"',
         ".SH NAME",
-        f"{_escape(name)} \\- {_escape(summary[0].lower() + summary[1:])}",
+        f"{_escape(name)} \\- {_escape(_as_phrase(summary))}",
     ]
+
+
+def _as_phrase(summary: str) -> str:
+    """A summary without its capital letter, unless the capital begins a proper noun."""
+    first, _, _ = summary.partition(" ")
+    return summary if first in PROPER_NOUNS else summary[0].lower() + summary[1:]
+
+
+def _help_exit(command: Command) -> int:
+    """The exit code of `--help`, which is 1 in most of Kafka's tools."""
+    match command.family:
+        case Family.JOPT:
+            return 1
+        case Family.ARGPARSE4J:
+            return command.help_exit
+        case Family.RAW:
+            return 0
 
 
 def _options(command: Command, options: Iterable[Option]) -> list[str]:
@@ -157,11 +178,18 @@ def _notes(option: Option) -> str:
     return notes
 
 
-def _exit_status() -> list[str]:
-    return [
-        ".SH EXIT STATUS",
-        *_text("0 when the work was done, 1 when it failed or the options were wrong, 130 after Ctrl-C."),
-    ]
+def _exit_status(status: Iterable[ExitStatus] = USUAL) -> list[str]:
+    lines = [".SH EXIT STATUS"]
+    for code, meaning in status:
+        lines += [".TP", f".B {code}", *_text(meaning)]
+    return lines
+
+
+def _examples(examples: Iterable[Example]) -> list[str]:
+    lines = [".SH EXAMPLES"]
+    for example in examples:
+        lines += [".PP", *_text(example.purpose), *_example(example.shell)]
+    return lines
 
 
 def _example(text: str) -> list[str]:

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from kcli.cli.syntax.examples import Example, ExitStatus
+
 if TYPE_CHECKING:
     from re import Pattern
 
@@ -306,6 +308,8 @@ class Command:
     """Says a parse error in the tool's own way; the exit code."""
     sections: tuple[tuple[str, str], ...] = ()
     """More for the manual page: titles, each with an example that is shown as it is."""
+    examples: tuple[Example, ...] = ()
+    exit_status: tuple[ExitStatus, ...] = ()
 
 
 class UsageError(Exception):

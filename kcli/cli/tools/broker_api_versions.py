@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, OnParseError, require
 from kcli.client.admin.cluster import ApiVersionRange
 from kcli.client.client import Node
@@ -94,4 +95,15 @@ command = Command(
     options=ClusterOptions,
     run=run,
     on_parse_error=OnParseError.MESSAGE,
+    examples=(
+        Example(
+            "List the API versions of every broker:",
+            "kcli broker-api-versions --bootstrap-server localhost:9092",
+        ),
+    ),
+    exit_status=(
+        (0, "The versions were printed. A broker that does not answer has a line with ERROR."),
+        FAILURE,
+        INTERRUPTED,
+    ),
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, forbid, option, separated
 from kcli.client.admin.configs import AlterConfig, ConfigEntry
 from kcli.errors import KafkaError
@@ -210,4 +211,17 @@ command = Command(
     description="This tool helps to manipulate and describe client metrics configurations.",
     options=ClientMetricsOptions,
     run=run,
+    examples=(
+        Example(
+            "Ask all Java producers for their metrics once a minute:",
+            "kcli client-metrics --bootstrap-server localhost:9092 --alter \\\n"
+            "  --name producers --metrics org.apache.kafka.producer. --interval 60000 \\\n"
+            "  --match client_software_name=apache-kafka-java",
+        ),
+        Example(
+            "Show the subscriptions:",
+            "kcli client-metrics --bootstrap-server localhost:9092 --describe",
+        ),
+    ),
+    exit_status=USUAL,
 )

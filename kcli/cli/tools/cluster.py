@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
+from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.cluster import ClusterDescription
@@ -171,4 +172,15 @@ command = Command(
             exclusive=_ONE_CLUSTER,
         ),
     ),
+    examples=(
+        Example(
+            "Print the id of the cluster:",
+            "kcli cluster cluster-id --bootstrap-server localhost:9092",
+        ),
+        Example(
+            "List the addresses of the brokers:",
+            "kcli cluster list-endpoints --bootstrap-server localhost:9092",
+        ),
+    ),
+    exit_status=USUAL,
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 from kcli.cli.client_properties import load_properties
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewTopic
@@ -287,4 +288,12 @@ command = Command(
     options=E2eLatencyOptions,
     run=run,
     bare=lambda: warn(USAGE),
+    examples=(
+        Example(
+            "Measure the latency of 100 records of 1,000 bytes:",
+            "kcli e2e-latency --bootstrap-server localhost:9092 --topic latency \\\n"
+            "  --num-records 100 --producer-acks all --record-size 1000",
+        ),
+    ),
+    exit_status=USUAL,
 )

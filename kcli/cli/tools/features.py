@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import admin
 from kcli.cli.output import Output
+from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Subcommand, flag, option
 from kcli.cli.tools.quorum_options import QuorumOptions
 from kcli.cli.tools.storage.features import MAX_LEVEL, FeatureDependenciesOptions, VersionMappingOptions
@@ -252,5 +253,20 @@ command = Command(
             options=FeatureDependencies,
             run=feature_dependencies,
         ),
+    ),
+    examples=(
+        Example(
+            "Show the features of the cluster and their levels:",
+            "kcli features --bootstrap-server localhost:9092 describe",
+        ),
+        Example(
+            "Check whether the cluster can be upgraded to the features of a release:",
+            "kcli features --bootstrap-server localhost:9092 upgrade \\\n  --release-version 4.1 --dry-run",
+        ),
+    ),
+    exit_status=(
+        SUCCESS,
+        (1, "The command failed, or the change of at least one feature failed, or the options are wrong."),
+        INTERRUPTED,
     ),
 )

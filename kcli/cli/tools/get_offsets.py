@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import (
     LONG_MAX,
     LONG_MIN,
@@ -189,4 +190,20 @@ command = Command(
     run=run,
     on_parse_error=OnParseError.MESSAGE,
     parse_failed=_parse_failed,
+    examples=(
+        Example(
+            "Print the end offset of every partition of a topic:",
+            "kcli get-offsets --bootstrap-server localhost:9092 --topic orders",
+        ),
+        Example(
+            "Print the first offset of partition 0:",
+            "kcli get-offsets --bootstrap-server localhost:9092 \\\n"
+            "  --topic-partitions orders:0 --time earliest",
+        ),
+    ),
+    exit_status=(
+        (0, "The offsets were printed. A partition whose leader returned an error has a warning instead."),
+        FAILURE,
+        INTERRUPTED,
+    ),
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output
+from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, UsageError, flag, option
 from kcli.client.admin.groups import CLASSIC, CONSUMER, CONSUMER_PROTOCOL
 from kcli.errors import KafkaError
@@ -90,5 +91,19 @@ def _wanted(options: GroupsOptions, group_type: str | None, group: GroupRow) -> 
 
 
 command = Command(
-    name="groups", description="This tool helps to list groups of all types.", options=GroupsOptions, run=run
+    name="groups",
+    description="This tool helps to list groups of all types.",
+    options=GroupsOptions,
+    run=run,
+    examples=(
+        Example(
+            "List the groups of every type:",
+            "kcli groups --bootstrap-server localhost:9092 --list",
+        ),
+        Example(
+            "List share groups, one JSON object a line:",
+            "kcli groups --bootstrap-server localhost:9092 --list --share --output json",
+        ),
+    ),
+    exit_status=USUAL,
 )

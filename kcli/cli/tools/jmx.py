@@ -16,6 +16,7 @@ from datetime import datetime
 from kcli.cli.broker_metrics import BeanValues, MetricsUnavailable, Value, fetch_beans
 from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, flag, option
 from kcli.config.definition import java_double
 from kcli.model.addresses import Address
@@ -265,4 +266,21 @@ def _now(date_format: str | None) -> str:
     return java_dates.format_date(datetime.fromtimestamp(now).astimezone(), date_format)
 
 
-command = Command(name="jmx", description="Dump JMX values to standard output.", options=JmxOptions, run=run)
+command = Command(
+    name="jmx",
+    description="Dump JMX values to standard output.",
+    options=JmxOptions,
+    run=run,
+    examples=(
+        Example(
+            "Print the traffic of a broker with kcli.metrics.listener=:9999 once:",
+            "kcli jmx --jmx-url http://localhost:9999 --one-time \\\n"
+            "  --object-name 'kafka.server:type=BrokerTopicMetrics,*'",
+        ),
+    ),
+    exit_status=(
+        (0, "One row was printed, with --one-time or --reporting-interval -1."),
+        FAILURE,
+        INTERRUPTED,
+    ),
+)

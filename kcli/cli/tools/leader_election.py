@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
 from kcli.cli.partitions_file import FileError, entries, field, partition_names, read_text, repeated
+from kcli.cli.syntax.examples import INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, OnParseError, flag, option
 from kcli.client.admin.admin import AdminClient
 from kcli.errors import ErrorCode, KafkaError
@@ -169,4 +170,16 @@ command = Command(
     options=LeaderElectionOptions,
     run=run,
     on_parse_error=OnParseError.MESSAGE,
+    examples=(
+        Example(
+            "Make the preferred replica of every partition the leader:",
+            "kcli leader-election --bootstrap-server localhost:9092 \\\n"
+            "  --election-type preferred --all-topic-partitions",
+        ),
+    ),
+    exit_status=(
+        (0, "Every partition has the leader that was asked for."),
+        (1, "The election of at least one partition failed, or the options are wrong."),
+        INTERRUPTED,
+    ),
 )

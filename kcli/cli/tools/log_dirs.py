@@ -9,6 +9,7 @@ from typing import Any
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, OnParseError, flag, option, require
 from kcli.client.admin.offsets import LogDirDescription
 from kcli.errors import KafkaError
@@ -161,4 +162,15 @@ command = Command(
     options=LogDirsOptions,
     run=run,
     on_parse_error=OnParseError.MESSAGE,
+    examples=(
+        Example(
+            "Show where the partitions of a topic are stored, and how large they are:",
+            "kcli log-dirs --bootstrap-server localhost:9092 --describe \\\n  --topic-list orders",
+        ),
+    ),
+    exit_status=(
+        SUCCESS,
+        (1, "The command failed, a broker did not answer, or the options are wrong."),
+        INTERRUPTED,
+    ),
 )

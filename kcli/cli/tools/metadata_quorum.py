@@ -13,6 +13,7 @@ from kcli.cli.client_properties import load_properties
 from kcli.cli.connect import admin
 from kcli.cli.java.uuid import java_uuid
 from kcli.cli.output import Output, java_text
+from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
 from kcli.cli.tools.quorum_options import QuorumOptions
 from kcli.client.admin.admin import AdminClient
@@ -337,4 +338,16 @@ command = Command(
             run=remove_controller,
         ),
     ),
+    examples=(
+        Example(
+            "Show the leader and the voters of the metadata quorum:",
+            "kcli metadata-quorum --bootstrap-server localhost:9092 describe --status",
+        ),
+        Example(
+            "Show how far each controller and broker has read the metadata log:",
+            "kcli metadata-quorum --bootstrap-server localhost:9092 describe \\\n"
+            "  --replication --human-readable",
+        ),
+    ),
+    exit_status=USUAL,
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option, require
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.admin.admin import AdminClient
@@ -266,4 +267,17 @@ command = Command(
     description="Validate that all replicas for a set of topics have the same data.",
     options=ReplicaVerificationOptions,
     run=run,
+    examples=(
+        Example(
+            "Compare the replicas of a topic from their first offset on:",
+            "kcli replica-verification --broker-list localhost:9092 \\\n"
+            "  --topics-include orders --time -2 --report-interval-ms 1000",
+            exit_code=130,
+            is_endless=True,
+        ),
+    ),
+    exit_status=(
+        (1, "The offsets of two replicas differ, the command failed, or the options are wrong."),
+        (130, "Ctrl-C ended the command. Replicas whose checksums differ were printed."),
+    ),
 )

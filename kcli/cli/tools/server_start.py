@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.cli.output import Output
+from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, UsageError, flag, option
 
 if TYPE_CHECKING:
@@ -123,4 +124,21 @@ command = Command(
     options=ServerStartOptions,
     run=run,
     bare=lambda: print(USAGE),
+    examples=(
+        Example(
+            "Format the log directories of a node and start it:",
+            'kcli storage format --standalone -t "$(kcli storage random-uuid)" \\\n'
+            "  -c server.properties\n"
+            "kcli server-start server.properties",
+            is_endless=True,
+        ),
+        Example(
+            "Start a node in the background, with one property changed:",
+            "kcli server-start --daemon server.properties \\\n  --override num.partitions=3",
+        ),
+    ),
+    exit_status=(
+        (0, "Ctrl-C or SIGTERM stopped the server, or --daemon started it in the background."),
+        (1, "The server could not start, its log directories failed, or the options are wrong."),
+    ),
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kcli.cli.output import Output
+from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, Kind, option
 
 PROC = "/proc"
@@ -165,4 +166,14 @@ command = Command(
     family=Family.ARGPARSE4J,
     prog="kafka-server-stop",
     help_exit=0,
+    examples=(
+        Example(
+            "Stop the server with node.id 3 on this machine:",
+            "kcli server-stop --node-id 3",
+        ),
+    ),
+    exit_status=(
+        (0, "The servers were asked to stop. The command does not wait until they have stopped."),
+        (1, "No such server runs on this machine, it belongs to another user, or the options are wrong."),
+    ),
 )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import Example, help_lines
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -75,7 +76,7 @@ def run(options: CommonOptions, output: Output) -> int:
         raise CommandError(f"--profile is for the jobs of kcli ({', '.join(JOBS)})")
     line = replace(line, spark=line.without("--profile"))
     if {"--help", "-h"} & set(line.spark):
-        print(help_text())
+        print("\n".join([help_text(), *help_lines(command.examples, command.exit_status)]))
         return 0
     if line.job is None and "--version" not in line.spark:
         warn(help_text())
@@ -139,5 +140,20 @@ def _built_in(line: CommandLine) -> int:
 
 
 command = Command(
-    name="spark-submit", description=DESCRIPTION, options=CommonOptions, run=run, family=Family.RAW
+    name="spark-submit",
+    description=DESCRIPTION,
+    options=CommonOptions,
+    run=run,
+    family=Family.RAW,
+    examples=(
+        Example(
+            "Check the options of an export to Parquet, and the topic that it reads:",
+            "kcli spark-submit export --bootstrap-server localhost:9092 --topic orders \\\n"
+            "  --path exported --dry-run",
+        ),
+    ),
+    exit_status=(
+        (0, "The job did its work, or SIGTERM or Ctrl-C stopped a stream after its micro-batch."),
+        (1, "The job failed or was stopped before its end, or its options are wrong."),
+    ),
 )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
 from kcli.cli.output import Output, java_text
+from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, flag, forbid, option
 from kcli.cli.tools.consumer_groups.failures import ExecutionError
 from kcli.cli.tools.consumer_groups.plan import Plan, read_plan
@@ -331,4 +332,16 @@ command = Command(
     ),
     options=StreamsApplicationResetOptions,
     run=run,
+    examples=(
+        Example(
+            "Show which offsets and internal topics of an application would be reset:",
+            "kcli streams-application-reset --bootstrap-server localhost:9092 \\\n"
+            "  --application-id word-count --input-topics orders --dry-run",
+        ),
+    ),
+    exit_status=(
+        SUCCESS,
+        (1, "The command failed, an input topic does not exist, or the options are wrong."),
+        INTERRUPTED,
+    ),
 )

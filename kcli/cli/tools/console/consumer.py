@@ -16,6 +16,7 @@ from kcli.cli.client_properties import client_properties, key_values
 from kcli.cli.moment import FORMS
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.signals import finish_on_sigterm
+from kcli.cli.syntax.examples import INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -445,4 +446,22 @@ command = Command(
     description="This tool helps to read data from Kafka topics and outputs it to standard output.",
     options=ConsoleConsumerOptions,
     run=run,
+    examples=(
+        Example(
+            "Print the first ten records of a topic with their keys:",
+            "kcli console-consumer --bootstrap-server localhost:9092 --topic orders \\\n"
+            "  --from-beginning --max-messages 10 --property print.key=true",
+        ),
+        Example(
+            'Print records of the last hour whose value contains "error", as JSON:',
+            "kcli console-consumer --bootstrap-server localhost:9092 --topic orders \\\n"
+            "  --from-time 1h --filter 'value~error' --output json --timeout-ms 3000",
+        ),
+    ),
+    exit_status=(
+        (0, "--max-messages or --timeout-ms ended it, or a fatal error that the log reports, as in Kafka."),
+        (1, "The options are wrong, authentication failed, or a record could not be printed."),
+        INTERRUPTED,
+        TERMINATED,
+    ),
 )

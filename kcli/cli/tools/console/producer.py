@@ -12,6 +12,7 @@ from typing import Any
 from kcli.cli.client_properties import check_bootstrap, client_properties
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.signals import finish_on_sigterm
+from kcli.cli.syntax.examples import INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -409,4 +410,26 @@ command = Command(
     description="This tool helps to read data from standard input and publish it to Kafka.",
     options=ConsoleProducerOptions,
     run=run,
+    examples=(
+        Example(
+            "Send two records with keys:",
+            "printf 'alice:1\\nbob:2\\n' | \\\n"
+            "  kcli console-producer --bootstrap-server localhost:9092 --topic clicks \\\n"
+            "  --property parse.key=true --property key.separator=:",
+        ),
+        Example(
+            "Send the records that console-consumer --output json wrote to a file:",
+            "kcli console-producer --bootstrap-server localhost:9092 \\\n"
+            "  --topic orders-copy --input json < records.json",
+        ),
+    ),
+    exit_status=(
+        (0, "All lines were sent. Records that a broker refused are on standard error, as in Kafka."),
+        (
+            1,
+            "Some records were not acknowledged, or one of a transaction was refused, or the options are wrong.",
+        ),
+        INTERRUPTED,
+        TERMINATED,
+    ),
 )

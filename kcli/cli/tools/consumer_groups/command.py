@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from kcli.cli.connect import admin
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.jopt import let_through
 from kcli.cli.syntax.options import (
     Command,
@@ -100,4 +101,21 @@ command = Command(
     run=run,
     on_parse_error=OnParseError.MESSAGE,
     parse_failed=_parse_failed,
+    examples=(
+        Example(
+            "Show how many records, and how many seconds, a group is behind:",
+            "kcli consumer-groups --bootstrap-server localhost:9092 --describe \\\n"
+            "  --group billing --lag-seconds",
+        ),
+        Example(
+            "Make a group read the records of the last hour again:",
+            "kcli consumer-groups --bootstrap-server localhost:9092 --reset-offsets \\\n"
+            "  --group billing --topic orders --by-duration PT1H --execute",
+        ),
+    ),
+    exit_status=(
+        (0, "The command did its work, or printed Error: and why it failed, as Kafka's tool does."),
+        (1, "The options are wrong, or the answer to a question of the command was not yes."),
+        (130, "Ctrl-C ended the command. With --watch the exit code after Ctrl-C is 0."),
+    ),
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kcli.cli.output import WRITE_FAILED, Output, java_name, warn
+from kcli.cli.syntax.examples import INTERRUPTED, Example
 from kcli.cli.syntax.jopt import let_through
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, OnParseError, flag, option
 from kcli.cli.tools.dump_log import decoders as decoders
@@ -219,4 +220,20 @@ command = Command(
     run=run,
     on_parse_error=OnParseError.MESSAGE,
     parse_failed=let_through,
+    examples=(
+        Example(
+            "Print the batches and records of a log segment:",
+            "kcli dump-log --print-data-log \\\n  --files data/orders-0/00000000000000000000.log",
+        ),
+        Example(
+            "Print the records of the metadata log:",
+            "kcli dump-log --cluster-metadata-decoder \\\n"
+            "  --files data/__cluster_metadata-0/00000000000000000000.log",
+        ),
+    ),
+    exit_status=(
+        (0, "Every file was read. Gaps and wrong index entries are reported on standard error."),
+        (1, "A file could not be read or is corrupt, or the options are wrong."),
+        INTERRUPTED,
+    ),
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kcli.cli.output import Output
+from kcli.cli.syntax.examples import INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, did_you_mean, option
 from kcli.cli.tools.metadata_shell.tree import Node, absolute, lookup, matching, metadata_tree, walk
 
@@ -260,4 +261,16 @@ command = Command(
     positional="command",
     options=ShellOptions,
     run=run,
+    examples=(
+        Example(
+            "List the topics in a copy of the metadata log:",
+            "cp data/__cluster_metadata-0/00000000000000000000.log metadata.log\n"
+            "kcli metadata-shell --snapshot metadata.log ls /image/topics/byName",
+        ),
+    ),
+    exit_status=(
+        (0, "The command did its work, or printed what is wrong with its words."),
+        (1, "The file could not be read, a running node has locked its directory, or the options are wrong."),
+        INTERRUPTED,
+    ),
 )

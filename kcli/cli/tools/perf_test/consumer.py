@@ -12,6 +12,7 @@ from kcli.cli.client_properties import client_properties
 from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output
 from kcli.cli.signals import finish_on_sigterm
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.tools.perf_test.producer import MEGABYTE, print_metrics
 from kcli.rdkafka.client import is_fatal, new_client
@@ -280,4 +281,16 @@ command = Command(
     description="This tool is used to verify the consumer performance.",
     options=ConsumerPerfOptions,
     run=run,
+    examples=(
+        Example(
+            "Read 1,000 records as fast as possible:",
+            "kcli consumer-perf-test --bootstrap-server localhost:9092 --topic perf \\\n  --messages 1000",
+        ),
+    ),
+    exit_status=(
+        (0, "The test ended, also if --timeout ended it before all records were read."),
+        FAILURE,
+        INTERRUPTED,
+        TERMINATED,
+    ),
 )

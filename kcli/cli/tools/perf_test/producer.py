@@ -15,6 +15,7 @@ from typing import Any
 from kcli.cli.client_properties import client_properties
 from kcli.cli.java.random import SplittableRandom
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -368,4 +369,16 @@ command = Command(
     help_exit=1,
     bare_exit=0,
     exclusive=(Exclusive(names=("record-size", "payload-file", "payload-monotonic"), required=True),),
+    examples=(
+        Example(
+            "Send 100,000 records of 100 bytes as fast as possible:",
+            "kcli producer-perf-test --bootstrap-server localhost:9092 --topic load \\\n"
+            "  --num-records 100000 --record-size 100 --throughput -1",
+        ),
+    ),
+    exit_status=(
+        (0, "The test ran to its end. Records that a broker refused are reported on standard error."),
+        FAILURE,
+        INTERRUPTED,
+    ),
 )

@@ -9,6 +9,7 @@ from typing import NoReturn
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
 from kcli.cli.partitions_file import FileError, read_text
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.jopt import let_through
 from kcli.cli.syntax.options import (
     Command,
@@ -523,4 +524,21 @@ command = Command(
     run=run,
     on_parse_error=OnParseError.MESSAGE,
     parse_failed=_parse_failed,
+    examples=(
+        Example(
+            "Propose an assignment of a topic to brokers 1, 2 and 3:",
+            'echo \'{"topics": [{"topic": "orders"}], "version": 1}\' > to-move.json\n'
+            "kcli reassign-partitions --bootstrap-server localhost:9092 --generate \\\n"
+            "  --topics-to-move-json-file to-move.json --broker-list 1,2,3",
+        ),
+        Example(
+            "List the partitions that are being moved:",
+            "kcli reassign-partitions --bootstrap-server localhost:9092 --list",
+        ),
+    ),
+    exit_status=(
+        (0, "The command did its work. With --verify also while moves are in progress."),
+        FAILURE,
+        INTERRUPTED,
+    ),
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from kcli.cli.output import Output
+from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -289,5 +290,20 @@ command = Command(
             run=feature_dependencies,
         ),
         Subcommand(name="random-uuid", help="Print a random id.", options=CommonOptions, run=random_uuid),
+    ),
+    examples=(
+        Example(
+            "Print a random id for a new cluster:",
+            "kcli storage random-uuid",
+        ),
+        Example(
+            "Format the log directories of a node that is a cluster of its own:",
+            'kcli storage format --standalone -t "$(kcli storage random-uuid)" \\\n  -c server.properties',
+        ),
+    ),
+    exit_status=(
+        SUCCESS,
+        (1, "The command failed, info found a problem, or the options are wrong."),
+        INTERRUPTED,
     ),
 )

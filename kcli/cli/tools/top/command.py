@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, plain, warn
+from kcli.cli.syntax.examples import FAILURE, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, option, require
 from kcli.cli.tools.top.rows import SORTS, rows_of
 from kcli.cli.tools.top.sample import Sample, Sampler, Wanted
@@ -258,4 +259,19 @@ command = Command(
     description="Watch throughput, lag, partitions, slow requests and brokers.",
     options=TopOptions,
     run=run,
+    examples=(
+        Example(
+            "Watch a cluster; q ends the display:",
+            "kcli top --bootstrap-server localhost:9092",
+        ),
+        Example(
+            "Print traffic, lag and problems once, one JSON object a line:",
+            "kcli top --bootstrap-server localhost:9092 --once --output json",
+        ),
+    ),
+    exit_status=(
+        (0, "One update was printed, or q, Ctrl-C or SIGTERM ended the display."),
+        FAILURE,
+        (130, "Ctrl-C ended the command before its one update was printed."),
+    ),
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kcli.cli.confirm import confirm, listed
 from kcli.cli.connect import admin
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import INTERRUPTED, USUAL, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -295,4 +296,20 @@ command = Command(
     on_parse_error=OnParseError.MESSAGE,
     parse_failed=_parse_failed,
     sections=(("FILE OF TOPICS", FILE_OF_TOPICS),),
+    examples=(
+        Example(
+            "Create a topic with three partitions:",
+            "kcli topics --bootstrap-server localhost:9092 --create --topic payments \\\n  --partitions 3",
+        ),
+        Example(
+            "Check a file of topics; exit code 2 means that there is something to change:",
+            "kcli topics --bootstrap-server localhost:9092 --apply topics.yaml --dry-run",
+            exit_code=2,
+        ),
+    ),
+    exit_status=(
+        *USUAL[:2],
+        (2, "--apply --dry-run found changes to make."),
+        INTERRUPTED,
+    ),
 )

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from kcli.cli import connect
 from kcli.cli.output import Output
+from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, Kind, Subcommand, option
 from kcli.cli.tools.transactions.hanging import FindHangingOptions, find_hanging
 from kcli.cli.tools.transactions.table import TransactionsOptions, print_table
@@ -274,4 +275,15 @@ command = Command(
             force_terminate,
         ),
     ),
+    examples=(
+        Example(
+            "List the transactions that have been open for more than a minute:",
+            "kcli transactions --bootstrap-server localhost:9092 list \\\n  --duration-filter 60000",
+        ),
+        Example(
+            "Find transactions in a topic that no coordinator will end:",
+            "kcli transactions --bootstrap-server localhost:9092 find-hanging \\\n  --topic orders",
+        ),
+    ),
+    exit_status=USUAL,
 )

@@ -8,6 +8,7 @@ from typing import Any
 from kcli.cli.client_properties import client_properties
 from kcli.cli.output import Output
 from kcli.cli.signals import finish_on_sigterm
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -212,4 +213,17 @@ command = Command(
     options=VerifiableConsumerOptions,
     run=run,
     exclusive=(Exclusive(names=("bootstrap-server",), required=True),),
+    examples=(
+        Example(
+            "Read 100 records as a member of a group:",
+            "kcli verifiable-consumer --bootstrap-server localhost:9092 --topic numbers \\\n"
+            "  --group-id checkers --max-messages 100",
+        ),
+    ),
+    exit_status=(
+        (0, "--max-messages records were read."),
+        FAILURE,
+        INTERRUPTED,
+        TERMINATED,
+    ),
 )

@@ -9,6 +9,7 @@ from typing import Any
 from kcli.cli.client_properties import client_properties
 from kcli.cli.output import Output, java_name
 from kcli.cli.signals import finish_on_sigterm
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import Command, ConnectingOptions, Exclusive, Family, Kind, UsageError, option
 from kcli.cli.tools.verifiable.events import text, write
 from kcli.errors import KafkaError
@@ -171,4 +172,17 @@ command = Command(
     options=VerifiableProducerOptions,
     run=run,
     exclusive=(Exclusive(names=("bootstrap-server",), required=True),),
+    examples=(
+        Example(
+            "Send the numbers 0 to 99, at most 50 a second:",
+            "kcli verifiable-producer --bootstrap-server localhost:9092 --topic checks \\\n"
+            "  --max-messages 100 --throughput 50",
+        ),
+    ),
+    exit_status=(
+        (0, "All records were sent. A record that failed has an event producer_send_error."),
+        FAILURE,
+        INTERRUPTED,
+        TERMINATED,
+    ),
 )
