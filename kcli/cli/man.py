@@ -42,7 +42,7 @@ def _root_page(tools: list[Tool]) -> str:
     lines += [
         ".TP",
         r".B \-\-install\-completion",
-        "Install completion for the current shell; it knows topics, groups and profiles, too.",
+        "Install completion for the current shell, also of the names of topics, groups and profiles.",
     ]
     lines += [".TP", r".B \-\-help", "Show the commands and exit."]
     lines += _profiles()
@@ -85,23 +85,27 @@ def _profiles() -> list[str]:
     lines += _text(
         "A profile gives a name to a cluster: its servers, settings of the clients, defaults of the commands. Every "
         "command that connects takes --profile NAME; without it the environment variable KCLI_PROFILE names one. "
-        "Profiles are tables of ~/.config/kcli/profiles.toml ($XDG_CONFIG_HOME/kcli/profiles.toml where that is set):"
+        "Profiles are tables of ~/.config/kcli/profiles.toml ($XDG_CONFIG_HOME/kcli/profiles.toml if that is set):"
     )
     lines += _example(_PROFILE_EXAMPLE)
     lines += _text(
-        "bootstrap-server is the option of that name. command-config is a properties file with client settings, a path "
-        "beside profiles.toml; properties holds such settings themselves and goes before it. A table with the name of "
-        "a command holds options of that command as if they had been typed: true for an option without argument, a "
-        "list for one that may be given more than once. What the command line says goes before the profile: an option "
-        "before the same option, a file or a property before the profile's client settings."
+        "bootstrap-server is the option of that name. command-config is a properties file with client settings, with "
+        "a path relative to profiles.toml. properties holds client settings that take precedence over this file. A "
+        "table with the name of a command holds options of that command: true for an option without argument, a list "
+        "for an option that may be given more than once. The command line takes precedence over the profile: options "
+        "over the same options, files and properties over the profile's client settings."
     )
     lines += [
         ".SH ENVIRONMENT",
         ".TP",
         r".B KCLI_PROFILE",
-        r"The profile to use where \-\-profile is not given.",
+        r"The profile to use if \-\-profile is not given.",
     ]
-    lines += [".TP", ".B XDG_CONFIG_HOME", "Where the directory kcli with profiles.toml is; else ~/.config."]
+    lines += [
+        ".TP",
+        ".B XDG_CONFIG_HOME",
+        "The directory that contains kcli/profiles.toml. Default: ~/.config.",
+    ]
     return lines
 
 

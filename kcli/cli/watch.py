@@ -34,7 +34,7 @@ class StampedOutput(Output):
 def check_interval(seconds: float | None) -> None:
     """Refuse an interval that would leave no time between two questions."""
     if seconds is not None and not 0.1 <= seconds <= 86_400:
-        raise UsageError(f"--watch {seconds:g}: the seconds between two looks must be from 0.1 to 86400")
+        raise UsageError(f"--watch {seconds:g}: expected 0.1 to 86400 seconds")
 
 
 async def watch(seconds: float, show: Callable[[Output], Awaitable[None]], format: str) -> None:

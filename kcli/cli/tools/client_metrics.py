@@ -21,23 +21,23 @@ ACTIONS = ("alter", "delete", "describe", "list")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientMetricsOptions(ClusterOptions):
-    alter: bool = flag("Change a subscription, or make one.")
+    alter: bool = flag("Change or create a subscription.")
     delete: bool = flag("Delete a subscription.")
     describe: bool = flag("Show one subscription or all.")
     list: bool = flag("List the subscriptions.")
     name: str | None = option("The subscription.", metavar="name")
-    generate_name: bool = flag("With --alter: a new subscription under a random name.")
+    generate_name: bool = flag("With --alter: create a subscription with a random name.")
     interval: str | None = option(
-        "How often clients push, in milliseconds; empty for the default.", metavar="push interval"
+        "Milliseconds between two pushes of a client; empty for the default.", metavar="push interval"
     )
     metrics: tuple[str, ...] = option(
-        "Beginnings of the names of the metrics to push, with commas; empty for none.",
+        "Prefixes of the metrics to push, separated by commas; empty for none.",
         metavar="a,b",
         repeatable=True,
     )
     match: tuple[str, ...] = option(
-        "Which clients: key=regex pairs, with commas, of client_id, client_instance_id, client_software_name, "
-        "client_software_version, client_source_address and client_source_port; empty for all.",
+        "The clients, as key=regex pairs separated by commas; empty for all. Keys: client_id, client_instance_id, "
+        "client_software_name, client_software_version, client_source_address, client_source_port.",
         metavar="k1=v1,k2=v2",
         repeatable=True,
     )

@@ -18,21 +18,23 @@ _ONE_CLUSTER = (Exclusive(names=("bootstrap-server", "bootstrap-controller"), re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterIdOptions(ClusterOptions):
-    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.", short="b")
-    bootstrap_controller: str | None = option("Controllers to ask first, as host:port,host:port.", short="C")
+    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.", short="b")
+    bootstrap_controller: str | None = option(
+        "Controllers to connect to first, as host:port,host:port.", short="C"
+    )
     config: str | None = option("A properties file with settings of the admin client.", short="c")
     command_config: str | None = option("The same as --config.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterOptions(ClusterIdOptions):
-    id: int = option("The id of the broker to forget.", Kind.INTEGER, short="i", required=True)
-    dry_run: bool = flag("Only tell whether there is such a broker.")
+    id: int = option("The id of the broker to unregister.", Kind.INTEGER, short="i", required=True)
+    dry_run: bool = flag("Only check whether the broker is registered.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListEndpointsOptions(ClusterIdOptions):
-    include_fenced_brokers: bool = flag("Brokers too that are registered but not in service.")
+    include_fenced_brokers: bool = flag("Include fenced brokers: registered, but not in service.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +161,14 @@ command = Command(
         ),
         Subcommand(
             name="unregister",
-            help="Forget a broker.",
+            help="Unregister a broker.",
             options=UnregisterOptions,
             run=unregister,
             exclusive=_ONE_CLUSTER,
         ),
         Subcommand(
             name="list-endpoints",
-            help="Show where the nodes of a cluster listen.",
+            help="Show the addresses of the nodes of a cluster.",
             options=ListEndpointsOptions,
             run=list_endpoints,
             exclusive=_ONE_CLUSTER,

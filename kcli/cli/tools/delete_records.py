@@ -26,8 +26,8 @@ class DeleteRecordsOptions(ClusterOptions):
         "offset -1 is the end of the partition.",
         metavar="Offset json file path",
     )
-    dry_run: bool = flag("Only tell what would be deleted.")
-    yes: bool = flag("Delete without asking, as happens away from a terminal.")
+    dry_run: bool = flag("Only show what would be deleted.")
+    yes: bool = flag("Delete without asking. The command asks only on a terminal.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,11 +37,13 @@ LETTER_A, LETTERS = 65, 26
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2eLatencyOptions(CallingOptions):
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     topic: str | None = option("The topic to send to and read from.", metavar="topic")
     num_records: int | None = option("How many records to send.", Kind.INTEGER, metavar="count")
-    producer_acks: str | None = option("Who must have a record: 1 or all.", metavar="1 or all")
+    producer_acks: str | None = option(
+        "The replicas that must have a record: 1 (the leader) or all.", metavar="1 or all"
+    )
     record_size: int | None = option("Bytes of each value.", Kind.INTEGER, metavar="bytes")
     command_config: str | None = option("A properties file for all clients.", metavar="config file")
     record_key_size: int = option("Bytes of each key; 0 for none.", Kind.INTEGER, metavar="bytes", default=0)

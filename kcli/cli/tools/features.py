@@ -28,28 +28,28 @@ OFF = 0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeOptions(QuorumOptions):
     metadata: str | None = option(
-        "The metadata.version to go to; --release-version says more.", deprecated=True
+        "The new metadata.version. --release-version also sets the other features.", deprecated=True
     )
-    feature: tuple[str, ...] = option("A feature and the level to go to, name=level.", repeatable=True)
-    release_version: str | None = option("Go to the features that this release starts with.")
-    dry_run: bool = flag("Only tell what would be done.")
+    feature: tuple[str, ...] = option("A feature and its new level, name=level.", repeatable=True)
+    release_version: str | None = option("Change to the feature levels of this release.")
+    dry_run: bool = flag("Only show what would be done.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DowngradeOptions(UpgradeOptions):
-    unsafe: bool = flag("Go down even where metadata may be lost.")
+    unsafe: bool = flag("Downgrade even if metadata may be lost.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisableOptions(QuorumOptions):
-    feature: tuple[str, ...] = option("The feature to switch off.", repeatable=True)
-    unsafe: bool = flag("Switch off even where metadata may be lost.")
-    dry_run: bool = flag("Only tell what would be done.")
+    feature: tuple[str, ...] = option("The feature to disable.", repeatable=True)
+    unsafe: bool = flag("Disable even if metadata may be lost.")
+    dry_run: bool = flag("Only show what would be done.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionMapping(QuorumOptions):
-    release_version: str | None = option("The release; the newest for production by default.")
+    release_version: str | None = option("The release. Default: the newest production release.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,16 +240,16 @@ command = Command(
         ),
         Subcommand(name="upgrade", help="Raise feature levels.", options=UpgradeOptions, run=upgrade),
         Subcommand(name="downgrade", help="Lower feature levels.", options=DowngradeOptions, run=downgrade),
-        Subcommand(name="disable", help="Switch features off.", options=DisableOptions, run=disable),
+        Subcommand(name="disable", help="Disable features.", options=DisableOptions, run=disable),
         Subcommand(
             name="version-mapping",
-            help="Show the levels that a release starts with.",
+            help="Show the feature levels of a release.",
             options=VersionMapping,
             run=version_mapping,
         ),
         Subcommand(
             name="feature-dependencies",
-            help="Show what a feature's level needs.",
+            help="Show which features a feature level needs.",
             options=FeatureDependencies,
             run=feature_dependencies,
         ),

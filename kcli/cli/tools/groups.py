@@ -20,14 +20,14 @@ _KINDS = ("consumer", "share", "streams")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsOptions(ClusterOptions):
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to", required=True
+        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to", required=True
     )
     list: bool = flag("List the groups.")
     group_type: str | None = option(
         "Only groups of this type: classic, consumer, share or streams.", metavar="type"
     )
     protocol: str | None = option("Only groups of this protocol type.", metavar="protocol")
-    consumer: bool = flag("Only groups of consumers, classic ones and those without members too.")
+    consumer: bool = flag("Only consumer groups, including classic groups and groups without members.")
     share: bool = flag("Only share groups.")
     streams: bool = flag("Only streams groups.")
 

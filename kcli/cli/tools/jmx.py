@@ -38,17 +38,16 @@ ORIGINAL = "original"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JmxOptions(CommonOptions):
     object_name: tuple[str, ...] = option(
-        "An object name, or a pattern of names (*, ?, and ,* for more keys); may be given several times. "
-        "All objects without it.",
+        "An object name, or a pattern of names (*, ?, and ,* for more keys). Default: all objects.",
         metavar="name",
         repeatable=True,
     )
-    attributes: str | None = option("Only these attributes, apart by comma.", metavar="name")
+    attributes: str | None = option("Only these attributes, separated by commas.", metavar="name")
     reporting_interval: int = option(
-        "Milliseconds from row to row; -1 is --one-time.", Kind.INTEGER, metavar="ms", default=2000
+        "Milliseconds between two rows; -1 means --one-time.", Kind.INTEGER, metavar="ms", default=2000
     )
     one_time: bool = option(
-        "Print one row and end.",
+        "Print one row and exit.",
         Kind.BOOLEAN,
         metavar="one-time",
         default=False,
@@ -56,11 +55,11 @@ class JmxOptions(CommonOptions):
         bare_value=True,
     )
     date_format: str | None = option(
-        "How the time is written, as SimpleDateFormat; milliseconds since the epoch without it.",
+        "The format of the time, as in SimpleDateFormat. Default: milliseconds since the epoch.",
         metavar="format",
     )
     jmx_url: str = option(
-        "Where the broker's metrics are: a service URL, of which host and port are used, or http://host:port.",
+        "The metrics endpoint of the broker: http://host:port, or a service URL, of which host and port are used.",
         metavar="service-url",
         default="service:jmx:rmi:///jndi/rmi://:9999/jmxrmi",
     )
@@ -70,7 +69,7 @@ class JmxOptions(CommonOptions):
         default=ORIGINAL,
     )
     jmx_auth_prop: str | None = option(
-        "user=password for a proxy before the endpoint, sent as HTTP Basic: the endpoint itself asks nobody.",
+        "user=password for a proxy in front of the endpoint, sent as HTTP Basic. The endpoint has no authentication.",
         metavar="jmx-auth-prop",
     )
     jmx_ssl_enable: bool = option(
@@ -79,7 +78,7 @@ class JmxOptions(CommonOptions):
         metavar="ssl-enable",
         default=False,
     )
-    wait: bool = flag("Wait until all objects are there; none of the names may be a pattern.")
+    wait: bool = flag("Wait until all objects exist. No name may be a pattern.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +240,8 @@ def _object_names(texts: Sequence[str]) -> list[ObjectName]:
 def _endpoint(options: JmxOptions) -> Endpoint:
     if options.jmx_ssl_enable:
         raise CommandError(
-            "--jmx-ssl-enable true: the metrics endpoint speaks plain HTTP. Leave the option out, and have a "
-            "proxy add TLS where the network is not trusted"
+            "--jmx-ssl-enable true: the metrics endpoint speaks plain HTTP. Leave the option out, and let a "
+            "proxy add TLS if the network is not trusted"
         )
     found = _SERVICE_URL.fullmatch(options.jmx_url) or _HTTP_URL.fullmatch(options.jmx_url)
     if found is None or not 0 < int(found[2]) <= _PORT_MAX:

@@ -25,19 +25,20 @@ SELECTIONS = ("topic", "all-topic-partitions", "path-to-json-file")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionOptions(ClusterOptions):
     election_type: str | None = option(
-        "Which replica shall lead: preferred, the first of the list, or unclean, any that lives where none leads.",
+        "The type of election: preferred, the first replica of the list, or unclean, any live replica if there is no "
+        "leader.",
         metavar="election type",
     )
     topic: str | None = option("The topic of the one partition.", metavar="topic name")
     partition: int | None = option("The partition of --topic.", Kind.INTEGER, metavar="partition id")
-    all_topic_partitions: bool = flag("Every partition of the cluster that needs it.")
+    all_topic_partitions: bool = flag("Every partition that needs an election.")
     path_to_json_file: str | None = option(
         'A JSON file: {"partitions": [{"topic": "foo", "partition": 1}]}.', metavar="path to json file"
     )
     admin_config: str | None = option(
         "The same as --command-config.", name="admin.config", metavar="config file", deprecated=True
     )
-    dry_run: bool = flag("Only tell which partitions are asked about.")
+    dry_run: bool = flag("Only show the partitions of the request.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ VERSION = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirsOptions(ClusterOptions):
     describe: bool = flag("Describe the log directories.")
-    topic_list: str = option("Only these topics, apart by comma.", metavar="Topic list", default="")
-    broker_list: str | None = option("Only these brokers, ids apart by comma.", metavar="Broker list")
+    topic_list: str = option("Only these topics, separated by commas.", metavar="Topic list", default="")
+    broker_list: str | None = option("Only these brokers, ids separated by commas.", metavar="Broker list")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ async def run(options: LogDirsOptions, output: Output) -> int:
     }
     output.say(json.dumps(_document(kept), separators=(",", ":"), ensure_ascii=False))
     for broker, error in failed.items():
-        warn(f"Broker {broker} did not tell its log directories: {java_text(error)}")
+        warn(f"Broker {broker} did not describe its log directories: {java_text(error)}")
     if not output.is_text:
         for row in _rows(kept):
             output.row(row, "")

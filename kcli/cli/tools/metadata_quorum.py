@@ -33,21 +33,21 @@ HEADER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeOptions(QuorumOptions):
-    status: bool = flag("Show the quorum in short.")
+    status: bool = flag("Show a summary of the quorum.")
     replication: bool = flag("Show how far each replica is.")
-    human_readable: bool = flag("Times as how long ago.")
+    human_readable: bool = flag("Show how long ago each time was.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddControllerOptions(QuorumOptions):
-    dry_run: bool = flag("Only tell what would be done.")
+    dry_run: bool = flag("Only show what would be done.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveControllerOptions(QuorumOptions):
     controller_id: int = option("The node to remove.", Kind.INTEGER, short="i", required=True)
     controller_directory_id: str = option("The id of its metadata directory.", short="d", required=True)
-    dry_run: bool = flag("Only tell what would be done.")
+    dry_run: bool = flag("Only show what would be done.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,13 +327,13 @@ command = Command(
         ),
         Subcommand(
             name="add-controller",
-            help="Make the controller that --command-config configures a voter.",
+            help="Add the controller that --command-config configures to the voters.",
             options=AddControllerOptions,
             run=add_controller,
         ),
         Subcommand(
             name="remove-controller",
-            help="Make a voter leave the quorum.",
+            help="Remove a voter from the quorum.",
             options=RemoveControllerOptions,
             run=remove_controller,
         ),

@@ -34,7 +34,7 @@ FOLLOWER_FETCH_VERSION = 11
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaVerificationOptions(CallingOptions):
     broker_list: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="hostname:port,...,hostname:port"
+        "Brokers to connect to first, as host:port,host:port.", metavar="hostname:port,...,hostname:port"
     )
     command_config: str | None = option(
         "A properties file with settings of the clients.", metavar="command config property file"
@@ -46,11 +46,13 @@ class ReplicaVerificationOptions(CallingOptions):
         "Bytes of a partition in one request.", Kind.INTEGER, metavar="bytes", default=1024 * 1024
     )
     max_wait_ms: int = option(
-        "How long a broker may wait for records.", Kind.INTEGER, metavar="ms", default=1000
+        "Milliseconds a broker may wait for records.", Kind.INTEGER, metavar="ms", default=1000
     )
-    report_interval_ms: int = option("How often to report.", Kind.LONG, metavar="ms", default=30_000)
+    report_interval_ms: int = option(
+        "Milliseconds between two reports.", Kind.LONG, metavar="ms", default=30_000
+    )
     time: int = option(
-        "Where to begin: a timestamp, -1 for the end, -2 for the beginning.",
+        "The start: a timestamp, -1 for the end, -2 for the beginning.",
         Kind.LONG,
         metavar="timestamp/-1(latest)/-2(earliest)",
         default=-1,

@@ -26,9 +26,13 @@ SERVER_MODULE = "kcli.server.main"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStartOptions(CommonOptions):
-    daemon: bool = flag("Run in the background, writing to $LOG_DIR/kafkaServer.out ($LOG_DIR: logs).")
+    daemon: bool = flag(
+        "Run in the background, writing to $LOG_DIR/kafkaServer.out (default of LOG_DIR: logs)."
+    )
     override: tuple[str, ...] = option(
-        "A property over the file's, after the file.", metavar="property=value", repeatable=True
+        "A property that takes precedence over the file. Stands after the file.",
+        metavar="property=value",
+        repeatable=True,
     )
 
 

@@ -146,7 +146,7 @@ def _signal(name: str) -> int:
     try:
         return int(name) if name.isdigit() else signal.Signals[f"SIG{name.removeprefix('SIG')}"].value
     except KeyError:
-        raise CommandError(f"SIGNAL={name} is not a signal; TERM, INT and KILL are") from None
+        raise CommandError(f"SIGNAL={name} is not a signal: expected one such as TERM, INT or KILL") from None
 
 
 def _send(pid: int, number: int) -> None:

@@ -41,7 +41,7 @@ _INTERNAL = re.compile(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsApplicationResetOptions(ClusterOptions):
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port. Goes before what a config file names.",
+        "Brokers to connect to first, as host:port,host:port. Takes precedence over a config file.",
         metavar="server to connect to",
         default=DEFAULT_SERVER,
     )
@@ -49,33 +49,33 @@ class StreamsApplicationResetOptions(ClusterOptions):
         "The application, by its application.id.", metavar="id", required=True
     )
     input_topics: tuple[str, ...] = option(
-        "Input topics whose offsets are reset: by default to their start. Commas between them.",
+        "Input topics, separated by commas, whose offsets are reset: by default to the start.",
         metavar="list",
         repeatable=True,
     )
     intermediate_topics: tuple[str, ...] = option(
-        "Topics that the application writes and reads again: their offsets go to the end. Commas between them.",
+        "Topics, separated by commas, that the application writes and reads: their offsets are set to the end.",
         metavar="list",
         repeatable=True,
         deprecated=True,
     )
     internal_topics: tuple[str, ...] = option(
-        "Delete these internal topics only; without it, all that carry the names of this application.",
+        "Delete only these internal topics, separated by commas. Default: all of the application.",
         metavar="list",
         repeatable=True,
     )
     to_offset: int | None = option("Reset to this offset.", Kind.LONG)
-    to_datetime: str | None = option("Reset to the first record since YYYY-MM-DDTHH:mm:SS.sss.")
-    by_duration: str | None = option("Reset to the first record since so long ago, as PnDTnHnMnS.")
+    to_datetime: str | None = option("Reset to the first record at or after YYYY-MM-DDTHH:mm:SS.sss.")
+    by_duration: str | None = option("Reset to the first record of a duration that ends now, as PnDTnHnMnS.")
     to_earliest: bool = flag("Reset to the start.")
     to_latest: bool = flag("Reset to the end.")
     from_file: str | None = option("Reset to the offsets of a CSV file: topic,partition,offset in each line.")
-    shift_by: int | None = option("Move by so many records, forward or, negative, backward.", Kind.LONG)
+    shift_by: int | None = option("Move by this many records: forward, or backward if negative.", Kind.LONG)
     config_file: str | None = option(
         "The old name of --command-config.", metavar="file name", deprecated=True
     )
-    force: bool = flag("Make members that are still in the group leave it.")
-    dry_run: bool = flag("Tell what would be done, and do nothing.")
+    force: bool = flag("Remove members that are still in the group.")
+    dry_run: bool = flag("Only show what would be done.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,8 +327,8 @@ def _moment(parse: Callable[[str], int], text: str) -> int:
 command = Command(
     name="streams-application-reset",
     description=(
-        "This tool helps to reset a Kafka Streams application: it will process its input topics anew, from where the "
-        "options say. Stop every instance of the application first, and clean their local state afterwards."
+        "This tool helps to reset a Kafka Streams application: it processes its input topics again, from the given "
+        "offsets. Stop every instance of the application first, and clean its local state afterwards."
     ),
     options=StreamsApplicationResetOptions,
     run=run,

@@ -62,17 +62,17 @@ class ConsoleConsumerOptions(ConnectingOptions):
         metavar="consume offset",
     )
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     group: str | None = option(
-        "The consumer group; a new one each time when left out.", metavar="consumer group id"
+        "The consumer group. Default: a new one each time.", metavar="consumer group id"
     )
-    from_beginning: bool = flag("Start at the earliest record where the group has no offset yet.")
+    from_beginning: bool = flag("Start at the earliest record if the group has no offset yet.")
     max_messages: int | None = option("End after this many records.", Kind.INTEGER, metavar="num_messages")
     timeout_ms: int | None = option(
-        "End when no record came for this many milliseconds.", Kind.LONG, metavar="timeout_ms"
+        "End if no record arrives for this many milliseconds.", Kind.LONG, metavar="timeout_ms"
     )
-    skip_message_on_error: bool = flag("Go on after a record that cannot be printed.")
+    skip_message_on_error: bool = flag("Continue after a record that cannot be printed.")
     isolation_level: str = option(
         "read_committed leaves out records of aborted and open transactions.", default="read_uncommitted"
     )
@@ -83,44 +83,44 @@ class ConsoleConsumerOptions(ConnectingOptions):
         "key.deserializer, value.deserializer, headers.deserializer.", metavar="prop", repeatable=True,
     )  # fmt: skip
     formatter_property: tuple[str, ...] = option(
-        "The name --property has since Kafka 4.2.", metavar="prop", repeatable=True
+        "The name of --property since Kafka 4.2.", metavar="prop", repeatable=True
     )
     formatter_config: str | None = option(
-        "Properties file of the formatter; --property wins over it.", metavar="config file"
+        "Properties file of the formatter; --property takes precedence.", metavar="config file"
     )
-    key_deserializer: str | None = option("Class that turns keys into text.", metavar="deserializer for key")
+    key_deserializer: str | None = option("Class that converts keys to text.", metavar="deserializer for key")
     value_deserializer: str | None = option(
-        "Class that turns values into text.", metavar="deserializer for values"
+        "Class that converts values to text.", metavar="deserializer for values"
     )
     consumer_property: tuple[str, ...] = option(
         "Property of the consumer, as key=value.", metavar="consumer_prop", repeatable=True
     )
     command_property: tuple[str, ...] = option(
-        "The name --consumer-property has since Kafka 4.2.", metavar="consumer_prop", repeatable=True
+        "The name of --consumer-property since Kafka 4.2.", metavar="consumer_prop", repeatable=True
     )
     consumer_config: str | None = option(
         "Properties file of the consumer.", name="consumer.config", metavar="config file"
     )
     command_config: str | None = option(
-        "The name --consumer.config has since Kafka 4.2.", metavar="config file"
+        "The name of --consumer.config since Kafka 4.2.", metavar="config file"
     )
     enable_systest_events: bool = flag("Print shutdown_complete at the end.")
     from_time: str | None = option(
-        f"Start at the first record since a moment, without a group: {FORMS}.", metavar="moment"
+        f"Start at the first record at or after a time, without a group: {FORMS}.", metavar="moment"
     )
     last: int | None = option(
-        "Start so many records before the end of each partition, without a group.",
+        "Start this many records before the end of each partition, without a group.",
         Kind.INTEGER,
         metavar="count",
     )
     filter: tuple[str, ...] = option(
-        "Print only records for which this holds: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX; value or header.NAME "
-        "in place of key look there. --max-messages counts what is printed.",
+        "Print only records that match: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX, or the same with value or "
+        "header.NAME in place of key. --max-messages counts the printed records.",
         metavar="rule", repeatable=True,
     )  # fmt: skip
     output: str = option(
-        "How records are written: by the formatter; as a JSON object a line, which console-producer --input json reads "
-        "back; or tab-separated with a header, null as \\N.",
+        "The format of records: text from the formatter; one JSON object a line, which console-producer --input json "
+        "reads; or tab-separated with a header, null as \\N.",
         metavar="format", default="text", choices=("text", "json", "tsv"),
     )  # fmt: skip
 

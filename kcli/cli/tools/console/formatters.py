@@ -134,7 +134,7 @@ def deserializer(class_name: str | None) -> Deserializer | None:
         return _number(*_NUMBERS[simple])
     if simple not in _OTHERS:
         known = ", ".join(sorted((*_OTHERS, *_NUMBERS)))
-        logger().error("Unable to instantiate a deserializer from %s; there are %s", class_name, known)
+        logger().error("Unable to instantiate a deserializer from %s; known are %s", class_name, known)
     return _OTHERS.get(simple)
 
 

@@ -43,28 +43,28 @@ MAX_FAILURES_TOLD = 10
 class ConsoleProducerOptions(ConnectingOptions):
     topic: str | None = option("The topic to send to.", metavar="topic")
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     sync: bool = flag("Wait for each record's acknowledgement before the next is read.")
     compression_codec: str | None = option(
-        "Compress with none, gzip, snappy, lz4 or zstd; gzip when no codec is named.",
+        "Compress with none, gzip, snappy, lz4 or zstd; gzip if no codec is named.",
         metavar="compression-codec", optional_argument=True, bare_value="gzip",
     )  # fmt: skip
     batch_size: int = option(
-        "Bytes of records sent together at most (batch.size).", Kind.INTEGER, default=16384, metavar="size"
+        "The most bytes of records in one batch (batch.size).", Kind.INTEGER, default=16384, metavar="size"
     )
     message_send_max_retries: int = option(
         "How often a failed send is tried again (retries).", Kind.INTEGER, default=3
     )
-    retry_backoff_ms: int = option("Milliseconds between two tries.", Kind.LONG, default=100)
+    retry_backoff_ms: int = option("Milliseconds between two attempts.", Kind.LONG, default=100)
     timeout: int = option(
-        "Milliseconds a record may wait for company (linger.ms).",
+        "Milliseconds a record may wait for more records (linger.ms).",
         Kind.LONG,
         default=1000,
         metavar="timeout_ms",
     )
     request_required_acks: str = option(
-        "Whose acknowledgement counts: 0, 1, or all (-1).", default="-1", metavar="request required acks"
+        "Acknowledgements to wait for: 0, 1, or all (-1).", default="-1", metavar="request required acks"
     )
     request_timeout_ms: int = option(
         "Milliseconds a broker may take to acknowledge.",
@@ -73,7 +73,7 @@ class ConsoleProducerOptions(ConnectingOptions):
         metavar="request timeout ms",
     )
     metadata_expiry_ms: int = option(
-        "Milliseconds after which metadata is asked for again.",
+        "Milliseconds after which metadata is requested again.",
         Kind.LONG,
         default=300_000,
         metavar="metadata expiration interval",
@@ -82,7 +82,7 @@ class ConsoleProducerOptions(ConnectingOptions):
         "Milliseconds to wait for a topic's metadata.", Kind.LONG, default=60_000, metavar="max block on send"
     )
     max_memory_bytes: int = option(
-        "Bytes of records kept back when the brokers are slow (buffer.memory).",
+        "The most bytes of records that wait to be sent (buffer.memory).",
         Kind.LONG,
         default=33_554_432,
         metavar="total memory in bytes",
@@ -94,43 +94,43 @@ class ConsoleProducerOptions(ConnectingOptions):
         "Bytes of the TCP send buffer.", Kind.INTEGER, default=102_400, metavar="size"
     )
     line_reader: str = option(
-        "Class that reads lines; there is one.", default=LINE_READER, metavar="reader_class"
+        "Class that reads lines. Only the default exists.", default=LINE_READER, metavar="reader_class"
     )
     property: tuple[str, ...] = option(
         "Property of the line reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
         "headers.key.separator, null.marker, ignore.error.", metavar="prop", repeatable=True,
     )  # fmt: skip
     reader_property: tuple[str, ...] = option(
-        "The name --property has since Kafka 4.2.", metavar="prop", repeatable=True
+        "The name of --property since Kafka 4.2.", metavar="prop", repeatable=True
     )
     reader_config: str | None = option(
-        "Properties file of the line reader; --property wins over it.", metavar="config file"
+        "Properties file of the line reader; --property takes precedence.", metavar="config file"
     )
     producer_property: tuple[str, ...] = option(
         "Property of the producer, as key=value.", metavar="producer_prop", repeatable=True
     )
     command_property: tuple[str, ...] = option(
-        "The name --producer-property has since Kafka 4.2.", metavar="producer_prop", repeatable=True
+        "The name of --producer-property since Kafka 4.2.", metavar="producer_prop", repeatable=True
     )
     producer_config: str | None = option(
         "Properties file of the producer.", name="producer.config", metavar="config file"
     )
     command_config: str | None = option(
-        "The name --producer.config has since Kafka 4.2.", metavar="config file"
+        "The name of --producer.config since Kafka 4.2.", metavar="config file"
     )
     input: str = option(
-        "What a line of input is: text for the line reader, or a JSON object as console-consumer --output json writes "
-        "it: key, value, headers and timestamp are sent as they were.",
+        "The format of a line of input: text for the line reader, or json, an object that console-consumer --output "
+        "json wrote. Its key, value, headers and timestamp are sent.",
         metavar="format", default="text", choices=("text", "json"),
     )  # fmt: skip
     keep_partition: bool = flag("With --input json: send each record to the partition it names.")
     transactional_id: str | None = option(
-        "Send in transactions under this id: a reader of committed records sees all lines of one or none. A producer "
-        "that used the id before is fenced.",
+        "Send in transactions with this id. A consumer with read_committed sees all lines of a transaction or none. "
+        "An earlier producer with the same id is fenced.",
         metavar="transactional id",
     )  # fmt: skip
     transaction_duration_ms: int | None = option(
-        "Commit a transaction after this long (default 3000), also while no line comes.",
+        "Commit a transaction after this many milliseconds (default 3000), also if no line arrives.",
         Kind.LONG,
         metavar="ms",
     )

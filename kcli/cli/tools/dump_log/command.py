@@ -39,17 +39,19 @@ class DumpLogOptions(CommonOptions):
         required=True,
     )
     print_data_log: bool = flag("Print keys and values too.")
-    deep_iteration: bool = flag("Print the records inside batches; comes with every option that prints data.")
+    deep_iteration: bool = flag(
+        "Print the records inside batches. Every option that prints data includes this."
+    )
     verify_index_only: bool = flag("Check indexes against the log without printing their entries.")
     index_sanity_check: bool = flag("Check indexes as a broker does when it starts, without the log.")
     max_message_size: int = option(
-        "Bytes of the log looked at for each index entry.",
+        "Bytes of the log to read for each index entry.",
         Kind.INTEGER,
         default=MAX_MESSAGE_SIZE_BYTES,
         metavar="size",
     )
     max_bytes: int = option(
-        "Bytes read of each log file, from its start.",
+        "Bytes to read of each log file, from its start.",
         Kind.INTEGER,
         default=NO_LIMIT_BYTES,
         metavar="size",
@@ -63,7 +65,7 @@ class DumpLogOptions(CommonOptions):
         bare_value=STRING_DECODER,
     )
     key_decoder_class: str = option(
-        "Decoder of keys, one of the same.",
+        "Decoder of keys: one of the decoders of values.",
         default=STRING_DECODER,
         metavar="class",
         optional_argument=True,

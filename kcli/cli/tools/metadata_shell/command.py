@@ -142,7 +142,7 @@ def _history(shell: Shell, arguments: list[str]) -> None:
     count = HISTORY_DEFAULT
     if arguments:
         if not arguments[0].isdecimal():
-            shell.say(f"history: {arguments[0]}: expected how many lines to show.")
+            shell.say(f"history: {arguments[0]}: expected a number of lines.")
             return
         count = int(arguments[0])
     first = max(0, len(shell.history) - count)
@@ -158,7 +158,7 @@ def _help(shell: Shell, _arguments: list[str]) -> None:
 
 def _man(shell: Shell, arguments: list[str]) -> None:
     if not arguments:
-        shell.say("man: say which command, as in: man ls")
+        shell.say("man: expected a command, as in: man ls")
         return
     verb = (_COMMANDS | _INTERACTIVE).get(arguments[0])
     if verb is None:
@@ -172,7 +172,7 @@ def _exit(_shell: Shell, _arguments: list[str]) -> None:
 
 
 _COMMANDS = {
-    "cat": Verb("PATH ...", "Show what files hold.", _cat),
+    "cat": Verb("PATH ...", "Show the contents of files.", _cat),
     "find": Verb("[PATH ...]", "List everything below directories.", _find),
     "ls": Verb("[PATH ...]", "List directories.", _ls),
     "tree": Verb("[PATH ...]", "Show directories with everything in them.", _tree),
@@ -181,9 +181,9 @@ _INTERACTIVE = {
     "cd": Verb("[PATH]", "Go to a directory.", _cd),
     "exit": Verb("", "Leave the shell.", _exit),
     "help": Verb("", "List the commands.", _help),
-    "history": Verb("[COUNT]", "Show what was typed.", _history),
+    "history": Verb("[COUNT]", "Show the commands that were typed.", _history),
     "man": Verb("COMMAND", "Explain a command.", _man),
-    "pwd": Verb("", "Show the directory one is in.", _pwd),
+    "pwd": Verb("", "Show the current directory.", _pwd),
 }
 
 

@@ -37,15 +37,15 @@ _DETAILED_HEADER = _HEADER.replace("start.time, end.time", "time, threadId")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerPerfOptions(ConnectingOptions):
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     topic: str | None = option("The topic to read.", metavar="topic")
     include: str | None = option(
         "Read every topic whose whole name matches this regular expression.", metavar="Java regex (String)"
     )
     messages: str | None = option("How many records to read.", metavar="count")
-    num_records: str | None = option("The name --messages has since Kafka 4.2.", metavar="count")
-    group: str | None = option("The consumer group; a new one each time when left out.", metavar="gid")
+    num_records: str | None = option("The name of --messages since Kafka 4.2.", metavar="count")
+    group: str | None = option("The consumer group. Default: a new one each time.", metavar="gid")
     fetch_size: int = option(
         "Bytes of one partition in one fetch.", Kind.INTEGER, default=1_048_576, metavar="size"
     )
@@ -57,7 +57,7 @@ class ConsumerPerfOptions(ConnectingOptions):
         "Properties file of the consumer.", name="consumer.config", metavar="config file"
     )
     command_config: str | None = option(
-        "The name --consumer.config has since Kafka 4.2.", metavar="config file"
+        "The name of --consumer.config since Kafka 4.2.", metavar="config file"
     )
     command_property: tuple[str, ...] = option(
         "Property of the consumer, as key=value.", metavar="prop1=val1", repeatable=True
@@ -68,7 +68,7 @@ class ConsumerPerfOptions(ConnectingOptions):
         "Milliseconds between two lines.", Kind.INTEGER, default=5000, metavar="interval_ms"
     )
     timeout: int = option(
-        "End when no record came for this many milliseconds.",
+        "End if no record arrives for this many milliseconds.",
         Kind.LONG,
         default=DEFAULT_TIMEOUT_MS,
         metavar="milliseconds",
@@ -76,9 +76,9 @@ class ConsumerPerfOptions(ConnectingOptions):
         bare_value=DEFAULT_TIMEOUT_MS,
     )
     date_format: str = option(
-        "How times are written, as SimpleDateFormat.", default=DEFAULT_DATE_FORMAT, metavar="date format"
+        "The format of times, as in SimpleDateFormat.", default=DEFAULT_DATE_FORMAT, metavar="date format"
     )
-    hide_header: bool = flag("Leave the header out.")
+    hide_header: bool = flag("Omit the header.")
 
 
 def run(options: ConsumerPerfOptions, output: Output) -> int:

@@ -86,26 +86,28 @@ ALREADY_MOVING = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignOptions(ClusterOptions):
     bootstrap_controller: str | None = option(
-        "Controllers to ask first, as host:port,host:port, for --cancel and --list.",
+        "Controllers to connect to first, as host:port,host:port, for --cancel and --list.",
         metavar="bootstrap controller to connect to",
     )
     generate: bool = flag("Propose an assignment of the topics' partitions to the brokers; nothing is moved.")
-    execute: bool = flag("Begin to move the partitions as the file says.")
-    verify: bool = flag("Tell how far the file's moves are; when all are done, remove the throttles.")
-    cancel: bool = flag("Call the file's moves back.")
+    execute: bool = flag("Start the moves in the file.")
+    verify: bool = flag(
+        "Report the progress of the moves in the file. After the last one, remove the throttles."
+    )
+    cancel: bool = flag("Cancel the moves in the file.")
     list_: bool = flag("List the partitions that are being moved.", name="list")
     topics_to_move_json_file: str | None = option(
         'A JSON file for --generate: {"topics": [{"topic": "foo"}], "version": 1}.',
         metavar="topics to reassign json file path",
     )
-    broker_list: str | None = option("The brokers to use, ids apart by comma.", metavar="brokerlist")
+    broker_list: str | None = option("The brokers to use, ids separated by commas.", metavar="brokerlist")
     reassignment_json_file: str | None = option(
         'A JSON file: {"partitions": [{"topic": "foo", "partition": 1, "replicas": [1, 2], "log_dirs": ["any", '
-        '"/data"]}], "version": 1}; log_dirs may be left out.',
+        '"/data"]}], "version": 1}; log_dirs is optional.',
         metavar="manual assignment json file path",
     )
-    disable_rack_aware: bool = flag("Do not look at the brokers' racks.")
-    additional: bool = flag("Begin although other moves are under way.")
+    disable_rack_aware: bool = flag("Ignore the racks of the brokers.")
+    additional: bool = flag("Start even if other moves are in progress.")
     throttle: int | None = option(
         "The most that brokers send each other for these moves, in bytes a second.",
         Kind.LONG,
@@ -123,10 +125,8 @@ class ReassignOptions(ClusterOptions):
         default=MOVE_TIMEOUT_MS,
     )
     preserve_throttles: bool = flag("Leave the throttles as they are.")
-    disallow_replication_factor_change: bool = flag(
-        "Refuse moves that would change how many replicas there are."
-    )
-    dry_run: bool = flag("Check and print, and change nothing.")
+    disallow_replication_factor_change: bool = flag("Refuse moves that change the number of replicas.")
+    dry_run: bool = flag("Check and print, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True)

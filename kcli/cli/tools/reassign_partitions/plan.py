@@ -117,9 +117,7 @@ def _listed(text: str, name: str) -> list[dict[str, Any]]:
     except ValueError as error:
         raise PlanError(_json_error(text, error)) from None
     if not isinstance(document, dict):
-        raise PlanError(
-            f"The file holds {type(document).__name__} where an object with the field {name} belongs"
-        )
+        raise PlanError(f"The file holds {type(document).__name__}: expected an object with the field {name}")
     version = document.get("version", VERSION)
     if version != VERSION:
         raise PlanError(f"Not supported version field value {version}")

@@ -44,11 +44,11 @@ class FormatOptions(CommonOptions):
     cluster_id: str = option("The id of the cluster, see random-uuid.", short="t", required=True)
     config: str = option("The configuration file of the node.", short="c", required=True)
     add_scram: tuple[str, ...] = option(
-        "A credential to begin with, such as 'SCRAM-SHA-256=[name=alice,password=alice-secret]'.",
+        "A first credential, such as 'SCRAM-SHA-256=[name=alice,password=alice-secret]'.",
         short="S",
         repeatable=True,
     )
-    ignore_formatted: bool = flag("Leave formatted directories alone and format the others.", short="g")
+    ignore_formatted: bool = flag("Keep formatted directories and format the others.", short="g")
     release_version: str | None = option("The release whose features the cluster starts with.", short="r")
     feature: tuple[str, ...] = option(
         "A feature's level to start with, name=level.", short="f", repeatable=True
@@ -268,7 +268,7 @@ command = Command(
     file_arguments=True,
     subcommands=(
         Subcommand(
-            name="info", help="Tell what this node's log directories hold.", options=InfoOptions, run=info
+            name="info", help="Show the state of this node's log directories.", options=InfoOptions, run=info
         ),
         Subcommand(
             name="format",
@@ -279,13 +279,13 @@ command = Command(
         ),
         Subcommand(
             name="version-mapping",
-            help="Show the feature levels that go with a release.",
+            help="Show the feature levels of a release.",
             options=VersionMappingOptions,
             run=version_mapping,
         ),
         Subcommand(
             name="feature-dependencies",
-            help="Show which features a feature's level needs.",
+            help="Show which features a feature level needs.",
             options=FeatureDependenciesOptions,
             run=feature_dependencies,
         ),

@@ -43,10 +43,10 @@ _DUMB = ("", "dumb", "unknown")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopOptions(ClusterOptions):
     interval: float = option("Seconds between two updates.", Kind.DOUBLE, metavar="seconds", default=2.0)
-    once: bool = flag("Print one update and exit, as happens in a pipe.")
+    once: bool = flag("Print one update and exit. Without a terminal this is the default.")
     sort: str = option(
-        "What the topics (messages, in, out, records) or the groups (lag, seconds, consumed) are sorted by, the "
-        "largest first; name sorts both by name.",
+        "The sort key of the topics (messages, in, out, records) or of the groups (lag, seconds, consumed), largest "
+        "first; name sorts both by name.",
         metavar="key",
         default="messages",
         choices=SORTS,
@@ -54,7 +54,7 @@ class TopOptions(ClusterOptions):
     topic: str | None = option("Only these topics, as a regular expression.", metavar="topic")
     group: str | None = option("Only these groups, as a regular expression.", metavar="group")
     metrics: str | None = option(
-        "Where the brokers' metrics are, as host:port,host:port; without it the brokers are asked.",
+        "The metrics endpoints, as host:port,host:port. Default: the endpoints that the brokers report.",
         metavar="host:port",
     )
 
@@ -64,7 +64,7 @@ async def run(options: TopOptions, output: Output) -> None:
     require(options, "bootstrap-server")
     if not INTERVAL_MIN_S <= options.interval <= INTERVAL_MAX_S:
         raise UsageError(
-            f"--interval {options.interval:g}: it must be from {INTERVAL_MIN_S:g} to {INTERVAL_MAX_S:g} seconds"
+            f"--interval {options.interval:g}: expected {INTERVAL_MIN_S:g} to {INTERVAL_MAX_S:g} seconds"
         )
     wanted = _wanted(options)
     options = replace(options, timeout=options.timeout or CALL_MAX_MS)

@@ -272,7 +272,7 @@ def endpoint_address(listener: str, broker_host: str) -> Address | str:
     host, _, port = listener.strip().rpartition(":")
     host = host.strip("[]")
     if not port.isdecimal() or port == "0":
-        return f"its metrics port is not known ({METRICS_LISTENER}={listener}): --metrics names it"
+        return f"its metrics port is not known ({METRICS_LISTENER}={listener}): name it with --metrics"
     if host in ("", "0.0.0.0", "::"):
         return Address(broker_host, int(port))
     if host in _LOOPBACK and broker_host not in _LOOPBACK:

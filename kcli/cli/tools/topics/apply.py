@@ -170,14 +170,14 @@ def _partition_changes(topic: WantedTopic, current: TopicDescription) -> Iterabl
         have = ", ".join(map(str, sorted(factors)))
         raise CommandError(
             f"{topic.place(REPLICATION_FACTOR)}: topic {topic.name} has {REPLICATION_FACTOR} {have}, not "
-            f"{topic.replication_factor}: moving replicas is the work of reassign-partitions"
+            f"{topic.replication_factor}: use reassign-partitions to move replicas"
         )
     if topic.partitions is None or topic.partitions == count:
         return
     if topic.partitions < count:
         raise CommandError(
             f"{topic.place(PARTITIONS)}: topic {topic.name} has {count} partitions, more than "
-            f"{topic.partitions}: partitions cannot be taken away"
+            f"{topic.partitions}: partitions cannot be removed"
         )
     yield Change(PARTITIONS, str(count), str(topic.partitions))
 

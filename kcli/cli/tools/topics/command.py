@@ -30,12 +30,12 @@ REPLICATION_FACTOR_MAX = 32767  # a Java short
 FILE_OF_TOPICS = """\
 topics:
   orders:
-    partitions: 6              # without: the broker's default, later as it is
-    replication-factor: 1      # the same
-    configs:                   # settings that are not here are left alone
+    partitions: 6              # if missing: a new topic has the broker's default
+    replication-factor: 1      # likewise
+    configs:                   # other settings stay as they are
       retention.ms: 86400000
       cleanup.policy: [compact, delete]
-      max.message.bytes:       # no value: back to the default
+      max.message.bytes:       # no value: the default again
   payments: {partitions: 3}
 """
 COLLISION_WARNING = (

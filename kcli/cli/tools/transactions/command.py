@@ -23,8 +23,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions(TransactionsOptions):
-    duration_filter: int | None = option("Only those running longer than so many milliseconds.", Kind.LONG)
-    transactional_id_pattern: str | None = option("Only ids that match this regular expression as a whole.")
+    duration_filter: int | None = option(
+        "Only transactions that are open for longer than this many milliseconds.", Kind.LONG
+    )
+    transactional_id_pattern: str | None = option(
+        "Only ids that this regular expression matches from start to end."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ class DescribeProducersOptions(PartitionOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortOptions(PartitionOptions):
-    start_offset: int | None = option("Where the transaction begins.", Kind.LONG)
+    start_offset: int | None = option("The first offset of the transaction.", Kind.LONG)
     producer_id: int | None = option("The producer's id.", Kind.LONG)
     producer_epoch: int | None = option("The producer's epoch.", Kind.SHORT)
     coordinator_epoch: int | None = option("The coordinator's epoch.", Kind.INTEGER)
@@ -247,7 +251,7 @@ def _sub(name: str, help: str, options: type[CommonOptions], run: Any) -> Subcom
 
 command = Command(
     name="transactions",
-    description="Look into transactions, find those that hang, and end them.",
+    description="Show transactions, find hanging ones, and end them.",
     family=Family.ARGPARSE4J,
     has_version=True,
     prog="kafka-transactions.sh",
@@ -257,14 +261,14 @@ command = Command(
         _sub("describe", "Show the transaction of a transactional id.", DescribeOptions, describe),
         _sub(
             "describe-producers",
-            "Show what a partition knows of its producers.",
+            "Show the producers of a partition and their state.",
             DescribeProducersOptions,
             describe_producers,
         ),
-        _sub("abort", "End a transaction that hangs in a partition.", AbortOptions, abort),
+        _sub("abort", "Abort a hanging transaction in a partition.", AbortOptions, abort),
         _sub(
             "find-hanging",
-            "Find transactions in partitions that no coordinator knows of.",
+            "Find open transactions that no coordinator will end.",
             FindHangingOptions,
             find_hanging,
         ),

@@ -27,7 +27,7 @@ MINUTE_MS = 60_000
 class FindHangingOptions(TransactionsOptions):
     broker_id: int | None = option("Search the replicas of this broker.", Kind.INTEGER)
     max_transaction_timeout: int = option(
-        "How many minutes a transaction may take at most (transaction.max.timeout.ms of the brokers).",
+        "The most minutes that a transaction may take (transaction.max.timeout.ms of the brokers).",
         Kind.INTEGER,
         default=DEFAULT_MAX_TIMEOUT_MINUTES,
     )

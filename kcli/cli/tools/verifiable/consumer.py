@@ -34,14 +34,16 @@ POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiableConsumerOptions(ConnectingOptions):
-    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.")
+    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.")
     topic: str = option("The topic to read.", required=True)
     group_protocol: str = option("The group protocol: classic or consumer.", default=CLASSIC)
     group_remote_assignor: str | None = option("The broker's assignor, with the consumer protocol.")
     group_id: str = option("The group to join.", required=True)
     group_instance_id: str | None = option("The name of a static member (KIP-345).")
-    max_messages: int = option("Stop after this many records; -1 for no end.", Kind.INTEGER, default=NO_LIMIT)
-    session_timeout: int = option("The session's time-out in ms.", Kind.INTEGER, default=30_000)
+    max_messages: int = option(
+        "Stop after this many records; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT
+    )
+    session_timeout: int = option("The session timeout in milliseconds.", Kind.INTEGER, default=30_000)
     verbose: bool = flag("Write each record.")
     enable_autocommit: bool = flag("Commit in the background.")
     reset_policy: str = option("Where to start without a committed offset.", default="earliest")
@@ -50,7 +52,7 @@ class VerifiableConsumerOptions(ConnectingOptions):
         default="org.apache.kafka.clients.consumer.RangeAssignor",
     )
     consumer_config: str | None = option("Properties file of the consumer.", name="consumer.config")
-    command_config: str | None = option("The name --consumer.config has since Kafka 4.2.")
+    command_config: str | None = option("The name of --consumer.config since Kafka 4.2.")
 
 
 def run(options: VerifiableConsumerOptions, output: Output) -> int:

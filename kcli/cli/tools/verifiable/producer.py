@@ -22,9 +22,9 @@ NO_LIMIT = -1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiableProducerOptions(ConnectingOptions):
     topic: str = option("The topic to send to.", required=True)
-    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.")
-    max_messages: int = option("How many records to send; -1 for no end.", Kind.INTEGER, default=NO_LIMIT)
-    throughput: int = option("Most records a second; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT)
+    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.")
+    max_messages: int = option("How many records to send; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT)
+    throughput: int = option("The most records a second; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT)
     acks: int = option(
         "How many replicas must have a record: 0, 1 or -1 (all).",
         Kind.INTEGER,
@@ -32,14 +32,14 @@ class VerifiableProducerOptions(ConnectingOptions):
         choices=("0", "1", "-1"),
     )
     producer_config: str | None = option("Properties file of the producer.", name="producer.config")
-    command_config: str | None = option("The name --producer.config has since Kafka 4.2.")
+    command_config: str | None = option("The name of --producer.config since Kafka 4.2.")
     message_create_time: int = option(
         "Timestamp of the first record, in epoch milliseconds; -1 for the time it is sent.",
         Kind.LONG,
         default=NO_LIMIT,
     )
-    value_prefix: int | None = option("A number that goes before each value, as in 7.0.", Kind.INTEGER)
-    repeating_keys: int | None = option("Use this many keys, 0, 1, … again and again.", Kind.INTEGER)
+    value_prefix: int | None = option("A number in front of each value, as in 7.0.", Kind.INTEGER)
+    repeating_keys: int | None = option("Repeat this many keys (0, 1, …).", Kind.INTEGER)
 
 
 def run(options: VerifiableProducerOptions, output: Output) -> int:
