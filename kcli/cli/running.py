@@ -36,7 +36,9 @@ INTERRUPTED = 130  # 128 + SIGINT, as the shell and the JVM have it
 TERMINATED = 143  # 128 + SIGTERM
 
 
-LOST_EXCEPTION = "returned NULL without setting an exception"  # CPython's words for what an extension forgot
+LOST_EXCEPTION = (
+    "returned NULL without setting an exception"  # CPython's message when an extension loses an exception
+)
 
 
 def run_tool(tool: Tool, argv: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""The table of tools: which commands there are, and where each one lives.
+"""The table of tools: the commands and their modules.
 
 A tool is a module below `kcli.cli.tools` with a `command` (see `options.Command`); it is imported when it is called.
 A tool of several files is a package, and its module is named in the table.

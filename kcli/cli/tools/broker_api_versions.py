@@ -1,4 +1,4 @@
-"""kafka-broker-api-versions: which versions of each API every broker speaks."""
+"""kafka-broker-api-versions: the versions of each API that every broker supports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kcli.protocol.wire.api import API, ApiSpec
 
 @dataclass(frozen=True, slots=True)
 class ApiRow:
-    """One API of one broker. `usable` is the version both sides speak, None where there is none."""
+    """One API of one broker. `usable`: the newest version that both sides support, or None."""
 
     broker: int
     api_key: int

@@ -46,7 +46,7 @@ class ClusterIdRow:
 
 @dataclass(frozen=True, slots=True)
 class EndpointRow:
-    """Where a node listens."""
+    """The address of a node."""
 
     id: int
     host: str

@@ -32,7 +32,7 @@ class DeleteRecordsOptions(ClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class DeletedRow:
-    """What became of one partition."""
+    """The result for one partition."""
 
     topic: str
     partition: int

@@ -58,7 +58,7 @@ class E2eLatencyOptions(CallingOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is measured."""
+    """The parameters of the measurement."""
 
     servers: str
     topic: str
@@ -79,14 +79,14 @@ class LatencyRow:
 
 
 async def run(options: E2eLatencyOptions, output: Output) -> None:
-    """Make the topic where it is missing, then send and read."""
+    """Creates the topic if it is missing, then sends and reads."""
     plan = planned(options)
     properties = dict(load_properties(plan.config_file, options.client_properties))
     async with AdminClient(
         client_config(properties, bootstrap_servers=plan.servers, api_timeout_ms=options.timeout)
     ) as client:
         partitions = await _partitions(client, plan.topic, output)
-    # From here on librdkafka waits, where asyncio's handler of Ctrl-C would wait for an await that does not come.
+    # From here on librdkafka blocks, so asyncio's handler of Ctrl-C would never interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     latencies_ms = _Run(plan, options, properties, partitions).measure(output)
     row = summary(latencies_ms)
@@ -167,7 +167,7 @@ def _checked(plan: Plan) -> Plan:
 
 
 async def _partitions(client: AdminClient, topic: str, output: Output) -> int:
-    """How many partitions the topic has; it is made where it does not exist."""
+    """The number of partitions of the topic, which is created if it does not exist."""
     described = (await client.describe_topics([topic]))[topic]
     if isinstance(described, UnknownTopicOrPartitionException):
         output.say(
@@ -232,7 +232,7 @@ class _Run:
         return latencies_ms
 
     def _go_to_ends(self, partitions: int) -> None:
-        """Ask for the ends now: what is sent later must be read, however late the first fetch is."""
+        """Assigns the partitions at their current ends, so that a late first fetch misses no record."""
         from confluent_kafka import TopicPartition
 
         ends = []

@@ -1,4 +1,4 @@
-"""kafka-features: the cluster's feature levels, shown and moved (KIP-584, KIP-1022)."""
+"""kafka-features: shows and changes the cluster's feature levels (KIP-584, KIP-1022)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class FeatureDependencies(QuorumOptions):
 
 @dataclass(frozen=True, slots=True)
 class UpdateRow:
-    """What became of one feature; `error` None when it went well."""
+    """The result for one feature; `error` is None for a success."""
 
     feature: str
     level: int
@@ -103,7 +103,7 @@ def version_mapping(options: VersionMapping, output: Output) -> int:
 
 
 def feature_dependencies(options: FeatureDependencies, output: Output) -> int:
-    """`feature-dependencies`, as kafka-storage has it but for the words about a level that does not exist."""
+    """`feature-dependencies`, as in kafka-storage, with another message for an unknown level."""
     from kcli.cli.tools.storage import features as storage_features
 
     for text in options.feature:

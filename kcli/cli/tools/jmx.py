@@ -22,7 +22,7 @@ from kcli.config.definition import java_double
 from kcli.model.addresses import Address
 from kcli.model.object_name import MalformedObjectName, ObjectName
 
-# Kafka's own: so long for a first connection, and so long for the objects that --wait waits for.
+# Kafka's timeouts: of the first connection, and of --wait.
 CONNECT_MAX_MS = 10_000
 WAIT_MAX_MS = 10_000
 RETRY_PAUSE_S = 0.1
@@ -83,7 +83,7 @@ class JmxOptions(CommonOptions):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Whom to ask. `url` is as it was given, for messages."""
+    """The metrics endpoint of a broker. `url` is the given text, for messages."""
 
     url: str
     address: Address
@@ -94,7 +94,7 @@ class Endpoint:
 
 
 async def run(options: JmxOptions, output: Output) -> None:
-    """Connect, find the objects, print their attributes until it is enough."""
+    """Connects, finds the objects, and prints their attributes once or repeatedly."""
     if options.date_format is not None:
         try:
             java_dates.check(options.date_format)
@@ -123,7 +123,7 @@ async def _report(
     keys: list[str] = []
     while True:
         began = time.monotonic()
-        # One long query instead of a thousand short ones: whoever asked for a pattern gets the same objects again.
+        # One query per round, because a pattern may match a thousand objects.
         beans = await endpoint.beans(options.object_name)
         known = set(names)
         values = _values([bean for bean in beans if bean.name in known], wanted)
@@ -145,7 +145,7 @@ def _print_header(options: JmxOptions, output: Output, keys: list[str], expected
 def _print_values(
     options: JmxOptions, output: Output, keys: list[str], values: dict[str, Value], expected: int
 ) -> None:
-    """A row is left out, as by Kafka's tool, while an attribute that was asked for is not there."""
+    """Prints a row, unless a requested attribute is missing; Kafka's tool does the same."""
     if len(values) != expected + 1:
         return
     texts = {key: _text(values[key]) if key in values else "null" for key in keys}
@@ -171,7 +171,7 @@ def _values(beans: list[BeanValues], wanted: list[str] | None) -> dict[str, Valu
 
 
 def _expected_count(found: list[BeanValues], wanted: list[str] | None, names: Sequence[ObjectName]) -> int:
-    """How many values a whole row has. Raises CommandError where nothing is left to print."""
+    """The number of values of a complete row. Raises CommandError if there is no value to print."""
     if wanted is None:
         counts = [len(bean.attributes) for bean in found]
     elif any(name.is_pattern for name in names):
@@ -202,7 +202,7 @@ async def _connect(endpoint: Endpoint) -> None:
 
 
 async def _find(endpoint: Endpoint, names: Sequence[ObjectName], *, wait: bool) -> list[BeanValues]:
-    """The objects that are meant; with `wait`, once all of them are there."""
+    """The requested objects; with `wait`, as soon as all of them exist."""
     queries = [name.text for name in names]
     deadline = time.monotonic() + WAIT_MAX_MS / 1000
     waits = wait and not any(name.is_pattern for name in names)

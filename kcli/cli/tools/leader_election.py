@@ -1,4 +1,4 @@
-"""kafka-leader-election: give partitions back to their preferred leaders, or, unclean, to any living replica."""
+"""kafka-leader-election: makes preferred replicas leaders or, by unclean election, any live replica."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kcli.model.java_order import map_order, partition_hash
 from kcli.model.topic_partition import TopicPartition
 
 ELECTION_TYPES = ("preferred", "unclean")
-# The tool's own: an election is quick, or does not come about.
+# The timeouts of Kafka's tool: an election is quick or does not happen.
 TIMEOUTS = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
 SELECTIONS = ("topic", "all-topic-partitions", "path-to-json-file")
 
@@ -43,7 +43,7 @@ class LeaderElectionOptions(ClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class ElectionRow:
-    """What became of one partition: elected, already led as wished, or the error."""
+    """The result for one partition: elected, not needed, or failed with an error."""
 
     topic: str
     partition: int
@@ -53,7 +53,7 @@ class ElectionRow:
 
 
 async def run(options: LeaderElectionOptions, output: Output) -> None:
-    """Ask the controller and tell what it did."""
+    """Requests the elections and prints the results."""
     kind = _checked(options)
     try:
         partitions = _chosen(options)
@@ -66,7 +66,7 @@ async def run(options: LeaderElectionOptions, output: Output) -> None:
         return
     async with admin(options, client_id="leader-election-tool", defaults=TIMEOUTS) as client:
         results = await _elect(client, partitions, kind, output)
-    _tell(results, kind.upper(), output)
+    _report(results, kind.upper(), output)
 
 
 def _checked(options: LeaderElectionOptions) -> str:
@@ -87,7 +87,7 @@ def _checked(options: LeaderElectionOptions) -> str:
 
 
 def _chosen(options: LeaderElectionOptions) -> list[TopicPartition] | None:
-    """None: all that need it. Raises FileError for a bad file."""
+    """The partitions; None means all that need an election. Raises FileError for a bad file."""
     if options.all_topic_partitions:
         return None
     if options.path_to_json_file is not None:
@@ -137,7 +137,7 @@ async def _elect(
         raise CommandError(message) from error
 
 
-def _tell(results: Mapping[TopicPartition, KafkaError | None], kind: str, output: Output) -> None:
+def _report(results: Mapping[TopicPartition, KafkaError | None], kind: str, output: Output) -> None:
     ordered = map_order(results, partition_hash)
     elected = [each for each in ordered if results[each] is None]
     errors = {each: error for each in ordered if (error := results[each]) is not None}

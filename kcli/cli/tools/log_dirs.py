@@ -1,4 +1,4 @@
-"""kafka-log-dirs: what each broker holds in its log directories, as one line of JSON."""
+"""kafka-log-dirs: prints the replicas in the log directories of each broker, as one line of JSON."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ class LogDirsOptions(ClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class LogDirRow:
-    """One replica in one log directory; a directory without replicas has a row without topic, a broker that does not
-    answer one without directory."""
+    """One replica in one log directory.
+
+    A directory without replicas has a row without topic; a broker that does not answer has one without directory.
+    """
 
     broker: int
     log_dir: str | None
@@ -41,7 +43,7 @@ class LogDirRow:
 
 
 async def run(options: LogDirsOptions, output: Output) -> int:
-    """Ask the brokers and print what they hold; 1 where one of them did not tell."""
+    """Prints the log directories of the brokers. Returns 1 if a broker did not answer."""
     require(options, "bootstrap-server", "describe")
     topics = {name for name in options.topic_list.split(",") if name}
     async with admin(options, client_id="log-dirs-tool") as client:
@@ -94,7 +96,7 @@ def _ordered(dirs: tuple[LogDirDescription, ...]) -> list[LogDirDescription]:
 
 
 def _only(described: LogDirDescription, topics: set[str]) -> LogDirDescription:
-    """With its replicas in Java's order, those of `topics` only (empty: all)."""
+    """The directory with the replicas of `topics` (empty: all), in Java's order."""
     by_partition = {(each.topic, each.partition): each for each in described.replicas}
     return LogDirDescription(
         path=described.path,

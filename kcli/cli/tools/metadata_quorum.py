@@ -1,4 +1,4 @@
-"""kafka-metadata-quorum: who leads the metadata quorum and how far each replica is; adding and removing voters."""
+"""kafka-metadata-quorum: shows the leader and the replicas of the metadata quorum; adds and removes voters."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class VoterRow:
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """The quorum in short; a lag time of -1 is not known."""
+    """The summary of the quorum; a lag time of -1 is unknown."""
 
     cluster_id: str
     leader_id: int
@@ -73,7 +73,7 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRow:
-    """How far a replica is; times in epoch milliseconds, None where they are not known."""
+    """The progress of a replica; times in epoch milliseconds, None if unknown."""
 
     node_id: int
     directory_id: str
@@ -86,7 +86,7 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True)
 class ControllerChange:
-    """A controller that became a voter or is none any more."""
+    """A controller that was added to the voters or removed from them."""
 
     controller: int
     directory_id: str
@@ -161,7 +161,7 @@ async def remove_controller(options: RemoveControllerOptions, output: Output) ->
             raise CommandError(java_text(error)) from error
     done = "DRY RUN of removing " if options.dry_run else "Removed "
     row = ControllerChange(options.controller_id, uuid_to_text(directory_id), "remove", options.dry_run)
-    # Two blanks: so it is until Kafka 4.3.
+    # Two spaces, as in Kafka before 4.3.
     output.row(row, f"{done} KRaft controller {row.controller} with directory id {row.directory_id}")
 
 
@@ -275,7 +275,7 @@ def _parsed_id(text: str) -> uuid.UUID:
 
 
 def _controller_config(path: str) -> BrokerConfig:
-    """The configuration of the node to add. Raises CommandError where it is not that of a controller."""
+    """The configuration of the node to add. Raises CommandError if the node is not a controller."""
     from kcli.config.definition import ConfigError
     from kcli.config.start_up import node_config
 

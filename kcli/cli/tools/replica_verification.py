@@ -1,4 +1,4 @@
-"""kafka-replica-verification: whether all replicas of partitions hold the same batches; runs until it is stopped."""
+"""kafka-replica-verification: compares the batches of all replicas of partitions until it is stopped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.fetch import FetchRequest
 
 DEPRECATED = "WARN This tool is deprecated and may be removed in a future major release."
-# KIP-392: from here on a follower answers a consumer.
+# From this version on a follower answers a consumer (KIP-392).
 FOLLOWER_FETCH_VERSION = 11
 
 
@@ -61,7 +61,7 @@ class ReplicaVerificationOptions(CallingOptions):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaBatch:
-    """What two copies of a batch must have in common."""
+    """The fields that must be equal in all copies of a batch."""
 
     last_offset: int
     checksum: int
@@ -92,9 +92,9 @@ class Verified:
 def compare(
     name: str, offset: int, high_watermark: int, copies: Mapping[int, Sequence[ReplicaBatch]]
 ) -> tuple[int, list[str], bool]:
-    """How far the copies go together, what is different, and whether it makes no sense to go on.
+    """The next offset to verify, the differences, and whether the comparison cannot continue.
 
-    Compared is what every replica has and is committed.
+    Only committed batches that every replica has are compared.
     """
     problems: list[str] = []
     brokers = sorted(copies)
@@ -120,7 +120,7 @@ def compare(
 
 
 async def run(options: ReplicaVerificationOptions, output: Output) -> None:
-    """Fetch and compare, again and again."""
+    """Fetches and compares until it is stopped."""
     require(options, "broker-list")
     warn(DEPRECATED)
     try:
@@ -193,7 +193,7 @@ async def _fetch(
     partitions: dict[TopicPartition, Verified],
     broker: int,
 ) -> None:
-    """One broker's copies of everything it replicates; what it cannot give now is asked again in the next round."""
+    """Fetches the batches of one broker's replicas; a retriable error leaves them for the next round."""
     mine = {key: partition for key, partition in partitions.items() if broker in partition.replicas}
     try:
         response = await client.send(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kcli.config.broker import BrokerConfig
 
 USAGE = "USAGE: kcli server-start [-daemon] server.properties [--override property=value]*"
-# Where Kafka's own script leaves what a background server says.
+# The file to which Kafka's script redirects the output of a background server.
 CONSOLE_FILE = "kafkaServer.out"
 SERVER_MODULE = "kcli.server.main"
 
@@ -71,7 +71,7 @@ def _overrides(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:
-    """Also for a background server: what is wrong with the file is said here, not in a log."""
+    """The configuration, also checked for a background server, so that errors are not only in a log."""
     _import_server()
     from kcli.config.definition import ConfigError
     from kcli.config.not_built import check_can_serve
@@ -94,7 +94,7 @@ def _serve(config: BrokerConfig) -> int:
 
 
 def _import_server() -> None:
-    """Without the garbage collector looking on: there is no garbage yet, and a tenth of the start to save."""
+    """Imports the server with the garbage collector off, which saves a tenth of the start-up time."""
     gc.disable()
     try:
         importlib.import_module(SERVER_MODULE)
@@ -103,7 +103,7 @@ def _import_server() -> None:
 
 
 def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
-    """As `nohup … &` does: a session of its own, nothing to read, everything it says in one file."""
+    """Starts the server as `nohup … &` does: in its own session, without input, with all output in one file."""
     log_dir = os.environ.get("LOG_DIR") or "logs"
     log_file = os.path.join(log_dir, CONSOLE_FILE)
     argv = [sys.executable, "-m", SERVER_MODULE, file]
@@ -117,7 +117,7 @@ def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
             )
     except OSError as error:
         raise CommandError(f"cannot start a server that writes to {log_file}: {error.strerror}") from None
-    # It is meant to outlive this process; Python would warn of a child that nobody waited for.
+    # The server outlives this process, and Python would warn about a child without a wait().
     server.returncode = 0
     return Started(server.pid, log_file)
 

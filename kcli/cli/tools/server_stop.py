@@ -1,4 +1,4 @@
-"""kafka-server-stop: ask the servers on this machine to stop; it does not wait until they have."""
+"""kafka-server-stop: asks the servers on this machine to stop, and does not wait for them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run(options: ServerStopOptions, output: Output) -> int:
 
 
 def running_servers(proc: str = PROC) -> Iterator[Server]:
-    """The servers on this machine, by process id; this process is none."""
+    """The servers on this machine by process id, without this process."""
     for pid, argv in _processes(proc):
         words = server_words(argv)
         if words is not None and pid != os.getpid():
@@ -66,9 +66,9 @@ def running_servers(proc: str = PROC) -> Iterator[Server]:
 
 
 def server_words(argv: Sequence[str]) -> tuple[str, ...] | None:
-    """What follows `kcli server-start` or `python -m kcli.server.main`; None where a command line is neither.
+    """The words after `kcli server-start` or `python -m kcli.server.main`; None for another command line.
 
-    A `-daemon` start leaves the latter behind, and is itself gone.
+    A start with `-daemon` leaves a process with the second one.
     """
     for at, word in enumerate(argv[:4]):
         following = argv[at + 1] if at + 1 < len(argv) else ""

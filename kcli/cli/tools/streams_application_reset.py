@@ -1,8 +1,8 @@
 """kafka-streams-application-reset: make a Kafka Streams application process its input again from the start.
 
-Input topics are put back to where the options say, intermediate topics to their end, and the topics that Streams made
-for itself (changelogs, repartitions, foreign-key joins) are deleted. The application must not run meanwhile. The state
-that its instances keep on their disks is theirs to clean (`KafkaStreams#cleanUp`).
+The offsets of input topics are reset as the options say, those of intermediate topics to the end. Internal topics of
+Streams (changelogs, repartitions, foreign-key joins) are deleted. The application must be stopped. Its instances clean
+their local state themselves (`KafkaStreams#cleanUp`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SCENARIOS = (
 )  # fmt: skip
 DEFAULT_SERVER = "localhost:9092"
 
-# How Kafka Streams names the topics that it makes for an application: its id, a dash, and one of these.
+# Names of the internal topics of an application: its id, a dash, and one of these.
 _INTERNAL = re.compile(
     r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic)"
     r"|.+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic"
@@ -80,7 +80,7 @@ class StreamsApplicationResetOptions(ClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class ResetRow:
-    """One thing that was done, or would be: an offset that was moved, or a topic that was deleted (no offset)."""
+    """One change, made or proposed: a new offset, or without an offset a deleted topic."""
 
     topic: str
     partition: int | None = None
@@ -88,7 +88,7 @@ class ResetRow:
 
 
 async def run(options: StreamsApplicationResetOptions, output: Output) -> int:
-    """Members out, offsets back, internal topics gone. 1 where an input topic is missing or something failed."""
+    """Removes members, resets offsets and deletes internal topics. Returns 1 if an input topic is missing."""
     _check(options, output)
     if options.config_file is not None:
         options = replace(options, command_config=options.config_file)
@@ -135,7 +135,7 @@ class _Reset:
         return self.options.application_id
 
     async def remove_members(self) -> None:
-        """The group has to be empty: its members are made to leave with --force, and complained of without."""
+        """Removes the members of the group with --force. Raises ExecutionError without --force if it has members."""
         group = (await self.client.describe_groups([self.group_id]))[self.group_id]
         if isinstance(group, GroupIdNotFoundException):
             return
@@ -157,7 +157,7 @@ class _Reset:
                     raise error
 
     async def offsets(self) -> list[str]:
-        """Moves the group's offsets; returns the topics that are not there."""
+        """Resets the group's offsets; returns the topics that do not exist."""
         inputs, intermediates = _split(self.options.input_topics), _split(self.options.intermediate_topics)
         if not inputs and not intermediates:
             self.output.say("No input or intermediate topics specified. Skipping seek.")
@@ -236,7 +236,7 @@ class _Reset:
         return await self._listed(partitions, OffsetSpec.EARLIEST)
 
     async def _committed(self, partitions: list[TopicPartition]) -> Plan:
-        """Where the group is; at the start of a partition that it has never read."""
+        """The committed offsets of the group; the start of a partition without one."""
         found = await self.client.list_group_offsets(self.group_id)
         starts = await self._listed(partitions, OffsetSpec.EARLIEST)
         committed: Plan = {}
@@ -286,7 +286,7 @@ class _Reset:
                 raise error
 
     async def internal_topics(self) -> None:
-        """Deletes the topics named with --internal-topics, or all whose name says that Streams made them."""
+        """Deletes the topics of --internal-topics, or all internal topics of the application."""
         listed = [topic.name for topic in await self.client.list_topics()]
         inferred = [name for name in map_order(listed, string_hash) if self._is_internal(name)]
         named = _split(self.options.internal_topics)
@@ -307,7 +307,7 @@ class _Reset:
         self.output.say("Done.")
 
     def _rows(self, rows: Iterable[ResetRow]) -> None:
-        """What the text has said in its own way."""
+        """Writes rows for json and tsv; the text output has other lines for them."""
         if not self.output.is_text:
             for row in rows:
                 self.output.row(row, "")

@@ -53,7 +53,7 @@ class ConfigsOptions(ClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """What is configured: types with names, side by side; an empty name is the default, None is all of them."""
+    """The configured entity: types and their names in one order. An empty name is the default; no name means all."""
 
     types: tuple[str, ...]
     names: tuple[str, ...]

@@ -42,7 +42,7 @@ DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
 # Records taken from librdkafka's queue at once: enough to be cheap per record, few enough to hold in memory.
 BATCH_RECORDS = 2000
-# Longest wait between two looks at Ctrl-C, SIGTERM and --timeout-ms.
+# The longest wait between two checks for Ctrl-C, SIGTERM and --timeout-ms.
 POLL_S = 0.2
 GROUP_NUMBERS = 100_000
 NO_LIMIT = -1
@@ -133,7 +133,7 @@ _PAIRS = (
 
 
 def run(options: ConsoleConsumerOptions, output: Output) -> int:
-    """Prints records until --max-messages, --timeout-ms, Ctrl-C, or until nobody reads."""
+    """Prints records until --max-messages, --timeout-ms or Ctrl-C, or until stdout is closed."""
     _check(options)
     show = _formatter(options, output)
     config = configuration(options)
@@ -168,7 +168,7 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     properties.setdefault("isolation.level", options.isolation_level)
     properties["bootstrap.servers"] = options.bootstrap_server or ""
     properties.setdefault("client.id", "console-consumer")
-    # Java's default assignors: range, with a road to cooperative-sticky that librdkafka cannot offer in one list.
+    # Java offers range and cooperative-sticky, which librdkafka cannot have in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
     ends = {"enable.partition.eof": True} if options.last is not None else {}
@@ -230,7 +230,7 @@ def _check_position(options: ConsoleConsumerOptions) -> None:
 
 
 def _is_positioned(options: ConsoleConsumerOptions) -> bool:
-    """Whether it starts at a place of its own in every partition, and so has no use for a group."""
+    """Whether --from-time or --last chooses the start of every partition, so that no group is needed."""
     return options.from_time is not None or options.last is not None
 
 
@@ -265,7 +265,7 @@ def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Fo
 
 
 class Printer:
-    """Takes records from librdkafka and prints them; `count` is how many were processed, of so many `seen`."""
+    """Takes records from librdkafka and prints them. `seen` counts all, `count` those that passed the filter."""
 
     def __init__(
         self, options: ConsoleConsumerOptions, show: formatters.Formatter, wanted: Filter | None
@@ -283,7 +283,7 @@ class Printer:
 
         topic = self.options.topic
         if topic is not None and not is_valid(topic):
-            # librdkafka would wait for it to be made; in Kafka a name that cannot be ends the reading.
+            # librdkafka would wait for the topic; in Kafka an invalid name ends the reading.
             why = java_text(InvalidTopicException(f"Invalid topics: [{topic}]"))
             logger().error("Error processing message, terminating consumer process: %s", why)
             return 0
@@ -343,7 +343,7 @@ class Printer:
             if self.seen == 0 and len(consumer.assignment()) > 1:
                 yield gathered(consumer, first)
             else:
-                # What is already in the queue comes along without waiting.
+                # Records that are already in the queue need no wait.
                 more = (
                     consumer.consume(min(BATCH_RECORDS, self._wanted()) - 1, 0) if self._wanted() > 1 else []
                 )
@@ -355,7 +355,7 @@ class Printer:
         return BATCH_RECORDS if limit is None or limit == NO_LIMIT else max(0, limit - self.count)
 
     def _print(self, consumer: Any, messages: list[Any]) -> bool:
-        """Prints a group of records; false when nobody reads any more."""
+        """Prints a group of records. Returns False if stdout is closed."""
         lines: list[bytes] = []
         done: list[Any] = []
         failure: Exception | None = None
@@ -399,7 +399,7 @@ class Printer:
             return False
 
     def _is_last(self, error: Any) -> bool:
-        """Tells an error. Some end the reading, quietly but for the log: Kafka's tool exits with 0 then."""
+        """Logs an error. Returns whether it ends the reading; Kafka's tool then exits with 0."""
         if error.code() == error._PARTITION_EOF:
             return False
         if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
@@ -412,12 +412,12 @@ class Printer:
         return False
 
 
-# Waiting helps nobody after these.
+# Errors that do not go away by waiting.
 _FATAL = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 
 
 def _positions(consumer: Any, options: ConsoleConsumerOptions) -> list[Any]:
-    """The partitions to read and where each begins."""
+    """The partitions to read, each with its first offset."""
     if options.topic is not None and options.partition is not None:
         partitions = [(options.topic, options.partition)]
     else:
@@ -426,7 +426,7 @@ def _positions(consumer: Any, options: ConsoleConsumerOptions) -> list[Any]:
 
 
 def reader_is_gone() -> bool:
-    """Whether nobody can read stdout any more, told without writing: what `| head` leaves may all lie in the pipe."""
+    """Whether the reader of stdout has closed it. Found without a write, because a pipe may take all that is left."""
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
@@ -436,7 +436,7 @@ def reader_is_gone() -> bool:
 
 
 def warn_closed() -> None:
-    """Says once that stdout is closed, and keeps Python from finding it out again at exit."""
+    """Reports that stdout is closed, and redirects it so that Python does not fail on it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     warn("Unable to write to standard out, closing consumer.")
 

@@ -35,7 +35,7 @@ LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
 # Lines between two calls that serve delivery reports and log lines.
 POLL_EVERY_LINES = 4096
-# Only this many failures are told one by one; the count at the end covers the rest.
+# The most failures that are reported one by one; the count at the end includes the rest.
 MAX_FAILURES_TOLD = 10
 
 
@@ -144,7 +144,7 @@ _PAIRS = (
 
 
 def run(options: ConsoleProducerOptions, output: Output) -> int:
-    """Sends standard input; 1 when lines were not delivered because no broker answered."""
+    """Sends standard input. Returns 1 if lines were not delivered because no broker answered."""
     require(options, "topic")
     for new, old in _PAIRS:
         if options.has(new) and options.has(old):
@@ -230,9 +230,9 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
 
 
 class Sender:
-    """Feeds lines to librdkafka and keeps count of what did not arrive.
+    """Sends lines through librdkafka and counts those that were not delivered.
 
-    `duration_ms`: in transactions of that length. One that cannot be committed is the last.
+    `duration_ms`: the length of transactions. After a transaction that cannot be committed, no other begins.
     """
 
     def __init__(
@@ -250,7 +250,7 @@ class Sender:
         self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 
     def send(self, parser: LineParser) -> int:
-        """All of standard input, line by line; the exit code."""
+        """Sends standard input line by line; returns the exit code."""
 
         def send_lines(lines: list[bytes], first: int) -> None:
             if parser.is_plain and not self.is_sync:
@@ -262,7 +262,7 @@ class Sender:
         return self._send_all(send_lines)
 
     def send_envelopes(self, *, keep_partition: bool) -> int:
-        """All of standard input, a JSON object a line; the exit code."""
+        """Sends standard input, one JSON object a line; returns the exit code."""
 
         def send_lines(lines: list[bytes], first: int) -> None:
             for number, line in enumerate(lines, first):
@@ -300,7 +300,7 @@ class Sender:
         return 0
 
     def _send_values(self, lines: Iterable[bytes]) -> None:
-        """As `_send_one` for lines that are values alone, which most are: the calls would cost as much as the work."""
+        """As `_send_one`, for lines that are only values. It saves the calls, which cost as much as the work."""
         from confluent_kafka import KafkaException
 
         produce, topic, partition_for = self._producer.produce, self.topic, self._destination.sticky
@@ -344,13 +344,13 @@ class Sender:
         return source.read if self._transactions is None else self._transactions.while_waiting(source)
 
     def _begin(self, transactions: Transactions) -> None:
-        """Before each line. A line was refused: its transaction may not be committed without it."""
+        """Begins a transaction if needed, before each line. Raises CommandError after a refused line."""
         if self._told:
             raise CommandError()
         transactions.begin()
 
     def _end(self, transactions: Transactions) -> None:
-        """After the last line, or when no more are wanted."""
+        """Commits the last transaction, or aborts it if one of its lines was refused."""
         try:
             if self._told:
                 transactions.abort()
@@ -372,7 +372,7 @@ class Sender:
             raise
 
     def _delivered(self, error: Any, message: Any) -> None:
-        """Called for failures only. What an abort takes back is told as a whole."""
+        """Reports a failed record. Records that an abort takes back are counted in one message."""
         if error is not None and not (self._transactions is not None and is_purged(error)):
             self._lost(kafka_error(error), message.key(), message.value())
 
@@ -384,7 +384,7 @@ class Sender:
                 raise CommandError()
 
     def _lost(self, error: KafkaError, key: bytes | None, value: bytes | None) -> None:
-        """A record that was refused is told as Kafka tells it, and the exit code stays 0 then."""
+        """Reports a failed record as Kafka does. The exit code stays 0 if a broker refused the record."""
         if isinstance(error, TimeoutException):
             self.undelivered += 1
         self._told += 1

@@ -1,7 +1,7 @@
 """kafka-consumer-groups: list, describe and delete consumer groups, reset and delete their offsets.
 
 A failure after the command line was parsed is reported on stdout as `Error: …`, and the exit code is 0, as with Kafka's
-own tool. Each action has a module of its own beside this one.
+own tool. Each action has its own module.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def run(options: ConsumerGroupsOptions, output: Output) -> None:
     try:
         client = admin(options)
     except CommandError as error:
-        _tell_no_client(output, error)
+        _report_no_client(output, error)
         return
     async with client:
         if options.watch is None:
@@ -59,7 +59,7 @@ async def _act(options: ConsumerGroupsOptions, client: AdminClient, output: Outp
         execution_failed(output, error)
 
 
-def _tell_no_client(output: Output, error: CommandError) -> None:
+def _report_no_client(output: Output, error: CommandError) -> None:
     """Reports the failure as Kafka's tool does; the reason, which Kafka does not show, goes to stderr."""
     if isinstance(error.__cause__, FileNotFoundError):
         reason = f"java.nio.file.NoSuchFileException: {error}"

@@ -103,7 +103,7 @@ class ConsumerGroupsOptions(ClusterOptions):
 
     @property
     def only_group(self) -> str | None:
-        """The group, where exactly one is named: its CSV lines leave it out."""
+        """The group if exactly one is named; CSV lines then omit it."""
         return self.group[0] if len(self.group) == 1 else None
 
 

@@ -1,4 +1,4 @@
-"""kafka-dump-log: what is inside log segments, snapshots and indexes."""
+"""kafka-dump-log: prints the contents of log segments, snapshots and indexes."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ _DATA_OPTIONS = ("print-data-log", "key-decoder-class", "value-decoder-class", *
 
 
 def run(options: DumpLogOptions, output: Output) -> None:
-    """Dumps every file, then tells what does not fit together."""
+    """Dumps every file, then reports inconsistencies."""
     dumper = Dumper(options, output)
     for path in options.files.split(","):
         dumper.dump(path)
-    dumper.tell_faults()
+    dumper.report_faults()
 
 
 @dataclass
@@ -121,7 +121,7 @@ class Dumper:
             raise uncaught("org.apache.kafka.common.errors.CorruptRecordException", str(error)) from None
         except OSError as error:
             if error.errno in WRITE_FAILED:
-                raise  # not of the file that is read: standard output is full, or nobody reads it
+                raise  # standard output is full or closed; the file is not at fault
             raise uncaught("java.io.IOException", f"{path}: {error.strerror}") from None
 
     def _dump(self, path: str) -> None:
@@ -162,7 +162,7 @@ class Dumper:
 
     @cached_property
     def _how(self) -> LogDump:
-        """Made at the first log: a decoder class that does not exist troubles nobody who dumps indexes."""
+        """Created at the first log, because a dump of indexes needs no decoder class."""
         is_data = any(self.options.has(name) for name in _DATA_OPTIONS)
         return LogDump(
             output=self.output,
@@ -179,8 +179,8 @@ class Dumper:
         plain = decoders.by_class_names(self.options.key_decoder_class, self.options.value_decoder_class)
         return plain if any(self.options.has(name) for name in _DATA_OPTIONS) else None
 
-    def tell_faults(self) -> None:
-        self.faults.tell()
+    def report_faults(self) -> None:
+        self.faults.report()
         for path, gaps in self.gaps.items():
             warn(f"Non-consecutive offsets in {path}")
             for before, after in gaps:
@@ -195,7 +195,7 @@ def _example(directory: str) -> str:
 def _suffix(path: str) -> str:
     name = os.path.basename(path)
     dot = name.rfind(".")
-    if dot < 0:  # what Kafka 4.1 says of such a name
+    if dot < 0:  # Kafka 4.1's error for such a name
         length = len(name)
         raise uncaught(
             "java.lang.StringIndexOutOfBoundsException", f"begin -1, end {length}, length {length}"

@@ -25,7 +25,7 @@ class Finished(Exception):
 
 @dataclass(slots=True)
 class Shell:
-    """Where one stands in the tree, and what was typed."""
+    """The state of a shell: the tree, the current directory and the history."""
 
     root: Node
     say: Callable[[str], None]
@@ -34,7 +34,7 @@ class Shell:
     history: list[str] = field(default_factory=list)
 
     def run(self, words: list[str], *, interactive: bool) -> None:
-        """One command; what is wrong with it is said, not raised. Raises Finished."""
+        """Runs one command and prints its errors. Raises Finished at `exit`."""
         commands = _COMMANDS | _INTERACTIVE if interactive else _COMMANDS
         name, *arguments = words
         command = commands.get(name)
@@ -47,7 +47,7 @@ class Shell:
         command.run(self, arguments)
 
     def found(self, name: str, arguments: list[str]) -> Iterator[tuple[str, Node]]:
-        """Every path that the arguments name (none: here); what is not there is said."""
+        """Every path that the arguments name (none: the current directory); prints an error for a missing path."""
         for argument in arguments or ["."]:
             paths = matching(self.root, absolute(argument, self.directory))
             if not paths:
@@ -194,13 +194,13 @@ class ShellOptions(CommonOptions):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the shell says to one thing asked."""
+    """The output of one command of the shell."""
 
     text: str
 
 
 def run(options: ShellOptions, output: Output) -> int:
-    """One command from the command line, or a shell that reads them."""
+    """Runs one command from the command line, or an interactive shell."""
     from kcli import KAFKA_VERSION
     from kcli.cli.tools.metadata_shell.loader import SnapshotProblem, loaded_image
 
@@ -241,7 +241,7 @@ def _obey(shell: Shell, line: str) -> None:
 
 
 def _typed() -> Iterator[str]:
-    """The lines of a person (with editing and recall) or of a file, up to its end."""
+    """The lines of a terminal (with editing and history) or of a file, up to its end."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  input() edits with it
     while True:

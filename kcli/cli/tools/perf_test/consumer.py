@@ -21,7 +21,7 @@ from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, store_offsets
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
-# What one poll of the Java consumer returns at most (max.poll.records).
+# The most records of one poll of the Java consumer (max.poll.records).
 BATCH_RECORDS = 500
 POLL_S = 0.1
 DEFAULT_TIMEOUT_MS = 10_000
@@ -133,7 +133,7 @@ def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
         raise CommandError(
             "bootstrap.servers is not set: give --bootstrap-server host:port, or the key in --consumer.config"
         )
-    # The file's group is not looked at, as in Kafka: its consumer starts where another run ended.
+    # The group of the file is ignored, as in Kafka, because it would start where an earlier run ended.
     properties["group.id"] = options.group or f"perf-consumer-{secrets.randbelow(100_000)}"
     properties["max.partition.fetch.bytes"] = str(options.fetch_size)
     properties["receive.buffer.bytes"] = str(options.socket_buffer_size)
@@ -207,7 +207,7 @@ class _Run:
                 reported, reported_count, reported_bytes = now, self.count, self.size_bytes
                 reported_joining_ms = self.joining_ms
         finished = time.time()
-        # A run that was over before the first interval is told as one.
+        # A run that ends before the first interval has one line.
         if not options.show_detailed_stats or reported == started:
             self._line(started, finished, self.count, self.size_bytes, self.joining_ms)
 

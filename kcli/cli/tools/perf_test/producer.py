@@ -33,16 +33,16 @@ from kcli.rdkafka.producer import Destination, producer_config
 from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
 
 MEGABYTE = 1024 * 1024
-# Random values are cut from so much, more than librdkafka puts into a batch.
+# The size of the pool of random values: more than librdkafka puts into a batch.
 POOL_BYTES = 1 << 21
 LETTERS = bytes(ord("A") + number % 26 for number in range(256))
-# Latencies that are kept, as in Kafka.
+# The most latencies that are kept, as in Kafka.
 LATENCIES_MAX = 500_000
-# Records between two looks at the clock and at delivery reports.
+# Records between two checks of the clock and of delivery reports.
 POLL_EVERY_RECORDS = 512
-# With a limit: so often a second the pace is kept, lest records come in bursts and a transaction outlast its duration.
+# With --throughput: pauses a second, so that records do not come in bursts and transactions end in time.
 PACES_A_SECOND = 100
-# Sleeping less than this costs more than it holds back.
+# A shorter sleep costs more than it delays.
 LEAST_SLEEP_S = 0.002
 
 
@@ -164,9 +164,9 @@ def _payload(options: ProducerPerfOptions, output: Output) -> Callable[[int], by
 
 
 class _Statistics:
-    """Counts and latencies since a start, and since the last line that told of them.
+    """Counts and latencies since the start, and since the last line of progress.
 
-    Of many records only some latencies are kept, for the percentiles.
+    Only LATENCIES_MAX latencies are kept, for the percentiles.
     """
 
     def __init__(self, records: int) -> None:
@@ -203,7 +203,7 @@ class _Statistics:
         return self.total_ms / max(self.count, 1)
 
     def window_line(self) -> str:
-        """What came since the last such line."""
+        """The line of progress since the last one."""
         now = (self.count, self.size_bytes, self.total_ms)
         count, size_bytes, total_ms = (here - there for here, there in zip(now, self._told, strict=True))
         records, megabytes = _rates(count, size_bytes, self.window_start)
@@ -307,7 +307,7 @@ class _Run:
             self.is_steady_told = True
             self.output.say("In steady state.")
         self.output.say(current.window_line())
-        sys.stdout.flush()  # somebody may be watching, and kill the run half-way
+        sys.stdout.flush()  # a reader may watch the progress, or kill the run
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:

@@ -141,7 +141,7 @@ class AssignmentRow:
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """How far one partition is."""
+    """The progress of one partition."""
 
     topic: str
     partition: int
@@ -166,7 +166,7 @@ class _Terse(Exception):
 
 
 async def run(options: ReassignOptions, output: Output) -> None:
-    """Do the one action. A failure is told on stdout, as Kafka's tool does."""
+    """Does the one action. A failure is reported on stdout, as by Kafka's tool."""
     action = _checked(options)
     try:
         # Its --timeout is about moves between log directories.
@@ -256,7 +256,7 @@ async def _generate(options: ReassignOptions, client: AdminClient, output: Outpu
 
 
 async def _describe(client: AdminClient, topics: Iterable[str]) -> list[TopicDescription]:
-    """Raises the first error, with Kafka's words for a topic that is not there."""
+    """Describes topics. Raises the first error, with Kafka's message for a missing topic."""
     found = []
     for name, topic in (await client.describe_topics(topics)).items():
         if isinstance(topic, KafkaError):
@@ -428,7 +428,7 @@ def _status_line(row: StatusRow) -> str:
 
 
 async def _clear_throttles(client: AdminClient, output: Output, plan: Plan) -> None:
-    """On every broker: who was a source of an earlier move is not known any more."""
+    """Clears the throttles of every broker, because the sources of earlier moves are not known."""
     brokers = {node.id for node in (await client.describe_cluster()).nodes}
     brokers.update(broker for _, replicas in plan.entries for broker in replicas)
     output.say(f"Clearing broker-level throttles on {_plural('broker', brokers)} {_ids(sorted(brokers))}")
@@ -491,7 +491,7 @@ def _plan(options: ReassignOptions) -> Plan:
 
 
 def _rows(output: Output, what: str, assignment: Assignment) -> None:
-    """The rows of what was said as text already."""
+    """Writes rows for json and tsv; the text output has them already."""
     if not output.is_text:
         for topic, number in sorted(assignment):
             output.row(AssignmentRow(what, topic, number, assignment[TopicPartition(topic, number)]), "")

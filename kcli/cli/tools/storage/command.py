@@ -1,4 +1,4 @@
-"""kafka-storage: format log directories, tell what they hold, and which features go with a release."""
+"""kafka-storage: formats log directories, and shows their state and the features of releases."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Uuid:
 
 @dataclass(frozen=True, slots=True)
 class StorageInfo:
-    """What `info` finds: directories that are there, the identity of the first formatted one, and problems."""
+    """The result of `info`: existing directories, the identity of the first formatted one, and problems."""
 
     directories: tuple[str, ...]
     metadata: dict[str, str]
@@ -210,7 +210,7 @@ def _config(path: str) -> BrokerConfig:
 
 
 def _uncaught(java_class: str, message: object) -> NoReturn:
-    """As the JVM writes an exception that nobody caught; scripts look for these lines."""
+    """Raises an error with the text of an exception that the JVM did not catch; scripts search for these lines."""
     raise CommandError(f'Exception in thread "main" {java_class}: {message}') from None
 
 

@@ -1,4 +1,4 @@
-"""The parts of kafka-storage that only speak of features: version-mapping and feature-dependencies."""
+"""The sub-commands of kafka-storage about features: version-mapping and feature-dependencies."""
 
 from __future__ import annotations
 

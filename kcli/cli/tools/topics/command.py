@@ -53,7 +53,7 @@ class TopicName:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """What was done to a topic, or would be."""
+    """A change of a topic that was made, or would be made by a dry run."""
 
     topic: str
     action: str
@@ -90,7 +90,7 @@ async def _act(options: TopicsOptions, client: AdminClient, output: Output) -> i
 
 
 def _failed(message: str, output: Output) -> None:
-    """Kafka says this on stdout; rows of json and tsv are not mixed with it."""
+    """Reports a failure on stdout, as Kafka does; on stderr if stdout has json or tsv."""
     if output.is_text:
         output.say(f"Error while executing topic command : {message}")
     else:
@@ -234,7 +234,7 @@ def _loss(names: list[str]) -> str:
 
 
 def _changed(output: Output, name: str, action: str, dry_run: bool, would: str) -> None:
-    """Kafka is silent about these changes: only a dry run speaks, and rows."""
+    """Prints a change in a dry run and as a row; Kafka prints nothing about these changes."""
     if dry_run or not output.is_text:
         output.row(TopicChange(name, action, dry_run), would)
 
@@ -246,7 +246,7 @@ def _raise_first(results: dict[str, KafkaError | None]) -> None:
 
 
 def _configs(pairs: tuple[str, ...]) -> dict[str, str]:
-    """The settings of a new topic, checked here as Kafka's tool does before it asks the broker."""
+    """The settings of a new topic, checked before the request, as in Kafka's tool."""
     if not pairs:
         return {}
     from kcli.config.definition import ConfigError

@@ -1,4 +1,4 @@
-"""kafka-transactions: what transactions there are, who writes them, and ending those that nobody else will."""
+"""kafka-transactions: lists transactions and their producers, and ends hanging transactions."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class DescriptionRow:
 
 @dataclass(frozen=True, slots=True)
 class ProducerRow:
-    """A producer, as a partition knows it."""
+    """A producer in the state of a partition."""
 
     producer_id: int
     producer_epoch: int
@@ -189,7 +189,7 @@ async def abort(options: AbortOptions, output: Output) -> None:
 
 
 def _given_epochs(options: AbortOptions) -> tuple[int, int, int] | None:
-    """What the options say of the transaction; None when --start-offset is to find it."""
+    """The producer id and epochs of the options; None if --start-offset identifies the transaction."""
     if options.start_offset is not None:
         return None
     if options.producer_id is None:
@@ -235,7 +235,7 @@ async def force_terminate(options: ForceTerminateOptions, output: Output) -> Non
 
 
 async def _asked(options: TransactionsOptions, failed: str, ask: Callable[[AdminClient], Awaitable[T]]) -> T:
-    """`ask` over a client of its own; an error becomes `failed: why.`"""
+    """Calls `ask` with a new client; an error becomes a CommandError `failed: reason.`"""
     async with connect.admin(options) as admin:
         try:
             return await ask(admin)

@@ -1,4 +1,4 @@
-"""What the sub-commands of kafka-transactions share: the options before them, and their tables."""
+"""The options before the sub-commands of kafka-transactions, and the tables that they print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-verifiable-consumer: reads as a member of a group and writes what happens to it, for tests of a cluster."""
+"""kafka-verifiable-consumer: reads as a member of a group and prints events, for tests of a cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kcli.rdkafka.log import logger
 
 NO_LIMIT = -1
 CLASSIC, CONSUMER = "classic", "consumer"
-# Longest wait between two looks at Ctrl-C and SIGTERM.
+# The longest wait between two checks for Ctrl-C and SIGTERM.
 POLL_S = 0.5
 
 
@@ -56,7 +56,7 @@ class VerifiableConsumerOptions(ConnectingOptions):
 
 
 def run(options: VerifiableConsumerOptions, output: Output) -> int:
-    """Read until there is enough; the last events are written however it ends."""
+    """Reads --max-messages records. The last events are written in every case."""
     run = _Run(options, output)
     finish_on_sigterm()
     try:
@@ -120,7 +120,7 @@ class _Run:
                 self._commit(ends)
 
     def _poll(self) -> list[Any]:
-        """What was fetched together, as one poll of Java's consumer returns it."""
+        """The records of one poll of Java's consumer."""
         first = self.consumer.poll(POLL_S)
         if first is None:
             return []
@@ -139,7 +139,7 @@ class _Run:
         return 0 <= self.options.max_messages <= self.consumed
 
     def _take(self, messages: list[Any]) -> dict[tuple[str, int], int]:
-        """Write what came, partition by partition; the offset that each goes on at."""
+        """Writes the events of records, by partition; returns the next offset of each partition."""
         by_partition: dict[tuple[str, int], list[Any]] = {}
         for message in messages:
             by_partition.setdefault((message.topic(), message.partition()), []).append(message)

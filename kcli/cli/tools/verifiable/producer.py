@@ -1,4 +1,4 @@
-"""kafka-verifiable-producer: sends increasing numbers and writes what became of each, for tests of a cluster."""
+"""kafka-verifiable-producer: sends increasing numbers and prints the result of each, for tests of a cluster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class VerifiableProducerOptions(ConnectingOptions):
 
 
 def run(options: VerifiableProducerOptions, output: Output) -> int:
-    """Send until there are enough; the last events are written however it ends."""
+    """Sends --max-messages records. The last events are written in every case."""
     run = _Run(options, output)
     finish_on_sigterm()
     try:
@@ -54,7 +54,7 @@ def run(options: VerifiableProducerOptions, output: Output) -> int:
 
 
 def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
-    """librdkafka's configuration: no retries, every failure is told. The file goes before the options, as in Kafka."""
+    """librdkafka's configuration, without retries. The file takes precedence over the options, as in Kafka."""
     if options.producer_config is not None and options.command_config is not None:
         raise UsageError("Options --producer.config and --command-config are mutually exclusive.")
     properties = {
@@ -88,7 +88,7 @@ class _Run:
         options = self.options
         while options.max_messages < 0 or self.sent < options.max_messages:
             keys = options.repeating_keys
-            # 0 never comes around again, as in Kafka.
+            # With 0, keys do not repeat, as in Kafka.
             key = None if keys is None else str(self.sent % keys if keys > 0 else self.sent)
             prefix = "" if options.value_prefix is None else f"{options.value_prefix}."
             self._produce(key, f"{prefix}{self.sent}")
@@ -115,7 +115,7 @@ class _Run:
             timestamp_ms = None
             if self.options.message_create_time != NO_LIMIT:
                 timestamp_ms = self.timestamp_ms
-                # Each record is as much later as the run is old by then.
+                # The timestamp grows by the age of the run, as in Kafka.
                 self.timestamp_ms += int((time.monotonic() - self.started) * 1000)
             refused = self.destination.send(
                 value.encode(),
