@@ -45,7 +45,7 @@ sim:
 
 # Files that are written by code and checked in; a test fails when one is stale.
 generate:
-	$(PY) -m kcli.protocol.generate
+	$(PY) -m kcli.protocol.wire.generate
 	$(PY) -m kcli.cli.man
 	$(PY) -m kcli.cli.shims
 

@@ -33,7 +33,7 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.spark.cluster import Cluster
 from kcli.spark.encoder import encode_records
 from kcli.spark.jobs import export
-from kcli.spark.jobs.export import COLUMN_TYPES
+from kcli.spark.jobs.export_options import COLUMN_TYPES, TABLE_FORMATS
 from kcli.spark.options import sink_options
 from kcli.spark.producer import Producer
 from kcli.spark.submit import worker_python, write_conf
@@ -275,7 +275,7 @@ def tables(bench: Bench, scratch: Path) -> None:
         shutil.rmtree(to)
         return rows
 
-    for form in export.TABLE_FORMATS:
+    for form in TABLE_FORMATS:
         bench.step(f"table: 4 columns to {form.title()}", lambda form=form: exported(form), TABLE_GOAL)
 
 

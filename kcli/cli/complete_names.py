@@ -21,7 +21,7 @@ LOOKUP_S = 1.5
 MAX_NAMES = 1000
 OWN_PREFIX = "__"
 
-_TOPIC = frozenset({"topic"})
+_TOPIC = frozenset({"topic", "target-topic", "dead-letter-topic"})
 _TOPIC_LISTS = frozenset(
     {"topic-list", "include", "topics-include", "input-topics", "intermediate-topics", "internal-topics"}
 )

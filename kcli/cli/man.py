@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from kcli import KAFKA_VERSION
 from kcli.cli.syntax.examples import USUAL, Example, ExitStatus
-from kcli.cli.syntax.options import Argument, Command, Family, Option, options_of
+from kcli.cli.syntax.options import Argument, Command, Family, Option, Subcommand, options_of
 from kcli.cli.syntax.registry import TOOLS, Tool
 
 PROPER_NOUNS = frozenset({"Apache", "Kafka"})
@@ -20,8 +20,14 @@ PROPER_NOUNS = frozenset({"Apache", "Kafka"})
 def pages() -> dict[str, str]:
     """File name -> troff source, for kcli and every tool."""
     tools = list(TOOLS.values())
-    built = {f"kcli-{tool.name}.1": _tool_page(tool) for tool in tools}
-    return {"kcli.1": _root_page(tools), **built}
+    built = {"kcli.1": _root_page(tools)}
+    for tool in tools:
+        command = tool.load()
+        built[f"kcli-{tool.name}.1"] = _tool_page(tool, command)
+        if command.family is Family.RAW:
+            for sub in command.subcommands:
+                built[f"kcli-{tool.name}-{sub.name}.1"] = _sub_page(tool, command, sub)
+    return built
 
 
 def _root_page(tools: list[Tool]) -> str:
@@ -52,16 +58,26 @@ def _root_page(tools: list[Tool]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _tool_page(tool: Tool) -> str:
-    command = tool.load()
+def _tool_page(tool: Tool, command: Command) -> str:
+    is_raw = command.family is Family.RAW
     lines = _head(f"kcli-{tool.name}", tool.summary.rstrip("."))
     lines += [".SH SYNOPSIS", f".B kcli {_escape(tool.name)}"]
-    lines += [r"\fISUBCOMMAND\fR [\fIOPTIONS\fR]" if command.subcommands else r"[\fIOPTIONS\fR]"]
+    lines += [
+        r"\fISUBCOMMAND\fR [\fIOPTIONS\fR]" if command.subcommands and not is_raw else r"[\fIOPTIONS\fR]"
+    ]
     lines += [".SH DESCRIPTION", *_text(tool.summary)]
     if tool.script:
         lines += _text(f"Stands for {tool.script} of Apache Kafka {KAFKA_VERSION}.")
-    shown = options_of(command.options) if command.family is not Family.RAW else []
-    if command.subcommands:
+    shown = [] if is_raw else options_of(command.options)
+    if is_raw and command.subcommands:
+        lines += [".SH COMMANDS"]
+        for sub in command.subcommands:
+            lines += [
+                ".TP",
+                f".B {_escape(sub.name)}",
+                *_text(f"{sub.help} See kcli-{tool.name}-{sub.name}(1)."),
+            ]
+    elif command.subcommands:
         lines += [".SH SUBCOMMANDS"]
         before = {option.name for option in shown}
         for sub in command.subcommands:
@@ -76,6 +92,21 @@ def _tool_page(tool: Tool) -> str:
     lines += _exit_status(command.exit_status)
     lines += _examples(command.examples)
     lines += [".SH SEE ALSO", ".BR kcli (1)"]
+    return "\n".join(lines) + "\n"
+
+
+def _sub_page(tool: Tool, command: Command, sub: Subcommand) -> str:
+    """The page of a command that a raw tool runs."""
+    lines = _head(f"kcli-{tool.name}-{sub.name}", sub.help.rstrip("."))
+    lines += [".SH SYNOPSIS", f".B kcli {_escape(tool.name)}"]
+    lines += [rf"[\fISPARK OPTIONS\fR] \fB{sub.name}\fR [\fIOPTIONS\fR]"]
+    lines += [".SH DESCRIPTION", *_text(sub.help)]
+    lines += [".SH OPTIONS", *_options(command, options_of(sub.options))]
+    lines += [".TP", r".B \-\-help", "Print usage information and exit."]
+    for title, example in sub.sections:
+        lines += [f".SH {title}", *_example(example)]
+    lines += _exit_status(sub.exit_status)
+    lines += [".SH SEE ALSO", f".BR {_escape(f'kcli-{tool.name}')} (1),", ".BR kcli (1)"]
     return "\n".join(lines) + "\n"
 
 

@@ -7,16 +7,17 @@ there as text and are left out of json and tsv, which hold rows alone.
 
 from __future__ import annotations
 
-import dataclasses
 import errno
-import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from kcli.command.rows import json_line, plain, tsv_line
 
 if TYPE_CHECKING:
     from kcli.errors import KafkaError
+
+__all__ = ["WRITE_FAILED", "Output", "java_name", "java_text", "plain", "warn"]
 
 Row = TypeVar("Row")
 
@@ -48,7 +49,7 @@ class Output:
             case "text":
                 sys.stdout.write((text if isinstance(text, str) else text(row)) + "\n")
             case "json":
-                sys.stdout.write(json.dumps(plain(row), ensure_ascii=False) + "\n")
+                sys.stdout.write(json_line(plain(row)) + "\n")
             case _:
                 self._tsv(plain(row))
 
@@ -75,31 +76,14 @@ class Output:
         header = list(row)
         if header != self._header:
             self._header = header
-            sys.stdout.write("\t".join(header) + "\n")
-        sys.stdout.write("\t".join(_cell(value) for value in row.values()) + "\n")
+            sys.stdout.write(tsv_line(header) + "\n")
+        sys.stdout.write(tsv_line(row.values()) + "\n")
 
 
 def warn(line: str) -> None:
     """A line on stderr, after whatever stdout still holds."""
     sys.stdout.flush()
     sys.stderr.write(line + "\n")
-
-
-def plain(value: Any) -> Any:
-    """Dataclasses, tuples and enums as what json can say; enums by name; bytes as UTF-8 with escapes."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list, set, frozenset)):
-        return [plain(item) for item in value]
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    if isinstance(value, BaseException):
-        return str(value)
-    return value
 
 
 def java_name(error: KafkaError) -> str:
@@ -111,18 +95,3 @@ def java_name(error: KafkaError) -> str:
 def java_text(error: KafkaError) -> str:
     """`CLASS: MESSAGE`, as a Java exception prints itself."""
     return f"{java_name(error)}: {error.message}"
-
-
-def _cell(value: Any) -> str:
-    """One tsv field: nested values as json; tab, newline and backslash escaped so that a row stays a line."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        text = value
-    elif isinstance(value, bool):
-        text = "true" if value else "false"
-    elif isinstance(value, (list, dict)):
-        text = json.dumps(value, ensure_ascii=False)
-    else:
-        text = str(value)
-    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")

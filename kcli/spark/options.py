@@ -298,7 +298,7 @@ def _subscription(options: Mapping[str, str], *, all_by_default: bool) -> Subscr
     if given[0] == "subscribe":
         topics = tuple(filter(None, (topic.strip() for topic in text.split(","))))
         if not topics:
-            raise ValueError("subscribe names no topic (topic1,topic2 is meant)")
+            raise ValueError("subscribe names no topic (expected topic1,topic2)")
         return Subscription(topics=topics)
     if given[0] == "subscribePattern":
         try:
@@ -310,7 +310,7 @@ def _subscription(options: Mapping[str, str], *, all_by_default: bool) -> Subscr
     try:
         parts = [TopicPartition(topic, int(part)) for topic, parts in wanted.items() for part in parts]
     except (TypeError, ValueError):
-        raise ValueError(f'assign is {text!r}; {{"topic":[0,1]}} is meant') from None
+        raise ValueError(f'assign is {text!r}; expected {{"topic":[0,1]}}') from None
     if not parts:
         raise ValueError("assign names no partition")
     return Subscription(partitions=tuple(sorted(parts)))
@@ -337,7 +337,7 @@ def _checked(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Spark writes -2 for earliest and -1 for latest, as ListOffsets does; anything lower means nothing."""
     for part, offset in offsets.items():
         if offset < EARLIEST:
-            raise ValueError(f"offset {offset} of {part}: -2 (earliest), -1 (latest) or an offset is meant")
+            raise ValueError(f"offset {offset} of {part}: expected -2 (earliest), -1 (latest) or an offset")
     return offsets
 
 
@@ -348,8 +348,8 @@ def _refuse_end(position: Position, name: str, end: int, word: str) -> None:
 
 
 def _by_partition(options: Mapping[str, str], name: str) -> dict[TopicPartition, int]:
-    meant = '{"topic":{"0":23,"1":-1}}'
-    wanted = _json(options, name, meant)
+    expected = '{"topic":{"0":23,"1":-1}}'
+    wanted = _json(options, name, expected)
     try:
         return {
             TopicPartition(topic, int(part)): int(value)
@@ -357,24 +357,24 @@ def _by_partition(options: Mapping[str, str], name: str) -> dict[TopicPartition,
             for part, value in values.items()
         }
     except (AttributeError, TypeError, ValueError):
-        raise ValueError(f"{name} is {options[name.lower()]!r}; {meant} is meant") from None
+        raise ValueError(f"{name} is {options[name.lower()]!r}; expected {expected}") from None
 
 
-def _json(options: Mapping[str, str], name: str, meant: str) -> dict[str, dict[str, int]]:
+def _json(options: Mapping[str, str], name: str, expected: str) -> dict[str, dict[str, int]]:
     text = options[name.lower()]
     try:
         value = json.loads(text)
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise ValueError(f"{name} is {text!r}; {meant} is meant")
+        raise ValueError(f"{name} is {text!r}; expected {expected}")
     return value
 
 
 def _boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
     text = options.get(name.lower(), str(default)).strip().lower()
     if text not in ("true", "false"):
-        raise ValueError(f"{name} is {text!r}; true or false is meant")
+        raise ValueError(f"{name} is {text!r}; expected true or false")
     return text == "true"
 
 
@@ -384,7 +384,7 @@ def _positive(options: Mapping[str, str], name: str) -> int | None:
         return None
     value = _integer(text, name)
     if value < 1:
-        raise ValueError(f"{name} is {value}; a positive number is meant")
+        raise ValueError(f"{name} is {value}; expected a positive number")
     return value
 
 
@@ -394,7 +394,7 @@ def _duration_ms(options: Mapping[str, str], name: str, default: float) -> float
         return default
     match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
     if match is None or (match[2] or "ms") not in _UNITS_MS:
-        raise ValueError(f"{name} is {text!r}; a duration like 30s or 15m is meant")
+        raise ValueError(f"{name} is {text!r}; expected a duration like 30s or 15m")
     return int(match[1]) * _UNITS_MS[match[2] or "ms"]
 
 
@@ -402,12 +402,12 @@ def _integer(text: str, name: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{name} is {text!r}; a whole number is meant") from None
+        raise ValueError(f"{name} is {text!r}; expected a whole number") from None
 
 
 def _choice(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
     """One of `values`; the first where nothing is said."""
     text = options.get(name.lower(), values[0]).strip().lower()
     if text not in values:
-        raise ValueError(f"{name} is {text!r}; {' or '.join(values)} is meant")
+        raise ValueError(f"{name} is {text!r}; expected {' or '.join(values)}")
     return text

@@ -309,7 +309,7 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
         if name not in SINK_COLUMNS:
             raise ValueError(f"column {name} cannot be written to a topic; {', '.join(SINK_COLUMNS)} can")
         if given not in SINK_COLUMNS[name]:
-            raise ValueError(f"column {name} is {given}; {' or '.join(SINK_COLUMNS[name])} is meant")
+            raise ValueError(f"column {name} is {given}; expected {' or '.join(SINK_COLUMNS[name])}")
     if "value" not in types:
         raise ValueError("Required attribute 'value' not found: name the column to write value")
     if "topic" not in types and options.topic is None:

@@ -17,7 +17,7 @@ import pytest
 from group_world import GroupWorld
 
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
-from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 
 SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "30"))
 COMMANDS = 400

@@ -20,7 +20,7 @@ import pytest
 
 from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
-from kcli.coordinator.group.consumer.regexes import matching
+from kcli.coordinator.group.consumer.targets.regexes import matching
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic
@@ -126,8 +126,8 @@ class Coordinator:
         if self.sim.trouble and self.sim.random.random() < 0.03:
             code = ErrorCode.NOT_ENOUGH_REPLICAS
             for ready in batch:
-                if ready.on_written is not None:
-                    self.take(ready.on_written(code, self.sim.now))
+                if ready.continuations:
+                    self.take(ready.written(code, self.sim.now))
                 for token, _ in ready.replies:
                     self.answer(token, None, write_error(code))
         else:
@@ -141,8 +141,8 @@ class Coordinator:
         for _ in range(count):
             ready = self.in_flight.popleft()
             self.write(ready)
-            if ready.on_written is not None:
-                self.take(ready.on_written(ErrorCode.NONE, self.sim.now))
+            if ready.continuations:
+                self.take(ready.written(ErrorCode.NONE, self.sim.now))
             self.deliver(ready)
         self.sim.check_offsets()
         self.wake()
@@ -176,7 +176,7 @@ class Coordinator:
 
     def tick(self):
         before = self.shard.next_deadline_ms
-        for ready in self.shard.tick(self.sim.now):
+        while (ready := self.shard.tick(self.sim.now)) is not None:
             self.take(ready)
         if self.shard.next_deadline_ms != before:
             self.wake()

@@ -13,7 +13,7 @@ import pytest
 from librdkafka import consume, produce
 
 from kcli.spark.jobs import sql, transform
-from kcli.spark.jobs.arguments import JobError
+from kcli.spark.jobs.errors import JobError
 from kcli.spark.jobs.running import Done
 
 if TYPE_CHECKING:

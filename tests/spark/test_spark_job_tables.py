@@ -19,6 +19,7 @@ from librdkafka import produce
 from pyspark_processes import TASK_DAEMON
 
 from kcli.spark.jobs import export
+from kcli.spark.jobs.errors import JobError
 from kcli.spark.jobs.running import Done
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def test_a_table_holds_what_pandas_makes_of_the_records(
     directories = {each.name for each in path.rglob("date=*")}
     assert directories == {f"date={day}" for day in days}
     # Written again the table would have each row twice; nothing said that this is meant.
-    with pytest.raises(export.JobError, match="exists: --save-mode append"):
+    with pytest.raises(JobError, match="exists: --save-mode append"):
         exported(spark, broker, *words)
     one = json.dumps({name: {"0": 29, "1": 30}})
     run = [*words, "--starting-offsets", one, "--run-id", "tonight", "--save-mode"]
@@ -112,7 +113,7 @@ def test_a_table_holds_what_pandas_makes_of_the_records(
     assert len(table_of(path, kind)) == len(records) + 1
     assert exported(spark, broker, *words, "--run-id", "b", "--save-mode", "overwrite").rows == len(records)
     assert len(table_of(path, kind)) == len(records)
-    with pytest.raises(export.JobError, match="the table has the columns"):
+    with pytest.raises(JobError, match="the table has the columns"):
         exported(spark, broker, *words[:6], *NAMED[kind], "--columns", "value", "--save-mode", "append")
 
 
@@ -149,7 +150,7 @@ def test_small_files_are_put_together_and_orphans_go(
 KILLED = """
 import contextlib, os, signal, sys, time
 from pyspark.sql import SparkSession
-from kcli.spark.jobs import export, export_tables, tables
+from kcli.spark.jobs import export, export_rows, export_tables, tables
 from kcli.spark.jobs.running import Counts, start_stream
 
 spark = SparkSession.builder.getOrCreate()
@@ -180,7 +181,7 @@ while len(committed) < 2:
         sys.exit(str(failed))
 
 options = its_options("parquet", "--max-offsets-per-trigger", "6")
-frame = export.selected(spark, options, Counts(streaming=True))
+frame = export_rows.selected(spark, options, Counts(streaming=True))
 jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
 query = start_stream(frame.writeStream.format("parquet").option("path", options.path), options)
 with contextlib.suppress(OSError):  # where it is allowed: a busy machine may not keep us from looking

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import os
@@ -19,7 +18,8 @@ from librdkafka import consume, produce
 
 from kcli.cli.main import run
 from kcli.spark.jobs import export, ingest
-from kcli.spark.jobs.arguments import JobError
+from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.options import JobOptions
 from kcli.spark.jobs.running import run_batch
 
 if TYPE_CHECKING:
@@ -302,6 +302,6 @@ def test_a_batch_that_is_told_to_stop_is_cut_off(spark: SparkSession) -> None:
     timer.start()
     began = time.monotonic()
     with pytest.raises(JobError, match="stopped on request before the batch was done"):
-        run_batch(spark, argparse.Namespace(progress_interval=0), "slow", frame.collect)
+        run_batch(spark, JobOptions(progress_interval=0), "slow", frame.collect)
     timer.join()
     assert time.monotonic() - began < 50

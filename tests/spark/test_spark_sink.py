@@ -95,7 +95,7 @@ def test_many_batches_keep_their_order(spark: SparkSession, broker: BrokerProces
     [
         ("'k' as key", {"topic": "t"}, "Required attribute 'value' not found"),
         ("'v' as value", {}, "topic option required when no 'topic' attribute is present"),
-        ("1 as value", {"topic": "t"}, "column value is int; binary or string is meant"),
+        ("1 as value", {"topic": "t"}, "column value is int; expected binary or string"),
         ("'v' as value, 1 as colour", {"topic": "t"}, "column colour cannot be written to a topic"),
         (
             "'v' as value, 9 as partition",

@@ -1,80 +1,73 @@
-"""What a command is: its options declared once, as the fields of a dataclass.
+"""What a tool of the command line is, and all it needs to declare one.
 
-Parsing (`jopt`, `argparse4j`), help, man pages and completion all read the same declarations:
-
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class TopicsOptions(CommonOptions):
-        topic: str | None = option("The topic to work on.", metavar="topic")
-        partitions: int | None = option("How many partitions.", int, metavar="# of partitions")
-        list: bool = flag("List all topics.")
-
-The field `replica_assignment` is the option `--replica-assignment`. What the parser hands to the tool is an instance.
+The options themselves are declared in the language of `kcli.command.options`, which the jobs of Spark share; its names
+are given here again, so that a tool has one place to import from.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from kcli.cli.syntax.examples import Example, ExitStatus
+from kcli.command.options import (
+    COMMON,
+    INT_MAX,
+    LONG_MAX,
+    LONG_MIN,
+    Argument,
+    CommonOptions,
+    Exclusive,
+    HelpRequested,
+    Kind,
+    Option,
+    ParseError,
+    UsageError,
+    VersionRequested,
+    did_you_mean,
+    flag,
+    option,
+    options_of,
+)
 
 if TYPE_CHECKING:
     from re import Pattern
 
     from kcli.cli.output import Output
 
-SHORT_MIN, SHORT_MAX = -(1 << 15), (1 << 15) - 1
-INT_MIN, INT_MAX = -(2**31), 2**31 - 1
-LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
-
-
-class Kind(Enum):
-    """What an option's argument is converted to; the value is Java's name, as Kafka's help shows it."""
-
-    STRING = "String"
-    SHORT = "Short"
-    INTEGER = "Integer"
-    LONG = "Long"
-    DOUBLE = "Double"
-    BOOLEAN = "Boolean"
-
-    def convert(self, text: str) -> str | int | float | bool:
-        """The typed value. Raises ValueError when `text` is not one."""
-        match self:
-            case Kind.STRING:
-                return text
-            case Kind.SHORT:
-                return _java_short(text)
-            case Kind.INTEGER:
-                return _java_integer(text, INT_MIN, INT_MAX)
-            case Kind.LONG:
-                return _java_integer(text, LONG_MIN, LONG_MAX)
-            case Kind.DOUBLE:
-                return float(text)
-            case Kind.BOOLEAN:
-                return text.lower() == "true"
-
-
-def _java_short(text: str) -> int:
-    """Java's `parseShort`, which has words of its own for what only an integer can hold."""
-    value = _java_integer(text, INT_MIN, INT_MAX)
-    if not SHORT_MIN <= value <= SHORT_MAX:
-        raise ValueError(f'Value out of range. Value:"{text}" Radix:10')
-    return value
-
-
-def _java_integer(text: str, least: int, most: int) -> int:
-    """Java's `parseInt` and `parseLong`: a sign and digits only, in range."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not digits.isdecimal():
-        raise ValueError(f'For input string: "{text}"')
-    value = int(text)
-    if not least <= value <= most:
-        raise ValueError(f'For input string: "{text}"')
-    return value
+__all__ = [
+    "COMMON",
+    "INT_MAX",
+    "LONG_MAX",
+    "LONG_MIN",
+    "Argument",
+    "CallingOptions",
+    "Command",
+    "CommandError",
+    "CommonOptions",
+    "ConnectingOptions",
+    "Exclusive",
+    "Family",
+    "HelpRequested",
+    "Kind",
+    "OnParseError",
+    "Option",
+    "ParseError",
+    "Run",
+    "Subcommand",
+    "UsageError",
+    "VersionRequested",
+    "did_you_mean",
+    "flag",
+    "forbid",
+    "java_split",
+    "option",
+    "options_of",
+    "require",
+    "separated",
+]
 
 
 def java_split(text: str, separator: str | Pattern[str] = ",") -> list[str]:
@@ -91,105 +84,6 @@ def separated(arguments: Iterable[str]) -> tuple[str, ...]:
     for argument in arguments:
         parts += [part for part in argument.split(",") if part] or [argument]
     return tuple(parts)
-
-
-class Argument(Enum):
-    """Whether an option takes an argument."""
-
-    NONE = "none"
-    OPTIONAL = "optional"
-    REQUIRED = "required"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One option of a command, without its dashes."""
-
-    name: str = ""
-    field: str = ""
-    help: str
-    kind: Kind = Kind.STRING
-    argument: Argument = Argument.REQUIRED
-    metavar: str = ""
-    default: Any = None
-    repeatable: bool = False
-    required: bool = False
-    short: str = ""
-    """One letter, without its dash (argparse4j: `-b`)."""
-    choices: tuple[str, ...] = ()
-    bare_value: Any = None
-    """The value of an optional argument that is left out."""
-    deprecated: bool = False
-    """Still taken, left out of completion."""
-    words: bool = False
-    """argparse4j `nargs="+"`: takes every word up to the next option."""
-
-
-def option(
-    help: str,
-    kind: Kind = Kind.STRING,
-    *,
-    name: str = "",
-    metavar: str = "",
-    default: Any = None,
-    repeatable: bool = False,
-    required: bool = False,
-    optional_argument: bool = False,
-    bare_value: Any = None,
-    short: str = "",
-    choices: tuple[str, ...] = (),
-    deprecated: bool = False,
-    words: bool = False,
-) -> Any:
-    """A field for an option with an argument; a repeatable one is a tuple of all values in order."""
-    declared = Option(
-        name=name,
-        help=help,
-        kind=kind,
-        argument=Argument.OPTIONAL if optional_argument else Argument.REQUIRED,
-        metavar=metavar,
-        default=default,
-        repeatable=repeatable or words,
-        required=required,
-        short=short,
-        choices=choices,
-        bare_value=bare_value,
-        deprecated=deprecated,
-        words=words,
-    )
-    empty: Any = () if declared.repeatable and default is None else default
-    return dataclasses.field(default=empty, metadata={"option": declared})
-
-
-def flag(help: str, *, name: str = "", short: str = "", deprecated: bool = False) -> Any:
-    """A field for an option without an argument: false until it is given."""
-    declared = Option(
-        name=name, help=help, argument=Argument.NONE, default=False, short=short, deprecated=deprecated
-    )
-    return dataclasses.field(default=False, metadata={"option": declared})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommonOptions:
-    """The options of every command. `given` names (without dashes) the options that were on the command line."""
-
-    given: frozenset[str] = frozenset()
-    arguments: tuple[str, ...] = ()
-    """The words that belong to no option (jopt lets them pass)."""
-    argv: tuple[str, ...] = ()
-    """All words as they came, for messages that repeat them."""
-    client_properties: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    """The client settings of the profile (passwords may be among them): what the command line names goes before."""
-    output: str = option(
-        "How results are written: Kafka's text, one JSON object a line, or tab-separated with a header.",
-        metavar="format",
-        default="text",
-        choices=("text", "json", "tsv"),
-    )
-
-    def has(self, name: str) -> bool:
-        """Whether `--name` was on the command line."""
-        return name in self.given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,33 +107,6 @@ class CallingOptions(ConnectingOptions):
     )
 
 
-# Our own options: after Kafka's in every help, and on either side of a sub-command.
-COMMON = frozenset({"output", "profile", "timeout"})
-
-
-def options_of(declaration: type[CommonOptions]) -> list[Option]:
-    """The options a dataclass declares, in order of declaration, names filled in; a subclass overrides by field."""
-    return list(_declared(declaration))
-
-
-def _declared(declaration: type[CommonOptions]) -> Iterator[Option]:
-    common: list[Option] = []
-    taken: set[str] = set()
-    for field in dataclasses.fields(declaration):
-        declared = field.metadata.get("option")
-        if declared is None:
-            continue
-        name = declared.name or field.name.rstrip("_").replace("_", "-")
-        named = dataclasses.replace(declared, field=field.name, name=name)
-        if field.name in COMMON:
-            common.append(named)
-        else:
-            taken.add(name)
-            yield named
-    # A tool that has a --timeout of its own keeps Kafka's meaning.
-    yield from (option for option in common if option.name not in taken)
-
-
 class Family(Enum):
     """Which of Kafka's two argument parsers the command follows, or none: it reads `argv` itself."""
 
@@ -259,22 +126,19 @@ Run = Callable[[Any, "Output"], "int | Coroutine[Any, Any, int | None] | None"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exclusive:
-    """argparse4j: at most one of these options, or exactly one where `required`."""
-
-    names: tuple[str, ...]
-    required: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Subcommand:
-    """One of the actions of an argparse4j tool, with options of its own."""
+    """One of the actions of an argparse4j tool, or of the commands that a raw tool runs, with options of its own."""
 
     name: str
     help: str
     options: type[CommonOptions]
-    run: Run
+    run: Run | None = None
+    """None for a raw tool, which runs its commands itself. Each of those has a manual page of its own."""
     exclusive: tuple[Exclusive, ...] = ()
+    sections: tuple[tuple[str, str], ...] = ()
+    """More for that page: titles, each with an example that is shown as it is."""
+    exit_status: tuple[ExitStatus, ...] = ()
+    """Its exit codes, for that page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,55 +176,12 @@ class Command:
     exit_status: tuple[ExitStatus, ...] = ()
 
 
-class UsageError(Exception):
-    """The command line is wrong: its message and the usage table go to stderr, exit 1."""
-
-
 class CommandError(Exception):
     """The command could not do its work: its message goes to stderr. An empty message was said already."""
 
     def __init__(self, message: str = "", *, exit_code: int = 1) -> None:
         super().__init__(message)
         self.exit_code = exit_code
-
-
-class ParseError(UsageError):
-    """An argument that the parser refuses. `hint` suggests another spelling, and `option` is the option concerned.
-
-    `java_class`: joptsimple's exception. `is_late`: joptsimple raises it only when the tool asks for the value, too
-    late for the usage table.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        hint: str = "",
-        *,
-        option: str = "",
-        java_class: str = "OptionException",
-        is_late: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.hint = hint
-        self.option = option
-        self.java_class = java_class
-        self.is_late = is_late
-
-
-class HelpRequested(Exception):
-    """`--help`, or a bare call that shows it."""
-
-
-class VersionRequested(Exception):
-    """`--version`."""
-
-
-def did_you_mean(word: str, known: list[str]) -> str:
-    """A question naming the closest of `known`, or nothing."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"Did you mean {close[0]}?" if close else ""
 
 
 def forbid(options: CommonOptions, used: str, *others: str) -> None:

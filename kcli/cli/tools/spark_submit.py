@@ -1,33 +1,35 @@
 """spark-submit: run a built-in job, or any Spark job, with the PySpark package's own spark-submit.
 
 Spark's options go to Spark as they are. The options of a built-in job are read, and its topics looked up, before Spark
-starts, so that a wrong word is told at once and not by a JVM ten seconds later.
+starts, so that the user reads about a wrong word at once, and not ten seconds later from a JVM.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import os
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from kcli.cli.output import Output, warn
-from kcli.cli.syntax.examples import Example, help_lines
+from kcli.cli.syntax.examples import Example, ExitStatus, help_lines
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
     CommonOptions,
     ConnectingOptions,
     Family,
+    HelpRequested,
+    Subcommand,
+    UsageError,
     options_of,
 )
 from kcli.cli.syntax.profiles import BOOTSTRAP, Profile, chosen_profile
-from kcli.config.properties import dumps, load
+from kcli.config.properties import dumps
 from kcli.errors import KcliError
+from kcli.spark.jobs.job import Job, load_job
+from kcli.spark.jobs.options import JobOptions
+from kcli.spark.jobs.running import plan_text
 from kcli.spark.submit import (
     JOBS,
     MIN_JAVA,
@@ -51,8 +53,8 @@ Usage: kcli spark-submit [--profile NAME] [SPARK OPTIONS] JOB [JOB OPTIONS]
 Jobs (kcli spark-submit JOB --help shows the options of one):
 {{jobs}}
 
-`prepare` is for once on a machine: it writes down the classes that Spark loads (160 MB in ~/.cache/kcli), from which
-every later start takes seconds less.
+`prepare` is run once on a machine: it saves the classes that Spark loads (160 MB in ~/.cache/kcli), and every later
+start is seconds faster.
 
 Spark options go to the spark-submit of the PySpark package unchanged, for example --master local[4],
 --conf KEY=VALUE, --driver-memory 4g, --properties-file FILE; --version and --verbose are Spark's too.
@@ -71,7 +73,7 @@ Needs Java {MIN_JAVA} or newer and pip install 'kcli-streaming[spark]'. The exit
 def run(options: CommonOptions, output: Output) -> int:
     words = list(options.argv)
     line = split_command_line(words)
-    profile = chosen_profile(options_of(ConnectingOptions), line.value("--profile"))
+    profile = chosen_profile(options_of(SubmitOptions), line.value("--profile"))
     if profile is not None and line.job not in JOBS and line.value("--profile") is not None:
         raise CommandError(f"--profile is for the jobs of kcli ({', '.join(JOBS)})")
     line = replace(line, spark=line.without("--profile"))
@@ -83,8 +85,7 @@ def run(options: CommonOptions, output: Output) -> int:
         return 1
     try:
         if line.job in JOBS:
-            with tempfile.TemporaryDirectory(prefix="kcli-profile-") as directory:
-                return _built_in(line if profile is None else with_profile(line, profile, Path(directory)))
+            return _built_in(load_job(line.job), line, profile)
         if line.job == PREPARE:
             print(f"made {prepare()}: Spark starts from it now")
             return 0
@@ -98,53 +99,88 @@ def help_text() -> str:
     return HELP.format(jobs="\n".join(f"  {name:{width}}{text}" for name, text in JOBS.items()))
 
 
-def with_profile(line: CommandLine, profile: Profile, directory: Path) -> CommandLine:
-    """The job with the profile's servers and client settings, below what its own words and its --config say."""
-    job = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in ("--bootstrap-server", "--log-dir", "--command-config", "--config"):
-        job.add_argument(name)
-    said = vars(job.parse_known_args(line.arguments)[0])
-    if said["config"] is not None and os.path.isfile(said["config"]):
-        keys = {key.removeprefix(f"{line.job}.").replace(".", "_") for key in load(said["config"])}
-        said |= {
-            name: name for name in said if {name, f"{name}s"} & keys
-        }  # bootstrap.servers, as Kafka spells it
+def with_profile(job: Job[JobOptions], line: CommandLine, profile: Profile, directory: Path) -> CommandLine:
+    """The line with the profile's servers and client settings, unless its own words or its --config say others.
+
+    UsageError if the words cannot be read.
+    """
+    named = job.named(line.arguments)
     words: list[str] = []
     servers = profile.table.get(BOOTSTRAP)
-    if servers is not None and said["bootstrap_server"] is said["log_dir"] is None:
+    if servers is not None and not named & {BOOTSTRAP, "log-dir"}:
         words += [f"--{BOOTSTRAP}", servers]
-    if profile.properties and said["command_config"] is None:
-        file = directory / "client.properties"  # in a directory that nobody else may look into
+    if profile.properties and "command-config" not in named:
+        file = directory / "client.properties"  # in a directory that only this user may look into
         file.write_text(dumps(profile.properties, now=datetime.now(UTC)))
         words += ["--command-config", str(file)]
     return replace(line, arguments=(*words, *line.arguments))
 
 
-def _built_in(line: CommandLine) -> int:
-    """Check the job's options, and from here also its cluster; a dry run ends with that."""
-    job: Any = importlib.import_module(f"kcli.spark.jobs.{line.job}")
+def _built_in(job: Job[JobOptions], line: CommandLine, profile: Profile | None) -> int:
+    """Run a job; its help and its complaints look as those of every command."""
     try:
-        options = job.parse(line.arguments)
-    except SystemExit as exit:  # argparse has said what is wrong, or shown its help
-        return exit.code if isinstance(exit.code, int) else 1
+        if profile is None:
+            return _checked(job, line)
+        with tempfile.TemporaryDirectory(prefix="kcli-profile-") as directory:
+            return _checked(job, with_profile(job, line, profile, Path(directory)))
+    except HelpRequested:
+        print(job.help_text())
+        return 0
+    except UsageError as error:
+        warn(job.complaint(error))
+        return 1
+
+
+def _checked(job: Job[JobOptions], line: CommandLine) -> int:
+    """Check the job's options, and from here also its cluster; a dry run ends with that."""
+    options = job.parse(line.arguments)
+    plan: list[str] = []
     if options.dry_run or line.is_local:
         try:
             plan = job.plan(options)
         except (KcliError, ValueError) as error:
-            raise CommandError(f"{line.job}: {error}") from None
+            raise CommandError(f"{job.name}: {error}") from None
     if not options.dry_run:
         return submit(line)
-    for text in plan:
-        print(text)
+    print(plan_text(plan, options.output))
     return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitOptions(ConnectingOptions):
+    """The options in front of a job that are not Spark's."""
+
+    output: str = "text"
+    """Not an option here: each job has its own."""
+
+
+EXIT_STATUS: tuple[ExitStatus, ...] = (
+    (0, "The job did its work, or SIGTERM or Ctrl-C stopped a stream after its micro-batch."),
+    (1, "The job failed, its options are wrong, or a batch was stopped."),
+)
+
+
+def _command(name: str) -> Subcommand:
+    """A job as the man pages and the completion see it."""
+    job = load_job(name)
+    return Subcommand(
+        name=name,
+        help=job.description,
+        options=job.options,
+        exclusive=job.exclusive,
+        sections=(("EXAMPLES", job.example),),
+        exit_status=EXIT_STATUS,
+    )
 
 
 command = Command(
     name="spark-submit",
     description=DESCRIPTION,
-    options=CommonOptions,
+    options=SubmitOptions,
     run=run,
     family=Family.RAW,
+    subcommands=tuple(_command(name) for name in JOBS),
+    sections=(("USAGE", help_text()),),
     examples=(
         Example(
             "Check the options of an export to Parquet, and the topic that it reads:",
@@ -152,8 +188,5 @@ command = Command(
             "  --path exported --dry-run",
         ),
     ),
-    exit_status=(
-        (0, "The job did its work, or SIGTERM or Ctrl-C stopped a stream after its micro-batch."),
-        (1, "The job failed or was stopped before its end, or its options are wrong."),
-    ),
+    exit_status=EXIT_STATUS,
 )

@@ -285,7 +285,7 @@ def _groups(broker: BrokerPorts) -> Iterator[Bean]:
         return  # they are being loaded: a count of some would be a wrong one
     states: dict[str, Counter[str]] = {CLASSIC: Counter(), CONSUMER: Counter()}
     for runner in runners:
-        for group in runner.shard.list_groups():
+        for group in runner.ask(lambda shard, _: shard.list_groups()):
             protocol = str(getattr(group.group_type, "value", group.group_type)).lower()
             states.setdefault(protocol, Counter())[group.group_state] += 1
     metrics = "group-coordinator-metrics"

@@ -13,7 +13,7 @@ from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
-from kcli.server.coordinators.shard_runner import Marker
+from kcli.server.coordinators.shard_log import ControlMarker
 from kcli.server.partitions.replicas import LeaderPartition, Replicas
 
 COMMIT_TIMEOUT_SECONDS = 30
@@ -43,7 +43,7 @@ class MarkerWriter:
         self._now_ms = now_ms
 
     def write(self, end: TransactionEnd, topic: str, partition: int) -> ErrorCode | Awaitable[ErrorCode]:
-        """The outcome, at once where nobody else has to have it."""
+        """The outcome, at once if no other replica needs the marker."""
         try:
             if topic == GROUP_TOPIC.name:
                 runner = self._groups.shards.runner_at(partition)
@@ -59,14 +59,14 @@ class MarkerWriter:
             return ErrorCode.NONE
         return _commit(leader, result.last_offset + 1)
 
-    def _marker(self, end: TransactionEnd) -> Marker:
+    def _marker(self, end: TransactionEnd) -> ControlMarker:
         batch = encode_marker_batch(
             EndTransactionMarker(committed=end.committed, coordinator_epoch=end.coordinator_epoch),
             producer_id=end.producer_id,
             producer_epoch=end.producer_epoch,
             timestamp_ms=self._now_ms(),
         )
-        return Marker(batch, end.producer_id, end.committed, end.transaction_version)
+        return ControlMarker(batch, end.producer_id, end.committed, end.transaction_version)
 
 
 async def _outcome(written: Awaitable[object]) -> ErrorCode:

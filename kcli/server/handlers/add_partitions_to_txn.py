@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping
 from inspect import isawaitable
-from typing import Any
 
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode, KafkaError
@@ -35,7 +34,9 @@ _BATCHED_FROM = 4
 _PRODUCER_FENCED_FROM = 2
 
 
-def handle(context: BrokerContext, request: AddPartitionsToTxnRequest) -> Any:
+def handle(
+    context: BrokerContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
     if context.api_version >= _BATCHED_FROM:
         return _of_brokers(context, request)
     topics = request.v3_and_below_topics

@@ -7,9 +7,14 @@ such groups.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kcli.coordinator.group.classic.join import Caller
 from kcli.errors import UnsupportedVersionException
-from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kcli.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kcli.server.coordinators.group_ids import client_host
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP, per_resource
@@ -17,7 +22,9 @@ from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP, per_resource
 ACCESS = per_resource(READ_GROUP, DESCRIBE_TOPIC)
 
 
-def handle(context: BrokerContext, request: ConsumerGroupHeartbeatRequest) -> object:
+def handle(
+    context: BrokerContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
     groups = context.ports.groups
     if not groups.serves_consumer_protocol:
         raise UnsupportedVersionException

@@ -40,10 +40,10 @@ def error_response(
 
 def _described(context: BrokerContext, group_id: str) -> DescribedGroup:
     try:
-        shard = context.ports.groups.runner(group_id).shard
+        runner = context.ports.groups.runner(group_id)
     except KafkaError as error:
         return _failed(group_id, error)
-    return shard.describe_group(group_id, context.api_version)
+    return runner.ask(lambda shard, _: shard.describe_group(group_id, context.api_version))
 
 
 def _failed(group_id: str, error: KafkaError) -> DescribedGroup:

@@ -7,6 +7,7 @@ INVALID_REQUEST: this broker does not keep share state.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from kcli.coordinator.hashing import partition_for
@@ -32,7 +33,7 @@ ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0
-"""More than the partitions of a new topic take; whose log is longer has clients that wait for it by themselves."""
+"""Enough to load an empty partition. Clients retry by themselves while a longer log loads."""
 _NO_NODE = -1
 _NO_PORT = -1
 
@@ -43,7 +44,9 @@ _TOPICS: dict[int, InternalTopic] = {
 }
 
 
-def handle(context: BrokerContext, request: FindCoordinatorRequest) -> object:
+def handle(
+    context: BrokerContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     topic = _TOPICS.get(request.key_type)
     if topic is None:
         return _failed(context.api_version, request, ErrorCode.INVALID_REQUEST)
@@ -95,7 +98,7 @@ def _beginning(
     )
 
 
-def _shards(context: BrokerContext, topic: InternalTopic) -> CoordinatorShards[Any, Any]:
+def _shards(context: BrokerContext, topic: InternalTopic) -> CoordinatorShards[Any, Any, Any]:
     return context.ports.groups.shards if topic is GROUP_TOPIC else context.ports.transactions.shards
 
 

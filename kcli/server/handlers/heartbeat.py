@@ -23,8 +23,9 @@ def handle(context: BrokerContext, request: HeartbeatRequest) -> HeartbeatRespon
         runner = groups.runner(request.group_id)
     except CoordinatorLoadInProgressException:
         return _FINE
-    code = runner.shard.heartbeat(
-        request.group_id, request.member_id, request.group_instance_id, request.generation_id, groups.now_ms()
+    code = runner.ask(
+        lambda shard, now_ms: shard.heartbeat(
+            request.group_id, request.member_id, request.group_instance_id, request.generation_id, now_ms
+        )
     )
-    runner.wake_in_time()
     return _FINE if code is ErrorCode.NONE else HeartbeatResponse(error_code=code)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kcli.protocol.messages.leave_group import LeaveGroupRequest
+from collections.abc import Awaitable
+
+from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP, per_resource
@@ -10,7 +12,9 @@ from kcli.server.requests.access import READ_GROUP, per_resource
 ACCESS = per_resource(READ_GROUP)
 
 
-def handle(context: BrokerContext, request: LeaveGroupRequest) -> object:
+def handle(
+    context: BrokerContext, request: LeaveGroupRequest
+) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
     require_group_id(request.group_id)
     version = context.api_version
     return context.ports.groups.call(

@@ -17,7 +17,7 @@ def handle(context: BrokerContext, request: ListGroupsRequest) -> ListGroupsResp
         groups=tuple(
             group
             for runner in context.ports.groups.runners()
-            for group in runner.shard.list_groups()
+            for group in runner.ask(lambda shard, _: shard.list_groups())
             if (not states or group.group_state.lower() in states)
             and (not types or group.group_type.lower() in types)
         )

@@ -26,13 +26,12 @@ _STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))
 def handle(context: BrokerContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
     shards = context.ports.transactions.shards
     pattern = _compiled(request.transactional_id_pattern)
-    now_ms = shards.now_ms()
     return ListTransactionsResponse(
         unknown_state_filters=tuple(name for name in request.state_filters if name not in _STATES),
         transaction_states=tuple(
             found
             for runner in shards.runners()
-            for found in runner.shard.list_transactions(request, pattern, now_ms)
+            for found in runner.ask(lambda shard, now_ms: shard.list_transactions(request, pattern, now_ms))
         ),
     )
 

@@ -6,10 +6,10 @@ by one with UNKNOWN_TOPIC_OR_PARTITION, the rest go to the group; an error of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from kcli.coordinator.group.failure import fail_offset_commit
+from kcli.coordinator.group.offsets.requests import fail_offset_commit
 from kcli.errors import KafkaError
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -23,11 +23,13 @@ from kcli.server.requests.access import READ_GROUP, READ_TOPIC, per_resource
 
 ACCESS = per_resource(READ_GROUP, READ_TOPIC)
 
-Commit = Callable[[OffsetCommitRequest], object]
-"""Has the group do it: the response, or an awaitable of it."""
+Commit = Callable[[OffsetCommitRequest], OffsetCommitResponse | Awaitable[OffsetCommitResponse]]
+"""Has the group commit the offsets."""
 
 
-def handle(context: BrokerContext, request: OffsetCommitRequest) -> object:
+def handle(
+    context: BrokerContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     version = context.api_version
     return commit_existing(
         context,
@@ -38,7 +40,9 @@ def handle(context: BrokerContext, request: OffsetCommitRequest) -> object:
     )
 
 
-def commit_existing(context: BrokerContext, request: OffsetCommitRequest, commit: Commit) -> object:
+def commit_existing(
+    context: BrokerContext, request: OffsetCommitRequest, commit: Commit
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     """Commits what exists and refuses the rest."""
     known = existing(context.ports.metadata.topics, request.topics)
     if known is request.topics:
@@ -60,7 +64,7 @@ async def _merged(
     if known.topics:
         try:
             answer = commit(known)
-            accepted = answer if isinstance(answer, OffsetCommitResponse) else await answer  # type: ignore[misc]
+            accepted = answer if isinstance(answer, OffsetCommitResponse) else await answer
         except KafkaError as error:
             accepted = fail_offset_commit(known, error.code)
     return OffsetCommitResponse(

@@ -5,6 +5,7 @@ Partitions that do not exist are refused one by one with UNKNOWN_TOPIC_OR_PARTIT
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
 
 from kcli.errors import ErrorCode
@@ -22,10 +23,12 @@ from kcli.server.requests.answers import then
 ACCESS = per_resource(DELETE_GROUP, READ_TOPIC)
 
 
-def handle(context: BrokerContext, request: OffsetDeleteRequest) -> object:
+def handle(
+    context: BrokerContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
     require_group_id(request.group_id)
     known = existing(context.ports.metadata.topics, request.topics)
-    answer = context.ports.groups.call(
+    answer: OffsetDeleteResponse | Awaitable[OffsetDeleteResponse] = context.ports.groups.call(
         request.group_id,
         lambda shard, token, now_ms: shard.delete_offsets(replace(request, topics=known), token, now_ms),
     )

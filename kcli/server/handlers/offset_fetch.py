@@ -8,6 +8,7 @@ it. An error of a group stands in the group (v8+), at the top (v2-7) or in each 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.offset_fetch import (
@@ -29,7 +30,9 @@ _TOP_LEVEL_ERROR_FROM = 2
 _NO_OFFSET = -1
 
 
-def handle(context: BrokerContext, request: OffsetFetchRequest) -> object:
+def handle(
+    context: BrokerContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     groups = _groups(context.api_version, request)
     if request.require_stable:
         barriers = _barriers(context, groups)
@@ -99,15 +102,17 @@ def _fetch(
     if group.topics is not None:
         topics = tuple((topic.name, topic.partition_indexes) for topic in group.topics)
     try:
-        shard = context.ports.groups.runner(group.group_id).shard
+        runner = context.ports.groups.runner(group.group_id)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
-    return shard.fetch_offsets(
-        group.group_id,
-        topics,
-        member_id=group.member_id,
-        member_epoch=group.member_epoch,
-        require_stable=require_stable,
+    return runner.ask(
+        lambda shard, _: shard.fetch_offsets(
+            group.group_id,
+            topics,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
+            require_stable=require_stable,
+        )
     )
 
 

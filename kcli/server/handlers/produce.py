@@ -12,6 +12,7 @@ import asyncio
 import struct
 from collections.abc import Awaitable, Iterator
 from dataclasses import replace
+from functools import partial
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
@@ -99,7 +100,7 @@ def handle(context: BrokerContext, request: ProduceRequest) -> Any:
     verdicts = _verify(context, request, transactional)
     if isawaitable(verdicts):
         kept = _kept(request)
-        return then(verdicts, lambda found: _produce(context, kept, found))
+        return then(verdicts, partial(_produce, context, kept))
     return _produce(context, request, verdicts)
 
 

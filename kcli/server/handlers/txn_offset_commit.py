@@ -6,7 +6,7 @@ The offsets are written into `__consumer_offsets` in the producer's name and cou
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from kcli.coordinator.runtime import Producer
 from kcli.errors import ErrorCode, KafkaError
@@ -38,7 +38,9 @@ _FIRST_SEQUENCE = 0
 """Kafka writes every batch of transactional offsets with it: a coordinator's batches are not checked for sequence."""
 
 
-def handle(context: BrokerContext, request: TxnOffsetCommitRequest) -> Any:
+def handle(
+    context: BrokerContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     require_group_id(request.group_id)
     runner = context.ports.groups.runner(request.group_id)
     verdicts = context.ports.verifier.verify(
@@ -55,17 +57,20 @@ def handle(context: BrokerContext, request: TxnOffsetCommitRequest) -> Any:
     return then(verdicts, lambda found: then(_commit(context, request, found), _lowered))
 
 
-def _commit(context: BrokerContext, request: TxnOffsetCommitRequest, verdicts: Verdicts) -> object:
+def _commit(
+    context: BrokerContext, request: TxnOffsetCommitRequest, verdicts: Verdicts
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     (verdict,) = verdicts.values()
     if isinstance(verdict, KafkaError):
         raise verdict
-    producer = Producer(request.producer_id, request.producer_epoch, verdict)
+    producer = Producer(request.producer_id, request.producer_epoch)
     return commit_existing(
         context,
         _as_commit(request),
         lambda known: context.ports.groups.call(
             known.group_id,
             lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
+            verification=verdict,
         ),
     )
 

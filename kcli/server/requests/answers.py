@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from inspect import isawaitable
-from typing import Any
+from typing import TypeVar
+
+AnswerT = TypeVar("AnswerT")
+NextT = TypeVar("NextT")
 
 
-def then(answer: object, go_on: Callable[[Any], object]) -> Any:
+def then(
+    answer: AnswerT | Awaitable[AnswerT], go_on: Callable[[AnswerT], NextT | Awaitable[NextT]]
+) -> NextT | Awaitable[NextT]:
     """What `go_on` makes of the answer, or an awaitable of that. `go_on` may give an awaitable itself."""
-    return _later(answer, go_on) if isawaitable(answer) else go_on(answer)
+    return _later(answer, go_on) if isinstance(answer, Awaitable) else go_on(answer)
 
 
-async def _later(answer: Awaitable[Any], go_on: Callable[[Any], object]) -> Any:
+async def _later(answer: Awaitable[AnswerT], go_on: Callable[[AnswerT], NextT | Awaitable[NextT]]) -> NextT:
     result = go_on(await answer)
-    return await result if isawaitable(result) else result
+    return await result if isinstance(result, Awaitable) else result

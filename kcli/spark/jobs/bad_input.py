@@ -9,13 +9,15 @@ Kafka Connect (KIP-298).
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kcli.command.options import option
 from kcli.spark.cluster import Cluster
-from kcli.spark.jobs.arguments import JobError, JobParser, client_options
+from kcli.spark.jobs.endpoints import client_options
+from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.options import JobOptions
 from kcli.spark.jobs.running import BAD_RECORDS, Counts
 from kcli.spark.options import sink_options
 
@@ -45,21 +47,23 @@ class BadInput:
         return self.policy == DEAD_LETTER
 
 
-def add_bad_input(parser: JobParser) -> None:
-    parser.add_argument(
-        "--on-bad-record",
+@dataclass(frozen=True, kw_only=True)
+class BadInputOptions(JobOptions):
+    """The options of a job that parses what it reads."""
+
+    on_bad_record: str = option(
+        "A record that does not parse: fail, drop and count, or send to --dead-letter-topic.",
         choices=(FAIL, DROP, DEAD_LETTER),
         default=FAIL,
-        help="A record that does not parse: fail (default), drop and count, or send to --dead-letter-topic.",
     )
-    parser.add_argument(
-        "--dead-letter-topic",
+    dead_letter_topic: str | None = option(
+        f"For {DEAD_LETTER}: gets the record as it was, and headers with the error and the origin of the record.",
         metavar="NAME",
-        help=f"For {DEAD_LETTER}: gets the record as it was, and in headers what is wrong and where it came from.",
     )
 
 
-def bad_input(options: argparse.Namespace) -> BadInput:
+def bad_input(options: BadInputOptions) -> BadInput:
+    """The user's choice. JobError if the options do not fit each other."""
     if options.on_bad_record != DEAD_LETTER:
         if options.dead_letter_topic is not None:
             raise JobError(f"--dead-letter-topic is for --on-bad-record {DEAD_LETTER}")

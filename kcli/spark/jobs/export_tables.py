@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.jobs.arguments import JobError, names, pairs, planned_offsets
-from kcli.spark.jobs.export import columns, is_decoded, reading, selected, values_as
+from kcli.spark.jobs.endpoints import planned_offsets
+from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.export_options import DATE, ExportOptions, columns, is_decoded, reading, values_as
+from kcli.spark.jobs.export_rows import selected
+from kcli.spark.jobs.options import names, pairs
 from kcli.spark.jobs.progress import BatchProgress
 from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, run_batch, run_stream
 from kcli.spark.jobs.table_files import (
-    DATE,
     FILES,
     FORMAT,
     Layout,
@@ -33,9 +34,9 @@ QUERY_ID = "sql.streaming.queryId"
 """Spark's name for the id of a stream, which stays the same as long as its checkpoint."""
 
 
-def run_tables(spark: SparkSession, options: argparse.Namespace) -> Done:
-    counts = Counts(streaming=options.mode != "batch")
-    if options.mode != "batch":
+def run_tables(spark: SparkSession, options: ExportOptions) -> Done:
+    counts = Counts(streaming=options.is_stream)
+    if options.is_stream:
         writer, commit, upkeep = stream_writer(spark, options, counts)
         done = run_stream(writer, options, "export")
         details = {"files": commit.files, "skipped_batches": commit.skipped} | upkeep.details()
@@ -59,7 +60,7 @@ def run_tables(spark: SparkSession, options: argparse.Namespace) -> Done:
 
 
 def stream_writer(
-    spark: SparkSession, options: argparse.Namespace, counts: Counts
+    spark: SparkSession, options: ExportOptions, counts: Counts
 ) -> tuple[DataStreamWriter, Commit, Upkeep]:
     """The stream, not started."""
     rows = selected(spark, options, counts) if is_decoded(options) else None
@@ -71,7 +72,7 @@ def stream_writer(
     return files.writeStream.foreachBatch(commit), commit, upkeep
 
 
-def _schema(options: argparse.Namespace, rows: DataFrame | None) -> pa.Schema:
+def _schema(options: ExportOptions, rows: DataFrame | None) -> pa.Schema:
     """The columns of the files."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -88,8 +89,8 @@ def _schema(options: argparse.Namespace, rows: DataFrame | None) -> pa.Schema:
     return pa.schema(fields)
 
 
-def opened(options: argparse.Namespace, schema: pa.Schema) -> TargetTable | None:
-    """The table, made where there is none; None where it exists and --save-mode is ignore."""
+def opened(options: ExportOptions, schema: pa.Schema) -> TargetTable | None:
+    """The table, created if it is missing; None if it exists and --save-mode is ignore."""
     layout = Layout(
         uri=options.path,
         columns=tuple(schema.names),
@@ -111,25 +112,25 @@ def opened(options: argparse.Namespace, schema: pa.Schema) -> TargetTable | None
     return IcebergTarget(layout, schema, name, catalog)
 
 
-def _is_ignored(options: argparse.Namespace, exists: bool) -> bool:
+def _is_ignored(options: ExportOptions, exists: bool) -> bool:
     """Whether there is nothing to do, by --save-mode; a stream goes on with its table."""
-    if options.mode != "batch" or not exists:
+    if options.is_stream or not exists:
         return False
     if options.save_mode == "error":
         raise JobError(f"the table in {options.path} exists: --save-mode append, overwrite or ignore")
-    return bool(options.save_mode == "ignore")
+    return options.save_mode == "ignore"
 
 
-def table_name(options: argparse.Namespace) -> str:
+def table_name(options: ExportOptions) -> str:
     if options.table is None and options.topic is None:
         raise JobError("--topic-pattern needs --table")
-    name: str = options.table or f"default.{options.topic.replace('.', '_').replace(',', '_')}"
+    name = options.table or f"default.{(options.topic or '').replace('.', '_').replace(',', '_')}"
     if "." not in name:
-        raise JobError(f"--table {name}: SPACE.NAME is meant")
+        raise JobError(f"--table {name}: expected SPACE.NAME")
     return name
 
 
-def catalog_of(options: argparse.Namespace, settings: dict[str, str]) -> Any:
+def catalog_of(options: ExportOptions, settings: dict[str, str]) -> Any:
     """The catalog of that name in the user's configuration, or one in a file of the warehouse directory."""
     from pyiceberg.catalog import load_catalog
 
@@ -144,7 +145,7 @@ def catalog_of(options: argparse.Namespace, settings: dict[str, str]) -> Any:
 
 
 def _files(
-    spark: SparkSession, options: argparse.Namespace, layout: Layout, rows: DataFrame | None, counts: Counts
+    spark: SparkSession, options: ExportOptions, layout: Layout, rows: DataFrame | None, counts: Counts
 ) -> DataFrame:
     """One row for each file; the files are written when the frame is computed."""
     from pyspark.sql.functions import sum as total
@@ -156,7 +157,7 @@ def _files(
 
         return rows.mapInArrow(write, FILES)
     spark.dataSource.register(TableFilesSource)
-    reader = spark.read if options.mode == "batch" else spark.readStream
+    reader = spark.read if not options.is_stream else spark.readStream
     frame = reader.format(FORMAT).options(**reading(options), layout=layout.to_json()).load()
     return counts.observed(frame, rows=total("rows"))
 
@@ -185,7 +186,7 @@ class Commit:
 class Upkeep:
     """Compaction and vacuum, every so many micro-batches."""
 
-    def __init__(self, target: TargetTable, options: argparse.Namespace) -> None:
+    def __init__(self, target: TargetTable, options: ExportOptions) -> None:
         self._target, self._options = target, options
         self._batches = 0
         self._compacted = 0

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import glob
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.spark.jobs.arguments import (
-    JobError,
-    JobParser,
-    add_common,
-    add_mode,
-    add_sink,
-    check_mode,
-    check_writer,
-    pairs,
-    refuse_idle,
-    require,
-    target_plan,
-    writer_options,
-)
-from kcli.spark.jobs.bad_input import add_bad_input, bad_input, sifted
-from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, job_main, run_batch, run_stream
+from kcli.command.options import Exclusive, Kind, option
+from kcli.spark.jobs.bad_input import BadInputOptions, bad_input, sifted
+from kcli.spark.jobs.endpoints import check_writer, target_plan, writer_options
+from kcli.spark.jobs.errors import JobError, require
+from kcli.spark.jobs.job import Job
+from kcli.spark.jobs.options import ModeOptions, SinkOptions, check_mode, pairs, refuse_idle
+from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, run_batch, run_stream
 from kcli.spark.jobs.values import CORRUPT
 from kcli.spark.options import SINK_COLUMNS
 
@@ -33,94 +24,71 @@ if TYPE_CHECKING:
 FILE_FORMATS = ("text", "csv", "json", "parquet")
 JDBC = "jdbc"
 JDBC_OPTIONS = (
-    "--url",
-    "--table",
-    "--query",
-    "--incrementing-column",
-    "--timestamp-column",
-    "--timestamp-delay-ms",
-    "--max-rows-per-trigger",
-    "--tasks",
+    "url",
+    "table",
+    "query",
+    "incrementing-column",
+    "timestamp-column",
+    "timestamp-delay-ms",
+    "max-rows-per-trigger",
+    "tasks",
 )
 
 
-def parser() -> JobParser:
-    parser = JobParser("ingest", "Writes the rows of files or of a database to a topic.")
-    add_common(parser)
-    add_mode(parser)
-    parser.add_argument("--topic", required=True, metavar="NAME", help="The topic to write to.")
-    parser.add_argument("--path", metavar="PATH", help="A file, a directory or a pattern of files.")
-    parser.add_argument(
-        "--format",
-        choices=(*FILE_FORMATS, JDBC),
-        default="text",
-        help="Of the files, or jdbc (default: text).",
-    )
-    parser.add_argument("--key-column", metavar="NAME", help="The column that is the key (JSON: the field).")
-    parser.add_argument(
-        "--value-column",
-        metavar="NAME",
-        help="The column that is the value. Default: the line (text, JSON); a column named value where there is one, "
+@dataclass(frozen=True, kw_only=True)
+class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
+    """The options of the job."""
+
+    topic: str = option("The topic to write to.", metavar="NAME", required=True)
+    path: str | None = option("A file, a directory or a pattern of files.", metavar="PATH")
+    format: str = option("The format of the files, or jdbc.", choices=(*FILE_FORMATS, JDBC), default="text")
+    key_column: str | None = option("The column that is the key (JSON: the field).", metavar="NAME")
+    value_column: str | None = option(
+        "The column that is the value. Default: the line (text, JSON); a column named value if there is one, "
         "else the whole row as JSON (CSV, Parquet, jdbc).",
-    )
-    parser.add_argument("--partition-column", metavar="NAME", help="The column that is the partition.")
-    add_sink(parser)
-    add_bad_input(parser)
-    parser.add_argument("--max-files-per-trigger", metavar="N", help="The size of a micro-batch, in files.")
-    parser.add_argument(
-        "--read-option", action="append", default=[], metavar="KEY=VALUE", help="For Spark's reader."
-    )
-    _add_jdbc(parser)
-    return parser
-
-
-def _add_jdbc(parser: JobParser) -> None:
-    parser.add_argument(
-        "--url",
-        metavar="URL",
-        help="jdbc: the database, as SQLAlchemy has it (postgresql://user:password@host/db), or jdbc:… with its "
-        "driver in Spark's --jars (batch only).",
-    )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--table", metavar="NAME", help="jdbc: the table.")
-    what.add_argument("--query", metavar="SQL", help="jdbc: a SELECT in place of a table.")
-    position = parser.add_mutually_exclusive_group()
-    position.add_argument(
-        "--incrementing-column", metavar="NAME", help="jdbc: a column that only grows; streams go on from it."
-    )
-    position.add_argument(
-        "--timestamp-column",
         metavar="NAME",
-        help="jdbc: a column with the time of the last change; streams go on from it.",
     )
-    parser.add_argument(
-        "--timestamp-delay-ms",
-        type=int,
-        default=1000,
+    partition_column: str | None = option("The column that is the partition.", metavar="NAME")
+    max_files_per_trigger: str | None = option("The size of a micro-batch, in files.", metavar="N")
+    read_option: tuple[str, ...] = option("For Spark's reader.", metavar="KEY=VALUE", repeatable=True)
+    url: str | None = option(
+        "jdbc: the database, as SQLAlchemy has it (postgresql://user:password@host/db), or jdbc:… with its "
+        "driver in Spark's --jars (batch only).",
+        metavar="URL",
+    )
+    table: str | None = option("jdbc: the table.", metavar="NAME")
+    query: str | None = option("jdbc: a SELECT in place of a table.", metavar="SQL")
+    incrementing_column: str | None = option(
+        "jdbc: a column that only grows; streams go on from it.", metavar="NAME"
+    )
+    timestamp_column: str | None = option(
+        "jdbc: a column with the time of the last change; streams go on from it.", metavar="NAME"
+    )
+    timestamp_delay_ms: int = option(
+        "jdbc: how long a row may take from its timestamp to its commit.",
+        Kind.LONG,
         metavar="MS",
-        help="jdbc: how long a row may take from its timestamp to its commit (default: 1000).",
+        default=1000,
     )
-    parser.add_argument(
-        "--max-rows-per-trigger",
-        type=int,
-        metavar="N",
-        help="jdbc: of a micro-batch by --incrementing-column.",
+    max_rows_per_trigger: int | None = option(
+        "jdbc: of a micro-batch by --incrementing-column.", Kind.LONG, metavar="N"
     )
-    parser.add_argument(
-        "--tasks",
-        type=int,
-        default=1,
-        metavar="N",
-        help="jdbc: connections that read side by side (default: 1).",
-    )
+    tasks: int = option("jdbc: connections that read side by side.", Kind.INTEGER, metavar="N", default=1)
+
+    @property
+    def database(self) -> str:
+        """The URL that `_check` asked for."""
+        assert self.url is not None, "--format jdbc needs --url"
+        return self.url
+
+    @property
+    def source(self) -> str:
+        """The files that `_check` asked for."""
+        assert self.path is not None, "files need --path"
+        return self.path
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options, checked. Exits with code 1 where they are wrong."""
-    return parser().checked(argv, _check)
-
-
-def _check(options: argparse.Namespace) -> None:
+def _check(options: IngestOptions) -> IngestOptions:
     check_mode(options)
     check_writer(writer_options(options, options.topic))
     pairs(options.read_option, "--read-option")
@@ -131,38 +99,38 @@ def _check(options: argparse.Namespace) -> None:
     if options.format == JDBC:
         _check_jdbc(options)
     elif options.path is None:
-        raise JobError("the following arguments are required: --path")
+        raise JobError("argument --path is required")
     else:
         files(options.path)
+    return options
 
 
-def _check_idle(options: argparse.Namespace) -> None:
+def _check_idle(options: IngestOptions) -> None:
     if options.format == JDBC:
-        refuse_idle(options, ["--path", "--max-files-per-trigger"], "files")
+        refuse_idle(options, ["path", "max-files-per-trigger"], "files")
         if not (options.url or "").startswith("jdbc:"):
-            refuse_idle(options, ["--read-option"], "files and jdbc: URLs, which Spark reads")
+            refuse_idle(options, ["read-option"], "files and jdbc: URLs, which Spark reads")
     else:
         refuse_idle(options, JDBC_OPTIONS, "--format jdbc")
     if options.format not in ("json", "csv"):
-        refuse_idle(options, ["--on-bad-record"], "--format json or csv")
+        refuse_idle(options, ["on-bad-record"], "--format json or csv")
     if options.incrementing_column is None:
-        refuse_idle(options, ["--max-rows-per-trigger", "--tasks"], "--incrementing-column")
+        refuse_idle(options, ["max-rows-per-trigger", "tasks"], "--incrementing-column")
     if options.timestamp_column is None:
-        refuse_idle(options, ["--timestamp-delay-ms"], "--timestamp-column")
+        refuse_idle(options, ["timestamp-delay-ms"], "--timestamp-column")
 
 
-def _check_jdbc(options: argparse.Namespace) -> None:
+def _check_jdbc(options: IngestOptions) -> None:
     if options.url is None or (options.table is None and options.query is None):
         raise JobError("--format jdbc needs --url, and --table or --query")
-    streaming = options.mode != "batch"
     if options.url.startswith("jdbc:"):
-        if streaming or options.incrementing_column or options.timestamp_column:
+        if options.is_stream or options.incrementing_column or options.timestamp_column:
             raise JobError("a jdbc: URL is read once and as a whole: a stream needs a URL of SQLAlchemy")
         return
-    if streaming and not options.incrementing_column and not options.timestamp_column:
+    if options.is_stream and not options.incrementing_column and not options.timestamp_column:
         raise JobError(f"--mode {options.mode} needs --incrementing-column or --timestamp-column")
     if options.tasks < 1:
-        raise JobError(f"--tasks {options.tasks}: a positive number is meant")
+        raise JobError(f"--tasks {options.tasks}: expected a positive number")
     require("sqlalchemy", "kcli-streaming[spark]")
     from kcli.spark.jobs.sql_source import engine
 
@@ -186,28 +154,32 @@ def files(path: str) -> list[str] | None:
     ]
 
 
-def plan(options: argparse.Namespace) -> list[str]:
+def plan(options: IngestOptions) -> list[str]:
     """What the job would do, one line each."""
     found: list[str] = []
     if options.format == JDBC:
         lines = [_jdbc_plan(options)]
     else:
-        on_disk = files(options.path)
+        on_disk = files(options.source)
         found = on_disk or []
         size = "" if on_disk is None else f" ({len(found)} files, {sum(map(os.path.getsize, found))} bytes)"
         what = f"{options.format} files of {options.path}{size}"
         lines = [f"ingest {what} to topic {options.topic} ({options.mode})"]
     lines.append(target_plan(writer_options(options, options.topic), options.topic)[0])
-    if options.mode != "batch":
+    if options.is_stream:
         what = "rows" if options.format == JDBC else "files"
         lines.append(f"checkpoint: {options.checkpoint} ({what} it knows are not written again)")
     return [*lines, *found]
 
 
-def _jdbc_plan(options: argparse.Namespace) -> str:
+def _jdbc_plan(options: IngestOptions) -> str:
     from kcli.spark.jobs.sql_source import shown
 
-    url = options.url.partition("?")[0] if options.url.startswith("jdbc:") else shown(options.url)
+    url = (
+        options.database.partition("?")[0]
+        if options.database.startswith("jdbc:")
+        else shown(options.database)
+    )
     by = options.incrementing_column or options.timestamp_column
     return (
         f"ingest {options.table or f'({options.query})'} of {url} to topic {options.topic} ({options.mode}"
@@ -215,9 +187,8 @@ def _jdbc_plan(options: argparse.Namespace) -> str:
     )
 
 
-def run(spark: SparkSession, options: argparse.Namespace) -> Done:
-    streaming = options.mode != "batch"
-    counts = Counts(streaming=streaming)
+def run(spark: SparkSession, options: IngestOptions) -> Done:
+    counts = Counts(streaming=options.is_stream)
     frame = _jdbc(spark, options) if options.format == JDBC else _of_files(spark, options)
     if options.format in ("json", "csv"):
         frame = _well(frame, options, counts)
@@ -225,34 +196,34 @@ def run(spark: SparkSession, options: argparse.Namespace) -> Done:
         frame = counts.rows(frame)
     records = frame.select(*_record(frame, options))
     writing = writer_options(options, options.topic)
-    if streaming:
+    if options.is_stream:
         return run_stream(records.writeStream.format("kcli").options(**writing), options, "ingest")
     writer = records.write.format("kcli").options(**writing).mode("append")
     run_batch(spark, options, "ingest", writer.save)
     return Done(counts.total("rows"), bad_records=counts.total(BAD_RECORDS))
 
 
-def _of_files(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
+def _of_files(spark: SparkSession, options: IngestOptions) -> DataFrame:
     # JSON lines are kept byte for byte, so they are read as text.
     form = "text" if options.format == "json" else options.format
     reading = {"recursiveFileLookup": "true"}
     if form == "csv":  # without enforceSchema=false the header of one file would be taken for that of all
         reading |= {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT}
     reading |= pairs(options.read_option, "--read-option")
-    schema = spark.read.format(form).options(**reading).load(options.path).schema
+    schema = spark.read.format(form).options(**reading).load(options.source).schema
     if form == "csv":
         schema = schema.add(CORRUPT, "string")
-    if options.mode == "batch":
-        frame = spark.read.format(form).options(**reading).schema(schema).load(options.path)
+    if not options.is_stream:
+        frame = spark.read.format(form).options(**reading).schema(schema).load(options.source)
     else:
         stream = spark.readStream.format(form).options(**reading).schema(schema)
         if options.max_files_per_trigger:
             stream = stream.option("maxFilesPerTrigger", options.max_files_per_trigger)
-        frame = stream.load(options.path)
+        frame = stream.load(options.source)
     return frame.select("*", "_metadata.file_path") if options.format in ("json", "csv") else frame
 
 
-def _jdbc(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
+def _jdbc(spark: SparkSession, options: IngestOptions) -> DataFrame:
     from pyspark.sql.functions import struct, to_json
 
     from kcli.spark.jobs.sql_source import (
@@ -265,15 +236,15 @@ def _jdbc(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
         columns,
     )
 
-    if options.url.startswith("jdbc:"):
+    if options.database.startswith("jdbc:"):
         what = {"query": options.query} if options.query else {"dbtable": options.table}
         reading = what | pairs(options.read_option, "--read-option")
-        rows = spark.read.format("jdbc").option("url", options.url).options(**reading).load()
+        rows = spark.read.format("jdbc").option("url", options.database).options(**reading).load()
         _check_columns(options, rows.columns)
         return rows.select(to_json(struct("*")).alias("value"))
     by = INCREMENTING if options.incrementing_column else TIMESTAMP if options.timestamp_column else None
     settings = SqlSettings(
-        url=options.url,
+        url=options.database,
         table=options.table,
         query=options.query,
         column=options.incrementing_column or options.timestamp_column,
@@ -284,18 +255,18 @@ def _jdbc(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     )
     _check_columns(options, columns(settings))
     spark.dataSource.register(SqlDataSource)
-    reader = spark.read if options.mode == "batch" else spark.readStream
+    reader = spark.read if not options.is_stream else spark.readStream
     return reader.format(FORMAT).option(SETTINGS, settings.to_json()).load()
 
 
-def _check_columns(options: argparse.Namespace, found: Sequence[str]) -> None:
+def _check_columns(options: IngestOptions, found: Sequence[str]) -> None:
     """JobError names a column that the database does not have; it may also be a field of one that is JSON."""
     for name in (options.key_column, options.value_column, options.partition_column):
         if name is not None and name.partition(".")[0] not in found:
             raise JobError(f"there is no column {name}; the rows have {', '.join(found)}")
 
 
-def _well(frame: DataFrame, options: argparse.Namespace, counts: Counts) -> DataFrame:
+def _well(frame: DataFrame, options: IngestOptions, counts: Counts) -> DataFrame:
     """The rows of JSON and CSV files that parse; with the others goes what the user said."""
     from pyspark.sql.functions import col, length, lit, struct, trim, try_parse_json, when
 
@@ -313,7 +284,7 @@ def _well(frame: DataFrame, options: argparse.Namespace, counts: Counts) -> Data
     return frame.select("_row.*")
 
 
-def _record(frame: DataFrame, options: argparse.Namespace) -> list[Column]:
+def _record(frame: DataFrame, options: IngestOptions) -> list[Column]:
     """key, value, headers and partition of each row, where there are such."""
     from pyspark.sql.functions import col, get_json_object, struct, to_json
 
@@ -353,5 +324,20 @@ def _bytes(frame: DataFrame, name: str) -> Column:
     return column if dict(frame.dtypes)[name] in SINK_COLUMNS["value"] else column.cast("string")
 
 
-def main(argv: Sequence[str]) -> int:
-    return job_main("ingest", plan, run, parse(argv))
+JOB = Job(
+    name="ingest",
+    description="Writes the rows of files or of a database to a topic.",
+    options=IngestOptions,
+    check=_check,
+    plan=plan,
+    run=run,
+    exclusive=(
+        Exclusive(names=("table", "query")),
+        Exclusive(names=("incrementing-column", "timestamp-column")),
+    ),
+    example="""\
+kcli spark-submit ingest --bootstrap-server localhost:9092 --topic logs --path '/var/log/app/*.log'
+""",
+)
+parse = JOB.parse
+main = JOB.main

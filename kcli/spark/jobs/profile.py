@@ -6,143 +6,65 @@ keys and sizes, for time, and (unless --no-keys) for how often each key comes.
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kcli.spark.jobs.arguments import (
-    JobError,
-    JobParser,
-    add_common,
-    add_source,
-    check_reader,
-    planned,
-    reader_options,
+from kcli.command.options import Kind, flag, option
+from kcli.spark.jobs.endpoints import check_reader, planned, reader_options
+from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.job import Job
+from kcli.spark.jobs.options import (
+    ONE_CLUSTER,
+    ONE_SUBSCRIPTION,
+    OfflineOptions,
+    SubscriptionOptions,
     refuse_idle,
 )
+from kcli.spark.jobs.profile_figures import (
+    SIZE_LIMITS,
+    KeyCount,
+    PartitionProfile,
+    TopicProfile,
+    as_json,
+    table,
+)
 from kcli.spark.jobs.profile_page import page
-from kcli.spark.jobs.running import Done, job_main, run_batch
+from kcli.spark.jobs.running import Done, run_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SIZE_LIMITS = (0, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
-"""Upper bounds in bytes, inclusive, of the classes of sizes; one more class is above them."""
-
 TIME_STEPS = 60
-"""Into so many parts the time of a topic is cut, for its rates and gaps."""
+"""The time of a topic is cut into this many steps, for its rates and gaps."""
+
+Read = Callable[[str], "DataFrame"]
+"""Reads the topics with the columns of a DDL text."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionProfile:
-    partition: int
-    records: int
-    first_offset: int
-    last_offset: int
-    value_bytes: int
+@dataclass(frozen=True, kw_only=True)
+class ProfileOptions(OfflineOptions, SubscriptionOptions):
+    """The options of the job."""
 
-    @property
-    def missing_offsets(self) -> int:
-        """Offsets in between that have no record: compacted away, or markers of transactions."""
-        return self.last_offset - self.first_offset + 1 - self.records
+    html: str | None = option("Also a page with charts; needs nothing but a browser.", metavar="FILE")
+    top: int = option("How many of the most frequent keys are shown.", Kind.INTEGER, metavar="N", default=10)
+    no_keys: bool = flag("Do not count how often each key comes.")
 
 
-@dataclass(frozen=True, slots=True)
-class KeyCount:
-    key: str
-    records: int
-
-
-@dataclass(frozen=True, slots=True)
-class TopicProfile:
-    """Times are milliseconds since 1970, sizes bytes."""
-
-    topic: str
-    partitions: tuple[PartitionProfile, ...]
-    key_bytes: int
-    null_keys: int
-    null_values: int
-    smallest_value: int
-    largest_value: int
-    sizes: tuple[int, ...]
-    """Records by class of size, of SIZE_LIMITS and above."""
-    first_ms: int
-    last_ms: int
-    step_ms: int
-    rate: tuple[int, ...]
-    """Records in each step of time."""
-    distinct_keys: int | None = None
-    top_keys: tuple[KeyCount, ...] = ()
-
-    @property
-    def records(self) -> int:
-        return sum(each.records for each in self.partitions)
-
-    @property
-    def value_bytes(self) -> int:
-        return sum(each.value_bytes for each in self.partitions)
-
-    @property
-    def missing_offsets(self) -> int:
-        return sum(each.missing_offsets for each in self.partitions)
-
-    @property
-    def records_per_second(self) -> float:
-        seconds = (self.last_ms - self.first_ms) / 1000
-        return self.records / seconds if seconds else float(self.records)
-
-    @property
-    def longest_silence_ms(self) -> int:
-        """To the accuracy of a step: how long nothing came, between the first and the last record."""
-        longest, length = 0, 0
-        for count in self.rate:
-            length = 0 if count else length + 1
-            longest = max(longest, length)
-        return longest * self.step_ms
-
-    @property
-    def key_skew(self) -> float | None:
-        """The share of the most frequent key."""
-        return self.top_keys[0].records / self.records if self.top_keys else None
-
-    @property
-    def partition_skew(self) -> float:
-        """The fullest partition against the average of those that have records."""
-        return max(each.records for each in self.partitions) * len(self.partitions) / self.records
-
-
-def parser() -> JobParser:
-    parser = JobParser("profile", "Statistics of topics: records, sizes, keys, gaps, rates.")
-    add_common(parser, offline=True)
-    add_source(parser)
-    parser.add_argument(
-        "--html", metavar="FILE", help="Also a page with charts; needs nothing but a browser."
-    )
-    parser.add_argument("--top", type=int, default=10, metavar="N", help="So many of the keys (default: 10).")
-    parser.add_argument("--no-keys", action="store_true", help="Do not count how often each key comes.")
-    return parser
-
-
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options, checked. Exits with code 1 where they are wrong."""
-    return parser().checked(argv, _check)
-
-
-def _check(options: argparse.Namespace) -> None:
+def _check(options: ProfileOptions) -> ProfileOptions:
     check_reader(reader_options(options), "batch")
-    refuse_idle(options, ["--max-offsets-per-trigger"], "streams")
+    refuse_idle(options, ["max-offsets-per-trigger"], "streams")
     if options.top < 1:
-        raise JobError(f"--top {options.top}: a positive number is meant")
+        raise JobError(f"--top {options.top}: expected a positive number")
     if options.html is not None and not Path(options.html).absolute().parent.is_dir():
         raise JobError(f"--html {options.html}: there is no such directory")
+    return options
 
 
-def plan(options: argparse.Namespace) -> list[str]:
+def plan(options: ProfileOptions) -> list[str]:
     """What the job would do, one line each."""
     ranges = planned(reader_options(options))
     passes = 2 if options.no_keys else 3
@@ -154,11 +76,11 @@ def plan(options: argparse.Namespace) -> list[str]:
     return [*lines, *map(str, ranges)]
 
 
-def run(spark: SparkSession, options: argparse.Namespace) -> Done:
+def run(spark: SparkSession, options: ProfileOptions) -> Done:
     found = run_batch(spark, options, "profile", lambda: profiles(spark, options))
     if options.html:
         Path(options.html).write_text(page(found), encoding="utf-8")
-    if options.output == "json":
+    if options.output != "text":
         details = {"topics": [as_json(each) for each in found]}
         return Done(sum(each.records for each in found), details=details)
     for each in found:
@@ -166,7 +88,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> Done:
     return Done(sum(each.records for each in found))
 
 
-def profiles(spark: SparkSession, options: argparse.Namespace) -> list[TopicProfile]:
+def profiles(spark: SparkSession, options: ProfileOptions) -> list[TopicProfile]:
     reading = settled_range(options)
 
     def read(schema: str) -> DataFrame:
@@ -181,7 +103,7 @@ def profiles(spark: SparkSession, options: argparse.Namespace) -> list[TopicProf
     ]
 
 
-def settled_range(options: argparse.Namespace) -> dict[str, str]:
+def settled_range(options: ProfileOptions) -> dict[str, str]:
     """The source's options with the offsets as they are now, so that each pass reads the same records."""
     reading = reader_options(options)
     ranges = planned(reading)
@@ -205,7 +127,7 @@ def settled_range(options: argparse.Namespace) -> dict[str, str]:
     }
 
 
-def _partitions(read: object) -> dict[str, list[dict[str, int]]]:
+def _partitions(read: Read) -> dict[str, list[dict[str, int]]]:
     """By topic, the figures of each partition that has records."""
     from pyspark.sql import functions as f
 
@@ -216,9 +138,7 @@ def _partitions(read: object) -> dict[str, list[dict[str, int]]]:
         for nth, (low, high) in enumerate(pairwise(classes))
     ]
     counts.append(f.count_if(size > SIZE_LIMITS[-1]).alias(f"size_{len(SIZE_LIMITS)}"))
-    frame: DataFrame = read(  # type: ignore[operator]
-        "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary"
-    )
+    frame = read("topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary")
     rows = frame.groupBy("topic", "partition").agg(
         f.count(f.lit(1)).alias("records"),
         f.min("offset").alias("first_offset"),
@@ -239,7 +159,7 @@ def _partitions(read: object) -> dict[str, list[dict[str, int]]]:
     return found
 
 
-def _rates(read: object, found: dict[str, list[dict[str, int]]]) -> dict[str, tuple[int, list[int]]]:
+def _rates(read: Read, found: dict[str, list[dict[str, int]]]) -> dict[str, tuple[int, list[int]]]:
     """By topic, the width of a step of time and the records in each."""
     from pyspark.sql import functions as f
 
@@ -253,7 +173,7 @@ def _rates(read: object, found: dict[str, list[dict[str, int]]]) -> dict[str, tu
     }
     if not found:
         return rates
-    frame: DataFrame = read("topic string, timestamp timestamp")  # type: ignore[operator]
+    frame = read("topic string, timestamp timestamp")
     pairs = [f.lit(each) for topic in found for each in (topic, firsts[topic])]
     widths = [f.lit(each) for topic in found for each in (topic, steps[topic])]
     since = f.unix_millis("timestamp") - f.element_at(f.create_map(*pairs), f.col("topic"))
@@ -263,12 +183,12 @@ def _rates(read: object, found: dict[str, list[dict[str, int]]]) -> dict[str, tu
     return rates
 
 
-def _keys(read: object, top: int) -> dict[str, tuple[int | None, tuple[KeyCount, ...]]]:
+def _keys(read: Read, top: int) -> dict[str, tuple[int | None, tuple[KeyCount, ...]]]:
     """By topic, how many keys there are, and the most frequent."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    frame: DataFrame = read("topic string, key binary")  # type: ignore[operator]
+    frame = read("topic string, key binary")
     counted = frame.where(f.isnotnull("key")).groupBy("topic", "key").agg(f.count(f.lit(1)).alias("records"))
     counted.persist()
     try:
@@ -317,55 +237,17 @@ def _profile(
     )
 
 
-def as_json(profile: TopicProfile) -> dict[str, object]:
-    """What is counted, and what follows from it."""
-    figures = (
-        "records",
-        "value_bytes",
-        "missing_offsets",
-        "records_per_second",
-        "longest_silence_ms",
-        "key_skew",
-        "partition_skew",
-    )
-    return asdict(profile) | {name: getattr(profile, name) for name in figures}
-
-
-def table(profile: TopicProfile) -> list[str]:
-    """The profile as lines."""
-    records = profile.records
-    fastest = max(profile.rate) * 1000 / profile.step_ms
-    average = profile.value_bytes / records
-    sizes = f"{profile.smallest_value} to {profile.largest_value}, {average:.0f} on average"
-    keys = "not counted" if profile.distinct_keys is None else f"{profile.distinct_keys} different"
-    lines = [
-        f"topic {profile.topic}",
-        f"  records        {records} in {len(profile.partitions)} partitions with records",
-        f"  time           {moment(profile.first_ms)} to {moment(profile.last_ms)}",
-        f"  rate           {profile.records_per_second:.1f} records/s on average, {fastest:.1f} at most",
-        f"  silence        {profile.longest_silence_ms / 1000:.0f} s at longest",
-        f"  values         {profile.value_bytes} bytes; {sizes}; {profile.null_values} null",
-        f"  keys           {keys}; {profile.null_keys} null; {profile.key_bytes} bytes",
-        f"  gaps           {profile.missing_offsets} offsets without a record",
-        f"  skew           the fullest partition has {profile.partition_skew:.2f} times the average",
-    ]
-    if profile.key_skew is not None:
-        lines[-1] += f", the most frequent key {profile.key_skew:.1%} of the records"
-    lines.append("  partition     records  first offset   last offset  missing         bytes")
-    lines += [
-        f"  {each.partition:9}  {each.records:10}  {each.first_offset:12}  {each.last_offset:12}  "
-        f"{each.missing_offsets:7}  {each.value_bytes:12}"
-        for each in profile.partitions
-    ]
-    if profile.top_keys:
-        lines.append("  most frequent keys")
-        lines += [f"  {each.records:20}  {each.key}" for each in profile.top_keys]
-    return lines
-
-
-def moment(at_ms: int) -> str:
-    return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def main(argv: Sequence[str]) -> int:
-    return job_main("profile", plan, run, parse(argv))
+JOB = Job(
+    name="profile",
+    description="Statistics of topics: records, sizes, keys, gaps, rates.",
+    options=ProfileOptions,
+    check=_check,
+    plan=plan,
+    run=run,
+    exclusive=(ONE_CLUSTER, ONE_SUBSCRIPTION),
+    example="""\
+kcli spark-submit profile --bootstrap-server localhost:9092 --topic orders --html orders.html
+""",
+)
+parse = JOB.parse
+main = JOB.main

@@ -8,10 +8,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kcli.spark.jobs.profile import TopicProfile
+from kcli.spark.jobs.profile_figures import SIZE_LIMITS, TopicProfile, moment
 
 WIDTH, HEIGHT, MARGIN = 640, 180, 24
 """Of a chart, in pixels; the margin is the room for words below and above."""
@@ -43,8 +41,6 @@ def page(profiles: Sequence[TopicProfile]) -> str:
 
 
 def _topic(profile: TopicProfile) -> str:
-    from kcli.spark.jobs.profile import SIZE_LIMITS, moment
-
     records = profile.records
     figures = {
         "records": f"{records:,}",

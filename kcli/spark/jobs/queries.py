@@ -7,27 +7,19 @@ tried again. `INSERT INTO topic SELECT …` writes the rows to a topic. In a str
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.spark.jobs.arguments import (
-    JobError,
-    JobParser,
-    add_range,
-    add_sink,
-    check_mode,
-    check_reader,
-    check_writer,
-    reader_options,
-    writer_options,
-)
+from kcli.command.options import option
 from kcli.spark.jobs.bad_input import bad_input
+from kcli.spark.jobs.endpoints import check_reader, check_writer, reader_options, writer_options
+from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.options import ModeOptions, SinkOptions, check_mode
 from kcli.spark.jobs.running import BAD_RECORDS, WRITTEN, Counts, Done, run_batch, run_stream
-from kcli.spark.jobs.topic_rows import add_output_options, output_spec, records
-from kcli.spark.jobs.topic_tables import TopicTables, add_table_options, declared_tables, default_values
+from kcli.spark.jobs.topic_rows import OutputOptions, output_spec, records
+from kcli.spark.jobs.topic_tables import TableOptions, TopicTables, declared_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,35 +69,38 @@ def statements(text: str) -> list[str]:
     return [each for each in map(without_comments, split(text)) if each]
 
 
-def add_query_options(parser: JobParser) -> None:
-    """What is read and written, and how."""
-    add_range(parser)
-    add_table_options(parser)
-    add_output_options(parser)
-    parser.add_argument(
-        "--output-mode",
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions(ModeOptions, TableOptions, OutputOptions, SinkOptions):
+    """The options of a job that runs SQL: what is read and written, and how."""
+
+    output_mode: str = option(
+        "A stream with groups writes append (final rows), update (changed rows) or complete (all rows).",
         choices=OUTPUT_MODES,
         default="append",
-        help="Of a stream with groups: append (final rows), update (changed rows) or complete (default: append).",
     )
-    add_sink(parser)
 
 
-def check_query_options(options: argparse.Namespace, target: str | None) -> None:
-    """`target` is the topic that is written, None where a statement names it."""
+def check_query_options(options: QueryOptions, target: str | None) -> None:
+    """`target` is the topic that is written, None if a statement names it."""
     check_mode(options)
     check_reader(reader_options(options, topic="any"), options.mode)
     check_writer(writer_options(options, target))
     declared_tables(options)
-    default_values(options).check()
+    options.values.check()
     output_spec(options)
     bad_input(options)
+
+
+def topic_tables(spark: SparkSession, options: QueryOptions) -> TopicTables:
+    """The tables of a run."""
+    counts = Counts(streaming=options.is_stream)
+    return TopicTables(spark, options, options.is_stream, declared_tables(options), counts)
 
 
 class Queries:
     """Runs statements of one session."""
 
-    def __init__(self, spark: SparkSession, options: argparse.Namespace, tables: TopicTables) -> None:
+    def __init__(self, spark: SparkSession, options: QueryOptions, tables: TopicTables) -> None:
         self._spark, self._options, self._tables = spark, options, tables
 
     def frame(self, query: str) -> DataFrame:

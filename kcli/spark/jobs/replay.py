@@ -6,18 +6,11 @@ stays. As a stream it goes on from its checkpoint.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.spark.jobs.arguments import (
-    JobError,
-    JobParser,
-    add_common,
-    add_mode,
-    add_range,
-    add_sink,
-    check_mode,
+from kcli.command.options import flag, option
+from kcli.spark.jobs.endpoints import (
     check_reader,
     check_writer,
     cluster_options,
@@ -28,43 +21,34 @@ from kcli.spark.jobs.arguments import (
     target_plan,
     writer_options,
 )
+from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.job import Job
+from kcli.spark.jobs.options import ModeOptions, RangeOptions, SinkOptions, check_mode
 from kcli.spark.jobs.progress import BatchProgress
-from kcli.spark.jobs.running import Counts, Done, job_main, run_batch, run_stream
+from kcli.spark.jobs.running import Counts, Done, run_batch, run_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def parser() -> JobParser:
-    parser = JobParser("replay", "Copies a range of records to another topic, of this cluster or another.")
-    add_common(parser)
-    add_mode(parser)
-    parser.add_argument("--topic", required=True, metavar="NAME", help="The topic to read.")
-    parser.add_argument("--target-topic", required=True, metavar="NAME", help="The topic to write to.")
-    parser.add_argument(
-        "--target-bootstrap-server", metavar="HOST:PORT", help="Its cluster (default: the same)."
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions(ModeOptions, RangeOptions, SinkOptions):
+    """The options of the job."""
+
+    topic: str = option("The topic to read.", metavar="NAME", required=True)
+    target_topic: str = option("The topic to write to.", metavar="NAME", required=True)
+    target_bootstrap_server: str | None = option("Its cluster (default: the same).", metavar="HOST:PORT")
+    target_command_config: str | None = option(
+        "Client properties for connections to that cluster.", metavar="FILE"
     )
-    parser.add_argument(
-        "--target-command-config", metavar="FILE", help="Client properties for connections to that cluster."
+    keep_timestamps: bool = flag("Records keep their time.")
+    keep_partitions: bool = flag(
+        "Records go to the partition of the same number (default: the partition of their key)."
     )
-    add_range(parser)
-    parser.add_argument("--keep-timestamps", action="store_true", help="Records keep their time.")
-    parser.add_argument(
-        "--keep-partitions",
-        action="store_true",
-        help="Records go to the partition of the same number (default: where their key belongs).",
-    )
-    parser.add_argument("--without-headers", action="store_true", help="Leave headers out.")
-    add_sink(parser)
-    return parser
+    without_headers: bool = flag("Leave headers out.")
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options, checked. Exits with code 1 where they are wrong."""
-    return parser().checked(argv, _check)
-
-
-def _check(options: argparse.Namespace) -> None:
+def _check(options: ReplayOptions) -> ReplayOptions:
     check_mode(options)
     if "," in options.topic:
         raise JobError("--topic: one topic is copied to one")
@@ -75,13 +59,14 @@ def _check(options: argparse.Namespace) -> None:
         raise JobError("--target-command-config needs --target-bootstrap-server")
     check_reader(_reading(options), options.mode)
     check_writer(target_options(options))
+    return options
 
 
-def _reading(options: argparse.Namespace) -> dict[str, str]:
+def _reading(options: ReplayOptions) -> dict[str, str]:
     return reader_options(options, topic=options.topic, include_headers=not options.without_headers)
 
 
-def target_options(options: argparse.Namespace) -> dict[str, str]:
+def target_options(options: ReplayOptions) -> dict[str, str]:
     """As the sink takes them."""
     if options.target_bootstrap_server is None:
         return writer_options(options, options.target_topic)
@@ -91,8 +76,8 @@ def target_options(options: argparse.Namespace) -> dict[str, str]:
     return found | sink_settings(options, options.target_topic)
 
 
-def plan(options: argparse.Namespace) -> list[str]:
-    """What the job would do, one line each. Raises KcliError or ValueError where it cannot."""
+def plan(options: ReplayOptions) -> list[str]:
+    """What the job would do, one line each. Raises KcliError or ValueError if it cannot."""
     ranges = planned(_reading(options), options.mode)
     where = options.target_bootstrap_server or options.bootstrap_server
     total = sum(map(len, ranges))
@@ -106,13 +91,13 @@ def plan(options: argparse.Namespace) -> list[str]:
             f"{options.target_topic} has {count} partitions and {options.topic} {len(ranges)}: "
             "--keep-partitions needs as many"
         )
-    if options.mode != "batch":
+    if options.is_stream:
         lines.append(f"checkpoint: {options.checkpoint} (a stream that was there goes on from it)")
     return [*lines, *map(str, ranges)]
 
 
-def run(spark: SparkSession, options: argparse.Namespace) -> Done:
-    streaming = options.mode != "batch"
+def run(spark: SparkSession, options: ReplayOptions) -> Done:
+    streaming = options.is_stream
     counts = Counts(streaming=streaming)
     columns = ["key binary", "value binary"]
     if not options.without_headers:
@@ -133,5 +118,17 @@ def run(spark: SparkSession, options: argparse.Namespace) -> Done:
     return Done(counts.total("rows"))
 
 
-def main(argv: Sequence[str]) -> int:
-    return job_main("replay", plan, run, parse(argv))
+JOB = Job(
+    name="replay",
+    description="Copies a range of records to another topic, of this cluster or another.",
+    options=ReplayOptions,
+    check=_check,
+    plan=plan,
+    run=run,
+    example="""\
+kcli spark-submit replay --bootstrap-server localhost:9092 --topic orders --target-topic orders-copy \\
+    --keep-timestamps --keep-partitions
+""",
+)
+parse = JOB.parse
+main = JOB.main

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import logging
 import signal
 import sys
@@ -16,8 +14,10 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+from kcli.command.rows import json_line, plain, tsv_line
 from kcli.errors import KcliError
-from kcli.spark.jobs.arguments import JobError
+from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.options import JobOptions, ModeOptions
 from kcli.spark.jobs.progress import BatchProgress, ProgressLine, stream_progress
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 T = TypeVar("T")
+JobOptionsT = TypeVar("JobOptionsT", bound=JobOptions)
 
 POLL_SECONDS = 0.25
 """How soon a job notices that it should stop."""
@@ -57,7 +58,7 @@ class Done:
 
 
 class Stop:
-    """Whether somebody asked the job to stop, by SIGTERM or Ctrl-C."""
+    """Notes that the job was asked to stop, by SIGTERM or Ctrl-C."""
 
     def __init__(self) -> None:
         self.is_asked = False
@@ -75,23 +76,16 @@ class Stop:
                 signal.signal(each, handler)
 
 
-def job_main(
+def run_job(
     name: str,
-    plan: Callable[[argparse.Namespace], list[str]],
-    work: Callable[[SparkSession, argparse.Namespace], Done],
-    options: argparse.Namespace,
-    summary_to: TextIO | None = None,
+    work: Callable[[SparkSession, JobOptionsT], Done],
+    options: JobOptionsT,
+    summary_to: TextIO,
 ) -> int:
-    """Run `work` in a session and say what it did (on stdout, unless rows go there), or only say what it would do.
-
-    The result is the exit code.
-    """
+    """Run `work` in a session and write what it did to `summary_to`. The result is the exit code."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    if options.dry_run:
-        print("\n".join(plan(options)))
-        return 0
     # PySpark prints every error of a query as JSON besides raising it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     began = time.monotonic()
@@ -99,14 +93,14 @@ def job_main(
     try:
         done = work(spark, options)
     except Exception as error:
-        # Of anybody else's failure the user gets a line; ours are bugs and keep their traceback.
+        # An error of Spark, a library or the job is one line for the user. Others are bugs and keep their traceback.
         if not isinstance(error, KcliError | PySparkException | OSError) and not _is_of_library(error):
             raise
         print(f"{name}: {reason(error)}", file=sys.stderr)
         return 1
     finally:
         spark.stop()
-    print(summary(name, done, time.monotonic() - began, options.output), file=summary_to or sys.stdout)
+    print(summary(name, done, time.monotonic() - began, options.output), file=summary_to)
     return 0
 
 
@@ -118,16 +112,31 @@ def _is_of_library(error: Exception) -> bool:
     return type(error).__module__.partition(".")[0] in LIBRARIES
 
 
+def plan_text(steps: list[str], output: str) -> str:
+    """What a job would do, in the format of `--output`: a line for each step."""
+    match output:
+        case "json":
+            return "\n".join(json_line({"step": step}) for step in steps)
+        case "tsv":
+            return "\n".join(["step", *(tsv_line([step]) for step in steps)])
+        case _:
+            return "\n".join(steps)
+
+
 def summary(name: str, done: Done, seconds: float, output: str) -> str:
-    if output == "json":
-        said = {
-            "job": name,
-            "rows": done.rows,
-            "bad_records": done.bad_records,
-            "seconds": round(seconds, 1),
-            "stopped": done.stopped,
-        }
-        return json.dumps(said | done.details)
+    """What a job did, in the format of `--output`: lines of text, or one row."""
+    if output != "text":
+        row = plain(
+            {
+                "job": name,
+                "rows": done.rows,
+                "bad_records": done.bad_records,
+                "seconds": round(seconds, 1),
+                "stopped": done.stopped,
+                **done.details,
+            }
+        )
+        return json_line(row) if output == "json" else f"{tsv_line(row)}\n{tsv_line(row.values())}"
     bad = f", {done.bad_records} bad records" if done.bad_records else ""
     stopped = " (stopped on request)" if done.stopped else ""
     lines = [f"{name}: {done.rows} records in {seconds:.1f} s{bad}{stopped}"]
@@ -186,7 +195,8 @@ class Counts:
         """Of a batch that has run. What Spark found no need to read (LIMIT 0) was not counted."""
         wanted = [seen for seen, metrics in self._seen if metric in metrics]
         deadline = time.monotonic() + REPORT_SECONDS
-        # Observation.get would wait for ever for what was not read.
+        # Observation.get would wait for ever for what was not read, and only the Java object behind an observation,
+        # which is private, tells whether there is a result. PySpark has no public way to ask.
         while time.monotonic() < deadline and not all(seen._jo.future().isCompleted() for seen in wanted):
             time.sleep(0.05)
         return sum(int(seen.get[metric] or 0) for seen in wanted if seen._jo.future().isCompleted())
@@ -194,7 +204,7 @@ class Counts:
 
 def run_batch(
     spark: SparkSession,
-    options: argparse.Namespace,
+    options: JobOptions,
     name: str,
     action: Callable[[], T],
     progress: BatchProgress | None = None,
@@ -225,14 +235,14 @@ def run_batch(
             line.end()
 
 
-def start_stream(writer: DataStreamWriter, options: argparse.Namespace) -> StreamingQuery:
+def start_stream(writer: DataStreamWriter, options: ModeOptions) -> StreamingQuery:
     writer = writer.option("checkpointLocation", options.checkpoint)
     if options.mode == "available-now":
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=options.trigger_interval).start()
 
 
-def run_stream(writer: DataStreamWriter, options: argparse.Namespace, name: str = "stream") -> Done:
+def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stream") -> Done:
     """Run a stream to its end (available-now) or until it is asked to stop."""
     line = ProgressLine(name, options.progress_interval)
     rows: dict[int, int] = {}

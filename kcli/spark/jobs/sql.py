@@ -6,35 +6,34 @@ tables: a SELECT shows the rows of each micro-batch, and each statement has a ch
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kcli.command.options import Exclusive, Kind, option
+from kcli.command.rows import tsv_line
 from kcli.errors import KcliError
 from kcli.spark.cluster import Cluster
-from kcli.spark.jobs.arguments import (
-    JobError,
-    JobParser,
-    add_common,
-    add_mode,
-    refuse_idle,
-    writer_options,
-)
+from kcli.spark.jobs.endpoints import writer_options
+from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.job import Job
+from kcli.spark.jobs.options import refuse_idle
 from kcli.spark.jobs.queries import (
     Queries,
-    add_query_options,
+    QueryOptions,
     check_query_options,
     split,
     statement,
     statements,
+    topic_tables,
     without_comments,
 )
-from kcli.spark.jobs.running import BAD_RECORDS, Counts, Done, job_main, reason, run_batch, run_stream
-from kcli.spark.jobs.topic_tables import TopicTables, declared_tables
+from kcli.spark.jobs.running import BAD_RECORDS, Done, reason, run_batch, run_stream
+from kcli.spark.jobs.topic_tables import TopicTables
 from kcli.spark.options import sink_options
 
 if TYPE_CHECKING:
@@ -46,51 +45,38 @@ SHOWN_ROWS = 1000
 """Of a SELECT without LIMIT, unless --max-rows says otherwise: a topic may have billions."""
 
 
-def parser() -> JobParser:
-    parser = JobParser(
-        "sql", "Runs SQL over topics: a topic is a table by its name. Without -e and --file there is a shell."
-    )
-    add_common(parser)
-    add_mode(parser)
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "-e",
-        "--execute",
-        action="append",
+@dataclass(frozen=True, kw_only=True)
+class SqlOptions(QueryOptions):
+    """The options of the job."""
+
+    execute: tuple[str, ...] = option(
+        "Statements, ended by ;. INSERT INTO topic SELECT … writes to a topic.",
         metavar="SQL",
-        help="Statements, ended by ;. INSERT INTO topic SELECT … writes to a topic.",
+        short="e",
+        repeatable=True,
     )
-    what.add_argument("--file", metavar="FILE", help="A file of statements.")
-    parser.add_argument(
-        "--rows-as", choices=FORMS, default="table", help="How rows are shown (default: table)."
-    )
-    parser.add_argument(
-        "--max-rows",
-        type=int,
-        default=SHOWN_ROWS,
-        metavar="N",
-        help=f"Shown of a query (default: {SHOWN_ROWS}).",
-    )
-    add_query_options(parser)
-    return parser
+    file: str | None = option("A file of statements.", metavar="FILE")
+    rows_as: str = option("How rows are shown.", choices=FORMS, default="table")
+    max_rows: int = option("How many rows of a query are shown.", Kind.LONG, metavar="N", default=SHOWN_ROWS)
+
+    @property
+    def is_shell(self) -> bool:
+        """Whether statements come from stdin."""
+        return not self.execute
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options, checked. Exits with code 1 where they are wrong."""
-    return parser().checked(argv, _check)
-
-
-def _check(options: argparse.Namespace) -> None:
+def _check(options: SqlOptions) -> SqlOptions:
     if options.file is not None:
-        options.execute = [Path(options.file).read_text(encoding="utf-8")]
-    if options.execute is None and options.mode != "batch":
+        options = replace(options, execute=(Path(options.file).read_text(encoding="utf-8"),))
+    if options.is_shell and options.is_stream:
         raise JobError("the shell is for batches; a stream needs -e or --file")
-    if options.mode != "batch":
-        refuse_idle(options, ["--max-rows"], "--mode batch")
+    if options.is_stream:
+        refuse_idle(options, ["max-rows"], "--mode batch")
     check_query_options(options, None)
+    return options
 
 
-def plan(options: argparse.Namespace) -> list[str]:
+def plan(options: SqlOptions) -> list[str]:
     """What the job would do, one line each."""
     with Cluster(sink_options(writer_options(options, None)).client) as cluster:
         topics = [name for name in cluster.topic_names() if not name.startswith("__")]
@@ -99,18 +85,17 @@ def plan(options: argparse.Namespace) -> list[str]:
         found = statement(text)
         what = "show the rows of" if found.target is None else f"write to topic {found.target} the rows of"
         lines.append(f"{what}: {' '.join(found.query.split())}")
-    return lines if options.execute is not None else [*lines, "a shell reads statements from stdin"]
+    return lines if not options.is_shell else [*lines, "a shell reads statements from stdin"]
 
 
-def _given(options: argparse.Namespace) -> list[str]:
-    return [each for text in options.execute or () for each in statements(text)]
+def _given(options: SqlOptions) -> list[str]:
+    return [each for text in options.execute for each in statements(text)]
 
 
-def run(spark: SparkSession, options: argparse.Namespace) -> Done:
-    streaming = options.mode != "batch"
-    tables = TopicTables(spark, options, streaming, declared_tables(options), Counts(streaming=streaming))
+def run(spark: SparkSession, options: SqlOptions) -> Done:
+    tables = topic_tables(spark, options)
     session = Session(spark, options, tables)
-    if options.execute is None:
+    if options.is_shell:
         return session.shell()
     rows, bad, stopped = 0, 0, False
     for place, text in enumerate(_given(options)):
@@ -124,7 +109,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> Done:
 class Session:
     """Statements one after the other."""
 
-    def __init__(self, spark: SparkSession, options: argparse.Namespace, tables: TopicTables) -> None:
+    def __init__(self, spark: SparkSession, options: SqlOptions, tables: TopicTables) -> None:
         self._spark, self._options, self._tables = spark, options, tables
 
     def execute(self, text: str, place: int) -> Done:
@@ -136,9 +121,9 @@ class Session:
 
     def _execute(self, text: str, place: int) -> Done:
         found = statement(text)
-        options = argparse.Namespace(**vars(self._options))
+        options = self._options
         if options.checkpoint is not None:
-            options.checkpoint = os.path.join(options.checkpoint, str(place))
+            options = replace(options, checkpoint=os.path.join(options.checkpoint, str(place)))
         queries = Queries(self._spark, options, self._tables)
         rows = queries.frame(found.query)
         if found.target is not None:
@@ -232,11 +217,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], form: str) -> None:
     cells = [[text_of(value) for value in row] for row in rows]
     if form == "tsv":
         for line in [list(columns), *cells]:
-            print(
-                "\t".join(
-                    cell.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n") for cell in line
-                )
-            )
+            print(tsv_line(line))
         return
     cells = [[cell.replace("\n", "\\n") for cell in line] for line in cells]
     widths = [max(len(name), *(len(line[nth]) for line in cells), 0) for nth, name in enumerate(columns)]
@@ -257,5 +238,19 @@ def text_of(value: Any) -> str:
     return str(value)
 
 
-def main(argv: Sequence[str]) -> int:
-    return job_main("sql", plan, run, parse(argv), summary_to=sys.stderr)
+JOB = Job(
+    name="sql",
+    description="Runs SQL over topics: a topic is a table by its name. Without -e and --file there is a shell.",
+    options=SqlOptions,
+    check=_check,
+    plan=plan,
+    run=run,
+    exclusive=(Exclusive(names=("execute", "file")),),
+    rows_to_stdout=True,
+    example="""\
+kcli spark-submit sql --bootstrap-server localhost:9092 \\
+    -e 'SELECT user, sum(amount) FROM orders GROUP BY user'
+""",
+)
+parse = JOB.parse
+main = JOB.main

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from kcli.spark.jobs.arguments import JobError
+from kcli.spark.jobs.errors import JobError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,7 +150,7 @@ class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def engine(url: str) -> Engine:
-    """JobError says which driver is missing or that the URL is none; it never shows a password."""
+    """JobError names the missing driver, or reports an invalid URL without showing a password."""
     import sqlalchemy
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
@@ -159,7 +159,7 @@ def engine(url: str) -> Engine:
     except NoSuchModuleError as error:
         raise JobError(f"--url: SQLAlchemy does not know this database: {error}") from None
     except ArgumentError:
-        raise JobError("--url: DIALECT://USER@HOST/DATABASE is meant, as SQLAlchemy has it") from None
+        raise JobError("--url: expected DIALECT://USER@HOST/DATABASE, a URL of SQLAlchemy") from None
     except ModuleNotFoundError as error:
         raise JobError(f"--url: the driver is not installed: pip install {error.name}") from None
 

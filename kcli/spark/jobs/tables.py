@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
-from kcli.spark.jobs.arguments import JobError
+from kcli.spark.jobs.errors import JobError
 from kcli.spark.jobs.table_files import Layout, WrittenFile, filesystem, write_files
 
 if TYPE_CHECKING:

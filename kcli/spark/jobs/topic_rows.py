@@ -7,10 +7,12 @@ came from, are left out; all other columns make up the value. In the format raw 
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.spark.jobs.arguments import JobError, JobParser
+from kcli.command.options import option
+from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.options import JobOptions
 from kcli.spark.jobs.values import FORMATS, ValueSpec, encoded
 from kcli.spark.options import SINK_COLUMNS
 
@@ -21,18 +23,19 @@ RECORD_COLUMNS = {"_key": "key", "_headers": "headers", "_timestamp": "timestamp
 LEFT_OUT = ("_topic", "_partition", "_offset")
 
 
-def add_output_options(parser: JobParser) -> None:
-    """Of the jobs that write the result of a query to a topic."""
-    parser.add_argument(
-        "--output-format", choices=FORMATS, default="json", help="Of the values written (default: json)."
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(JobOptions):
+    """The options of a job that writes the result of a query to a topic."""
+
+    output_format: str = option("The format of the values written.", choices=FORMATS, default="json")
+    output_schema: str | None = option(
+        "The schema of Avro and Protobuf values, as --value-schema.", metavar="FILE"
     )
-    parser.add_argument(
-        "--output-schema", metavar="FILE", help="Of Avro and Protobuf values, as --value-schema."
-    )
-    parser.add_argument("--output-message", metavar="NAME", help="Protobuf: the full name of the message.")
+    output_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")
 
 
-def output_spec(options: argparse.Namespace) -> ValueSpec:
+def output_spec(options: OutputOptions) -> ValueSpec:
+    """How values are written. JobError if the options do not fit each other."""
     spec = ValueSpec(options.output_format, options.output_schema, options.output_message)
     if spec.format in ("avro", "protobuf"):
         spec.check()
@@ -70,6 +73,6 @@ def _record_column(frame: DataFrame, name: str, record: str) -> Column:
     column = col(f"`{name}`")
     if kind not in SINK_COLUMNS[record]:
         if record not in ("key", "value"):
-            raise JobError(f"column {name} is {kind}; {' or '.join(SINK_COLUMNS[record])} is meant")
+            raise JobError(f"column {name} is {kind}; expected {' or '.join(SINK_COLUMNS[record])}")
         column = column.cast("string")
     return column.alias(record)

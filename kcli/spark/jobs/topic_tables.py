@@ -6,21 +6,24 @@ the columns are those of the source, with key and value as text.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kcli.command.options import option
 from kcli.spark.cluster import Cluster
-from kcli.spark.jobs.arguments import JobError, JobParser, opened_topics, reader_options
-from kcli.spark.jobs.bad_input import KAFKA_ORIGIN, BadInput, add_bad_input, bad_input, sifted
+from kcli.spark.jobs.bad_input import KAFKA_ORIGIN, BadInput, BadInputOptions, bad_input, sifted
+from kcli.spark.jobs.endpoints import opened_topics, reader_options
+from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.options import RangeOptions
 from kcli.spark.jobs.running import Counts
 from kcli.spark.jobs.values import (
     ERROR,
+    FORMATS,
     RECORD,
     SAMPLE_RECORDS,
+    ValueOptions,
     ValueSpec,
-    add_value_options,
     decoded,
     inferred,
 )
@@ -44,12 +47,23 @@ class TopicTable:
     """A column of time, and how late rows may come."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(RangeOptions, ValueOptions, BadInputOptions):
+    """The options of a job that sees topics as tables."""
+
+    value_format: str = option("The format of the values read.", choices=FORMATS, default="json")
+    tables: str | None = option(
+        "YAML: for each table topic, format, schema, message, skip-bytes, watermark ('COLUMN 10 minutes').",
+        metavar="FILE",
+    )
+
+
 @dataclass(slots=True)
 class TopicTables:
     """The tables of a query: those declared, and any topic by its name."""
 
     spark: SparkSession
-    options: argparse.Namespace
+    options: TableOptions
     streaming: bool
     declared: Mapping[str, TopicTable]
     counts: Counts
@@ -59,7 +73,7 @@ class TopicTables:
 
     def add(self, name: str) -> bool:
         """Make the view `name`; False where there is no such topic."""
-        table = self.declared.get(name) or TopicTable(name, name, default_values(self.options))
+        table = self.declared.get(name) or TopicTable(name, name, self.options.values)
         if name in self.made or not topic_exists(self.options, table.topic):
             return False
         self.frame(table).createOrReplaceTempView(f"`{name}`")
@@ -111,27 +125,10 @@ class TopicTables:
         return frame.select(col(f"{RECORD}.*"), *beside)
 
 
-def add_table_options(parser: JobParser) -> None:
-    """Of the jobs that see topics as tables."""
-    add_value_options(parser, default="json")
-    add_bad_input(parser)
-    parser.add_argument(
-        "--tables",
-        metavar="FILE",
-        help="YAML: for each table topic, format, schema, message, skip-bytes, watermark ('COLUMN 10 minutes').",
-    )
-
-
-def default_values(options: argparse.Namespace) -> ValueSpec:
-    return ValueSpec(
-        options.value_format, options.value_schema, options.value_message, options.value_skip_bytes
-    )
-
-
 DECLARED = ("topic", "format", "schema", "message", "skip-bytes", "watermark")
 
 
-def declared_tables(options: argparse.Namespace) -> dict[str, TopicTable]:
+def declared_tables(options: TableOptions) -> dict[str, TopicTable]:
     """The tables of --tables. JobError says what is wrong in the file."""
     if options.tables is None:
         return {}
@@ -143,17 +140,15 @@ def declared_tables(options: argparse.Namespace) -> dict[str, TopicTable]:
     except (OSError, yaml.YAMLError) as error:
         raise JobError(f"--tables {options.tables}: {error}") from None
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
-        raise JobError(
-            f"--tables {options.tables}: tables by name are meant, each with {', '.join(DECLARED)}"
-        )
+        raise JobError(f"--tables {options.tables}: expected tables by name, each with {', '.join(DECLARED)}")
     return {name: _declared(str(name), entry, options) for name, entry in found.items()}
 
 
-def _declared(name: str, entry: Mapping[str, Any], options: argparse.Namespace) -> TopicTable:
+def _declared(name: str, entry: Mapping[str, Any], options: TableOptions) -> TopicTable:
     for key in entry:
         if key not in DECLARED:
             raise JobError(f"--tables {options.tables}: {name}.{key} is not one of {', '.join(DECLARED)}")
-    usual = default_values(options)
+    usual = options.values
     has_own = "format" in entry
     values = ValueSpec(
         format=str(entry.get("format", usual.format)),
@@ -166,12 +161,12 @@ def _declared(name: str, entry: Mapping[str, Any], options: argparse.Namespace) 
     if "watermark" in entry:
         column, _, delay = str(entry["watermark"]).strip().partition(" ")
         if not delay.strip():
-            raise JobError(f"--tables {options.tables}: {name}.watermark: 'COLUMN 10 minutes' is meant")
+            raise JobError(f"--tables {options.tables}: {name}.watermark: expected 'COLUMN 10 minutes'")
         watermark = column, delay.strip()
     return TopicTable(name, str(entry.get("topic", name)), values, watermark)
 
 
-def topic_exists(options: argparse.Namespace, topic: str) -> bool:
+def topic_exists(options: TableOptions, topic: str) -> bool:
     """Without making it, as asking for its partitions might."""
     with Cluster(source_options(reader_options(options, topic=topic), streaming=True).client) as cluster:
         return topic in cluster.topic_names()

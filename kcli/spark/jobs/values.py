@@ -1,18 +1,23 @@
 """Values of records as columns, and columns as values: JSON and CSV by Spark, Avro and Protobuf by Arrow functions.
 
-`decoded` adds a struct column `_record`, and `_parse_error` that says what is wrong where a value does not parse. A
-null value (a tombstone) is no error: its columns are null. `encoded` is the way back.
+`decoded` adds a struct column `_record`, and a column `_parse_error` that is null unless the value does not parse. A
+null value (a tombstone) is not an error: its columns are null. `encoded` is the way back.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kcli.spark.jobs.arguments import JobError, JobParser, require
+from kcli.command.options import Kind, option
+from kcli.formats.avro import avro_codec, avro_schema
+from kcli.formats.codec import FormatError, Value, ValueCodec
+from kcli.formats.protobuf import message_class, protobuf_codec
+from kcli.spark.jobs.column_types import avro_columns, protobuf_columns
+from kcli.spark.jobs.errors import JobError, require
+from kcli.spark.jobs.options import JobOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +47,7 @@ class ValueSpec:
     def check(self) -> None:
         """JobError says what is missing."""
         if self.format not in FORMATS:
-            raise JobError(f"value format {self.format}: {', '.join(FORMATS)} are meant")
+            raise JobError(f"value format {self.format}: expected one of {', '.join(FORMATS)}")
         if self.format == "csv" and not self.schema:
             raise JobError("CSV values need a schema, such as 'id bigint, name string'")
         if self.format in ("avro", "protobuf"):
@@ -56,24 +61,28 @@ class ValueSpec:
             raise JobError(f"bytes can be skipped in Avro and Protobuf values, not in {self.format}")
 
 
-def add_value_options(parser: JobParser, default: str = "raw") -> None:
-    parser.add_argument(
-        "--value-format", choices=FORMATS, default=default, help=f"Of the values read (default: {default})."
-    )
-    parser.add_argument(
-        "--value-schema",
-        metavar="TEXT",
-        help="JSON, CSV: 'id bigint, name string' (JSON: inferred without it); Avro: the .avsc file; "
+@dataclass(frozen=True, kw_only=True)
+class ValueOptions(JobOptions):
+    """The options of a job that reads values."""
+
+    value_format: str = option("The format of the values read.", choices=FORMATS, default="raw")
+    value_schema: str | None = option(
+        "JSON, CSV: 'id bigint, name string' (JSON: inferred without it); Avro: the .avsc file; "
         "Protobuf: a file of protoc --descriptor_set_out --include_imports.",
+        metavar="TEXT",
     )
-    parser.add_argument("--value-message", metavar="NAME", help="Protobuf: the full name of the message.")
-    parser.add_argument(
-        "--value-skip-bytes",
-        type=int,
-        default=0,
+    value_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")
+    value_skip_bytes: int = option(
+        "Avro, Protobuf: bytes before the value; 5 and 6 if a schema registry is used.",
+        Kind.INTEGER,
         metavar="N",
-        help="Avro, Protobuf: bytes before the value; 5 and 6 where a schema registry is used.",
+        default=0,
     )
+
+    @property
+    def values(self) -> ValueSpec:
+        """The format of the values."""
+        return ValueSpec(self.value_format, self.value_schema, self.value_message, self.value_skip_bytes)
 
 
 def decoded(frame: DataFrame, spec: ValueSpec) -> DataFrame:
@@ -104,7 +113,7 @@ def decoded(frame: DataFrame, spec: ValueSpec) -> DataFrame:
 
 
 def struct_type(ddl: str) -> StructType:
-    """Columns of a DDL text. JobError where it is none."""
+    """Columns of a DDL text. JobError if the text is not DDL."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -112,12 +121,12 @@ def struct_type(ddl: str) -> StructType:
         return StructType.fromDDL(ddl)
     except PySparkException as error:
         raise JobError(
-            f"schema {ddl!r}: 'id bigint, name string' is meant ({str(error).splitlines()[0]})"
+            f"schema {ddl!r}: expected columns, as in 'id bigint, name string' ({str(error).splitlines()[0]})"
         ) from None
 
 
 def inferred(spark: SparkSession, lines: list[str]) -> str:
-    """The columns of JSON texts, as DDL. JobError where there is nothing to infer from."""
+    """The columns of JSON texts, as DDL. JobError if there is no JSON object to infer them from."""
     found = spark.read.json(spark.sparkContext.parallelize(lines, 1)).schema
     fields = [field for field in found.fields if field.name != CORRUPT]
     if not fields:
@@ -138,35 +147,33 @@ def encoded(columns: list[Column], spec: ValueSpec) -> Column:
 
 
 @dataclass(frozen=True, slots=True)
-class ValueCodec:
-    """Values of one Avro or Protobuf schema, in an executor."""
+class RecordCodec:
+    """Values of one Avro or Protobuf schema, and the columns they become."""
 
-    type: pa.StructType
-    decode: Callable[[bytes], dict[str, Any]]
-    encode: Callable[[dict[str, Any]], bytes]
+    columns: pa.StructType
+    values: ValueCodec
 
 
-def codec_of(spec: ValueSpec) -> ValueCodec:
-    """JobError where the schema cannot be used."""
+def codec_of(spec: ValueSpec) -> RecordCodec:
+    """JobError if the schema cannot be used."""
     assert spec.schema is not None
-    if spec.format == "avro":
-        from kcli.spark.jobs.avro import avro_codec
-
-        return avro_codec(json.loads(_text_of(spec.schema)))
-    from kcli.spark.jobs.protobuf import protobuf_codec
-
-    if spec.message is None:
+    is_protobuf = spec.format == "protobuf"
+    if is_protobuf and spec.message is None:
         raise JobError("Protobuf values need the full name of their message")
-    return protobuf_codec(Path(spec.schema).read_bytes(), spec.message)
-
-
-def _text_of(path: str) -> str:
-    text = Path(path).read_text(encoding="utf-8")
     try:
-        json.loads(text)
-    except ValueError as error:
-        raise JobError(f"{path} is no Avro schema: {error}") from None
-    return text
+        return record_codec(Path(spec.schema).read_bytes(), spec.message if is_protobuf else None)
+    except FormatError as error:
+        raise JobError(f"{spec.schema}: {error}") from None
+
+
+def record_codec(schema: bytes, message: str | None) -> RecordCodec:
+    """`schema` is what the schema file holds: Protobuf's with a message, else Avro's."""
+    if message is not None:
+        found = message_class(schema, message)
+        return RecordCodec(protobuf_columns(found.DESCRIPTOR), protobuf_codec(found))
+    declared = avro_schema(schema)
+    codec = avro_codec(declared)
+    return RecordCodec(avro_columns(declared), codec)
 
 
 def _decoder(spec: ValueSpec) -> Any:
@@ -176,7 +183,7 @@ def _decoder(spec: ValueSpec) -> Any:
 
     codec = codec_of(spec)
     skip, name = spec.skip_bytes, spec.format
-    result = pa.struct([("error", pa.string()), ("record", codec.type)])
+    result = pa.struct([("error", pa.string()), ("record", codec.columns)])
     rebuild = _rebuilder(spec)
 
     def decode(values: Any) -> Any:
@@ -193,50 +200,44 @@ def _encoder(spec: ValueSpec) -> Any:
     rebuild = _rebuilder(spec)
 
     def encode(rows: Any) -> Any:
-        codec = rebuild()
+        codec = rebuild().values
         return pa.array([codec.encode(row) for row in rows.to_pylist()], pa.binary())
 
     encode.__annotations__ = {"rows": pa.Array, "return": pa.Array}
     return arrow_udf(encode, "binary")
 
 
-def _rebuilder(spec: ValueSpec) -> Callable[[], ValueCodec]:
+def _rebuilder(spec: ValueSpec) -> Callable[[], RecordCodec]:
     """Makes the codec where it is called, once: parsed schemas do not travel, and the file is not in the executors."""
     assert spec.schema is not None
-    content, format_, message = Path(spec.schema).read_bytes(), spec.format, spec.message
-    made: list[ValueCodec] = []
+    content = Path(spec.schema).read_bytes()
+    message = spec.message if spec.format == "protobuf" else None
+    made: list[RecordCodec] = []
 
-    def rebuild() -> ValueCodec:
+    def rebuild() -> RecordCodec:
         if not made:
-            if format_ == "avro":
-                from kcli.spark.jobs.avro import avro_codec
-
-                made.append(avro_codec(json.loads(content)))
-            else:
-                from kcli.spark.jobs.protobuf import protobuf_codec
-
-                assert message is not None
-                made.append(protobuf_codec(content, message))
+            made.append(record_codec(content, message))
         return made[0]
 
     return rebuild
 
 
-def decoded_values(values: pa.Array, codec: ValueCodec, skip_bytes: int, name: str) -> pa.Array:
+def decoded_values(values: pa.Array, codec: RecordCodec, skip_bytes: int, name: str) -> pa.Array:
     """Each value as a struct of `error` and `record`; what does not decode has an error and no record."""
     import pyarrow as pa
 
     errors: list[str | None] = []
-    records: list[dict[str, Any] | None] = []
+    records: list[Value] = []
     for value in values.to_pylist():
-        error, record = None, None
+        error: str | None = None
+        record: Value = None
         if value is not None:
             try:
-                record = codec.decode(value[skip_bytes:])
+                record = codec.values.decode(value[skip_bytes:])
             except Exception as wrong:  # whatever a library says of hostile bytes
                 error = f"the value is not {name} of the schema ({type(wrong).__name__}: {wrong})"
         errors.append(error)
         records.append(record)
     return pa.StructArray.from_arrays(
-        [pa.array(errors, pa.string()), pa.array(records, codec.type)], names=["error", "record"]
+        [pa.array(errors, pa.string()), pa.array(records, codec.columns)], names=["error", "record"]
     )

@@ -16,8 +16,7 @@ from __future__ import annotations
 from kcli.spark.streams.app import Streams
 from kcli.spark.streams.record import Record
 from kcli.spark.streams.serdes import Binary, Json, Long, Serde, Text
-from kcli.spark.streams.stream import Grouped, Stream, Windowed
-from kcli.spark.streams.table import Table
+from kcli.spark.streams.stream import Grouped, Stream, Table, Windowed
 from kcli.spark.streams.windows import Hopping, Session, Tumbling, Window
 
 __all__ = [

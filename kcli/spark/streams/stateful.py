@@ -79,7 +79,7 @@ def state_row(state: State, fields: list[str]) -> tuple[Any, ...]:
     """In the order of `fields`. TypeError names what is missing or unknown."""
     if not isinstance(state, dict) or set(state) != set(fields):
         raise TypeError(
-            f"process got {state!r} as the new state: a dict of {', '.join(fields)}, or None, is meant"
+            f"process got {state!r} as the new state: expected a dict of {', '.join(fields)}, or None"
         )
     return tuple(state[name] for name in fields)
 
@@ -87,7 +87,5 @@ def state_row(state: State, fields: list[str]) -> tuple[Any, ...]:
 def value_row(value: tuple[Any, ...], fields: list[str]) -> tuple[Any, ...]:
     """TypeError where it is no tuple of as many fields; a text would be taken for a tuple of letters."""
     if not isinstance(value, (tuple, list)) or len(value) != len(fields):
-        raise TypeError(
-            f"process got {value!r} to send on: a tuple of {', '.join(fields)}, or None, is meant"
-        )
+        raise TypeError(f"process got {value!r} to send on: expected a tuple of {', '.join(fields)}, or None")
     return tuple(value)

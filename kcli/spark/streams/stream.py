@@ -1,4 +1,7 @@
-"""Streams of records, and grouping them. Each operation gives a new stream; nothing runs until the application does."""
+"""Streams of records, tables, and what is grouped: each makes the others, so they are in one module.
+
+Each operation gives a new one; nothing runs until the application does.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kcli.spark.streams.joins import check_same_type, joined
 from kcli.spark.streams.record import (
     KEY,
     TIMESTAMP,
@@ -21,15 +25,14 @@ from kcli.spark.streams.record import (
     with_columns,
     without_watermark,
 )
-from kcli.spark.streams.serdes import Serde
+from kcli.spark.streams.serdes import Binary, Serde, keyed_by_window
 from kcli.spark.streams.stateful import StateFunction, process
-from kcli.spark.streams.table import Table, looked_up
+from kcli.spark.streams.table_topic import Topic, looked_up, readable_serde, types_of
+from kcli.spark.streams.topology import Topology
 from kcli.spark.streams.windows import NO_GRACE, Session, Window, milliseconds
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-    from kcli.spark.streams.app import Streams
 
 log = logging.getLogger("kcli.spark")
 
@@ -41,7 +44,7 @@ OTHERWISE = "otherwise"
 class Stream:
     """Records one after the other (KStream): columns key, value, timestamp, and after windows window."""
 
-    app: Streams
+    topology: Topology
     frame: DataFrame
     mode: str = "append"
     """Spark's output mode for what is written; update: these are the changes of an aggregate."""
@@ -115,7 +118,7 @@ class Stream:
         streams = (self, *others)
         for other in others:
             for name in dict.fromkeys((*self.frame.columns, *other.frame.columns)):
-                _check_same_type(f"merge: {name}", self.frame, other.frame, name)
+                check_same_type(f"merge: {name}", self.frame, other.frame, name)
         marks = {watermark_of(each.frame) for each in streams}
         # Spark would take the first one's watermark for that of all.
         frames = [each.frame if len(marks) == 1 else without_watermark(each.frame) for each in streams]
@@ -123,7 +126,7 @@ class Stream:
         for other_frame in frames[1:]:
             frame = frame.unionByName(other_frame)
         is_update = any(each.mode == UPDATE for each in streams)
-        return Stream(self.app, frame, UPDATE if is_update else self.mode)
+        return Stream(self.topology, frame, UPDATE if is_update else self.mode)
 
     # State ---------------------------------------------------------------------------------------
 
@@ -182,26 +185,12 @@ class Stream:
         Records of an outer join without a partner come once none can come any more, `within` and `grace` later. As in
         Kafka Streams records with a null value are left out, and those without a key have no partner.
         """
-        from pyspark.sql import functions as F
-
         if how not in OUTERS:
-            raise ValueError(f"how is {how!r}: one of {', '.join(OUTERS)} is meant")
+            raise ValueError(f"how is {how!r}: expected one of {', '.join(OUTERS)}")
         milliseconds(within, "within")
-        _check_same_type("join: key", self.frame, other.frame, KEY)
-        sides = {"left_": self._joinable(grace), "right_": other._joinable(grace)}
-        left, right = (
-            frame.select([F.col(name).alias(side + name) for name in _NAMES]) for side, frame in sides.items()
-        )
-        one, two = record_of(left, "left_"), record_of(right, "right_")
-        apart = F.expr(f"INTERVAL {within}")
-        is_near = (two.timestamp >= one.timestamp - apart) & (two.timestamp <= one.timestamp + apart)
-        joined = left.join(right, (one.key == two.key) & is_near, OUTERS[how])
-        # The later one's, as in Kafka Streams; for Spark it stays the time that the watermark is about.
-        metadata = sides["left_"].schema[TIMESTAMP].metadata
-        timestamp = F.greatest(one.timestamp, two.timestamp).alias(TIMESTAMP, metadata=metadata)
-        return self._with(
-            joined.select(F.coalesce(one.key, two.key).alias(KEY), value(one, two).alias(VALUE), timestamp)
-        )
+        check_same_type("join: key", self.frame, other.frame, KEY)
+        pair = self._joinable(grace), other._joinable(grace)
+        return self._with(joined(*pair, value, within=within, how=OUTERS[how]))
 
     def join_table(
         self,
@@ -217,12 +206,12 @@ class Stream:
         `table_copy` for what that costs in memory.
         """
         if how not in ("inner", "left"):
-            raise ValueError(f"how is {how!r}: inner or left is meant")
+            raise ValueError(f"how is {how!r}: expected inner or left")
         from pyspark.sql import functions as F
 
         found = "_table_value"
         valued = self.frame.where(F.col(VALUE).isNotNull())
-        frame = looked_up(valued, table, on or (lambda record: record.key), found)
+        frame = looked_up(valued, table.topic, on or (lambda record: record.key), found)
         if how == "inner":
             frame = frame.where(F.col(found).isNotNull())
         return self._with(with_columns(frame, value=value(record_of(frame), F.col(found))))
@@ -233,12 +222,12 @@ class Stream:
         self, topic: str, *, key: Serde | None = None, value: Serde | None = None, name: str | None = None
     ) -> None:
         """Write to a topic, each record once. `name` is the query's, and of its checkpoint: `to-TOPIC` by default."""
-        self.app.write(self.frame, topic, self.mode, key=key, value=value, name=name)
+        self.topology.write(self.frame, topic, self.mode, key=key, value=value, name=name)
 
     def through(self, topic: str, *, key: Serde, value: Serde, name: str | None = None) -> Stream:
         """Write to a topic, which has to be there, and go on from it in a query of its own."""
         self.to(topic, key=key, value=value, name=name)
-        return self.app.stream(topic, key=key, value=value)
+        return stream_of(self.topology, topic, key=key, value=value)
 
     def to_table(
         self, topic: str, *, key: Serde | None = None, value: Serde | None = None, partitions: int = -1
@@ -247,19 +236,19 @@ class Stream:
 
         Records without a key are left out, as in Kafka Streams.
         """
-        return Table(self.app, self.frame, self.mode).to_table(
+        return Table(self.topology, self.frame, self.mode).to_table(
             topic, key=key, value=value, partitions=partitions
         )
 
     def for_each_batch(self, function: Callable[[DataFrame, int], None], *, name: str) -> None:
         """Call `function(frame, batch id)` for every micro-batch; it may be called twice with the same one."""
-        self.app.each_batch(self.frame, function, self.mode, name)
+        self.topology.each_batch(self.frame, function, self.mode, name)
 
     def _with(self, frame: DataFrame) -> Stream:
         return replace(self, frame=frame)
 
     def _watermarked(self, delay: str, what: str) -> DataFrame:
-        """A query has one watermark, that of its longest delay: a shorter one has no effect, and that is told."""
+        """Sets the watermark. A query has one, that of its longest delay, so a shorter delay is logged as idle."""
         wanted, known = milliseconds(delay, what), watermark_of(self.frame)
         if known is None or wanted > known:
             return self.frame.withWatermark(TIMESTAMP, delay)
@@ -295,17 +284,123 @@ class Stream:
             )
 
 
-_NAMES = (KEY, VALUE, TIMESTAMP)
+@dataclass(frozen=True, slots=True)
+class Table:
+    """For each key its newest value (KTable). A null value is a tombstone: the key is gone.
+
+    `frame` are the changes: columns key, value, timestamp, and window for an aggregate over windows.
+    """
+
+    topology: Topology
+    frame: DataFrame
+    mode: str
+    """update: an aggregate's new value each time; append: final values, or the changes of a topic."""
+    topic: Topic | None = None
+    """The compacted topic that it is; None for one that is only computed: `to_table` makes it a topic."""
+
+    def filter(self, predicate: Function) -> Table:
+        """The keys for which it is true; for the others a tombstone goes on, since they may have been there."""
+        from pyspark.sql import functions as F
+
+        record = record_of(self.frame)
+        kept = F.when(F.coalesce(predicate(record), F.lit(False)), record.value)
+        return replace(self, frame=with_columns(self.frame, value=kept), topic=None)
+
+    def filter_not(self, predicate: Function) -> Table:
+        """The keys for which it is false or null; a tombstone for the others."""
+        from pyspark.sql import functions as F
+
+        return self.filter(lambda record: ~F.coalesce(predicate(record), F.lit(False)))
+
+    def map_values(self, value: Function) -> Table:
+        """Another value; tombstones stay what they are."""
+        from pyspark.sql import functions as F
+
+        record = record_of(self.frame)
+        mapped = F.when(record.value.isNotNull(), value(record))
+        return replace(self, frame=with_columns(self.frame, value=mapped), topic=None)
+
+    def suppress(self) -> Table:
+        """Of an aggregate over windows: one result for each window, when it is closed, instead of every change."""
+        if WINDOW not in self.frame.columns:
+            raise ValueError("suppress is for aggregates over windows: others are never final")
+        return replace(self, mode="append")
+
+    def join(self, other: Table, value: Callable[[Column, Column], Column], *, how: str = "inner") -> Table:
+        """For each key the values of both. `how`: inner (both there), left, or outer (either); else a tombstone.
+
+        Both have to be topics (`to_table`). When either changes, both are looked up as of the micro-batch. There may be
+        tombstones for keys that were never there.
+        """
+        from pyspark.sql import functions as F
+
+        conditions = {
+            "inner": lambda left, right: left.isNotNull() & right.isNotNull(),
+            "left": lambda left, right: left.isNotNull(),
+            "outer": lambda left, right: left.isNotNull() | right.isNotNull(),
+        }
+        if how not in conditions:
+            raise ValueError(f"how is {how!r}: expected one of {', '.join(conditions)}")
+        if (mine := types_of(self.frame)[KEY]) != (others := types_of(other.frame)[KEY]):
+            raise ValueError(
+                f"join: key is {mine.simpleString()} here and {others.simpleString()} there: keys are compared as they "
+                "are written"
+            )
+        changes = self.frame.select(KEY, TIMESTAMP).unionByName(other.frame.select(KEY, TIMESTAMP))
+        changes = changes.withColumn(VALUE, F.lit(None).cast("binary"))
+        both = looked_up(changes, self.topic, lambda record: record.key, "_left")
+        both = looked_up(both, other.topic, lambda record: record.key, "_right")
+        left, right = F.col("_left"), F.col("_right")
+        joined = F.when(conditions[how](left, right), value(left, right))
+        return Table(self.topology, with_columns(both, value=joined), "append")
+
+    def to_stream(self) -> Stream:
+        """Its changes, one record each."""
+        return Stream(self.topology, self.frame, self.mode)
+
+    def to(
+        self, topic: str, *, key: Serde | None = None, value: Serde | None = None, name: str | None = None
+    ) -> None:
+        """Write its changes to a topic."""
+        self.topology.write(self.frame, topic, self.mode, key=key, value=value, name=name)
+
+    def to_table(
+        self, topic: str, *, key: Serde | None = None, value: Serde | None = None, partitions: int = -1
+    ) -> Table:
+        """Keep it as a compacted topic, made where it is not there; the result can be joined and read elsewhere.
+
+        The keys of windows become structs of `key`, `start` and `end`.
+        """
+        from pyspark.sql import functions as F
+
+        frame = keyed_by_window(self.frame)
+        keyed = frame.where(F.col(KEY).isNotNull())  # a compacted topic takes nothing else
+        types = types_of(keyed)
+        key, value = (readable_serde(serde, types[name]) for name, serde in ((KEY, key), (VALUE, value)))
+        self.topology.create_table_topic(topic, partitions)
+        self.topology.write(keyed, topic, self.mode, key=key, value=value)
+        return table_of(self.topology, topic, key=key, value=value)
 
 
-def _check_same_type(what: str, one: DataFrame, other: DataFrame, name: str) -> None:
-    """Spark would turn one into the other, or name a column that is not the user's."""
-    types = [
-        frame.schema[name].dataType.simpleString() if name in frame.columns else "missing"
-        for frame in (one, other)
-    ]
-    if types[0] != types[1]:
-        raise ValueError(f"{what} is {types[0]} here and {types[1]} there: map one to the type of the other")
+def stream_of(
+    topology: Topology, *topics: str, key: Serde | None = None, value: Serde | None = None
+) -> Stream:
+    """The records of topics."""
+    if not topics:
+        raise ValueError("stream() names no topic: expected stream(TOPIC, …)")
+    return Stream(topology, topology.read(",".join(topics), key, value, topology.source))
+
+
+def table_of(
+    topology: Topology, topic: str, *, key: Serde | None = None, value: Serde | None = None
+) -> Table:
+    """The table that a compacted topic is, all of it."""
+    key, value = key or Binary(), value or Binary()
+    options = {name: each for name, each in topology.source.items() if not name.startswith("starting")}
+    frame = topology.read(topic, key, value, {**options, "startingOffsets": "earliest"})
+    looked_up = {name: each for name, each in options.items() if name.startswith("kafka.")}
+    source = Topic(topic, key, value, {**looked_up, "subscribe": topic})
+    return Table(topology, frame.where(frame[KEY].isNotNull()), "append", source)
 
 
 class _Groups(ABC):
@@ -352,7 +447,7 @@ class Grouped(_Groups):
         grouped = frame.groupBy(KEY).agg(
             function(record_of(frame)).alias(VALUE), F.max(TIMESTAMP).alias(TIMESTAMP)
         )
-        return Table(self.stream.app, grouped, UPDATE)
+        return Table(self.stream.topology, grouped, UPDATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +466,7 @@ class Windowed(_Groups):
         grouped = frame.groupBy(window, record.key).agg(function(record).alias(VALUE))
         result = grouped.select(KEY, VALUE, F.window_time(F.col(WINDOW)).alias(TIMESTAMP), WINDOW)
         # Spark gives session windows only when they are closed.
-        return Table(self.stream.app, result, "append" if isinstance(self.window, Session) else UPDATE)
+        return Table(self.stream.topology, result, "append" if isinstance(self.window, Session) else UPDATE)
 
 
 def _grouped(frame: DataFrame) -> DataFrame:

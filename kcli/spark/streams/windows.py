@@ -35,7 +35,7 @@ def milliseconds(duration: str, what: str) -> int:
         at = part.end()
     if at == 0 or duration[at:].strip():
         raise ValueError(
-            f"{what} is {duration!r}: a duration like '30 seconds' or '1 hour 30 minutes' is meant"
+            f"{what} is {duration!r}: expected a duration like '30 seconds' or '1 hour 30 minutes'"
         )
     return total
 

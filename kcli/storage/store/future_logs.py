@@ -8,8 +8,9 @@ its own name, is told at start from a copy that was never finished: `promote` is
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotFoundException, StorageError
 from kcli.model.topic_partition import TopicPartition
@@ -17,16 +18,24 @@ from kcli.storage.directory import FUTURE_SUFFIX, LogDirectory, partition_dir_na
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
 
-if TYPE_CHECKING:
-    from kcli.storage.store.store import LogStore
-
 logger = logging.getLogger(__name__)
 
 
-class FutureLogs:
-    """The copies of one `LogStore`. A copy belongs to the task that fills it, as a log belongs to its partition's."""
+class LogOwner(Protocol):
+    """What the copies need of the store that owns the logs."""
 
-    def __init__(self, store: LogStore, settings: LogSettings) -> None:
+    logs: dict[TopicPartition, PartitionLog]
+    directories: list[LogDirectory]
+
+    def new_id(self) -> uuid.UUID: ...
+    def remove(self, log: PartitionLog) -> None: ...
+    def checkpoint_directory(self, directory: LogDirectory) -> None: ...
+
+
+class FutureLogs:
+    """The copies of one store. A copy belongs to the task that fills it, as a log belongs to its partition's."""
+
+    def __init__(self, store: LogOwner, settings: LogSettings) -> None:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._cuts: dict[str, int] = {}
         """Path of a copy -> how often its log was truncated when it was last looked at."""

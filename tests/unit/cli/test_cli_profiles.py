@@ -16,6 +16,7 @@ from kcli.cli.tools import spark_submit
 from kcli.cli.tools.console import consumer as console_consumer
 from kcli.cli.tools.perf_test import producer as producer_perf_test
 from kcli.config.properties import load
+from kcli.spark.jobs.job import load_job
 from kcli.spark.submit import split_command_line
 
 PROFILES = """\
@@ -234,7 +235,7 @@ def test_what_is_typed_goes_before_a_profile_that_says_otherwise(profiles: Path)
 def _job(profiles: Path, tmp_path: Path, *words: str) -> list[str]:
     line = split_command_line(["--master", "local[1]", "export", *words])
     profile = load_profiles().profile("prod")
-    return list(spark_submit.with_profile(line, profile, tmp_path).arguments)
+    return list(spark_submit.with_profile(load_job("export"), line, profile, tmp_path).arguments)
 
 
 def test_a_job_of_spark_takes_servers_and_settings(profiles: Path, tmp_path: Path) -> None:

@@ -15,8 +15,14 @@ from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.runtime import Ready
 from kcli.coordinator.write_errors import write_error
-from kcli.errors import CoordinatorNotAvailableException, ErrorCode, NotCoordinatorException
+from kcli.errors import (
+    CoordinatorNotAvailableException,
+    ErrorCode,
+    NotCoordinatorException,
+    UnknownServerException,
+)
 from kcli.protocol.batches.batch import encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -28,7 +34,8 @@ from kcli.protocol.messages.offset_commit import (
 )
 from kcli.runtime.rng import SystemRng
 from kcli.server.coordinators.loader import COLUMNS_FROM_BYTES, load
-from kcli.server.coordinators.shard_runner import RunnerSettings, ShardRunner
+from kcli.server.coordinators.shard_log import RunnerSettings
+from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.storage.log.log import AppendOrigin
 
 TOPIC = "__consumer_offsets"
@@ -47,13 +54,16 @@ def on_a_loop(test):
 class Rig:
     """One shard, its runner and the partition it writes to; time is the loop's."""
 
-    def __init__(self, directory, *, replicas=(NODE,), min_isr=1, **settings):
-        config = LogConfig(min_insync_replicas=min_isr, segment_index_bytes=65536)
+    def __init__(self, directory, *, replicas=(NODE,), min_isr=1, segment_bytes=1 << 30, **settings):
+        config = LogConfig(
+            min_insync_replicas=min_isr, segment_index_bytes=65536, segment_bytes=segment_bytes
+        )
         self.broker = BrokerRig(directory, topic_image(TOPIC, replicas=replicas), config=config)
         self.leader = self.broker.replicas.get(TOPIC, 0)
         settings = {"linger_ms": 0, "commit_timeout_ms": 5000, "max_batch_bytes": 1_000_000} | settings
         self.config = GroupConfig(initial_rebalance_delay_ms=0, min_session_timeout_ms=10)
         self.shard = GroupShard(self.config, SystemRng(1))
+        self.sent = []
         self.runner = ShardRunner(
             self.shard,
             self.leader,
@@ -61,23 +71,27 @@ class Rig:
             encode=encode,
             write_error=write_error,
             now_ms=self.now_ms,
+            send=self.sent.append,
         )
-        self.runner.take(self.shard.start(self.now_ms()))
+        self.runner.run(lambda shard, now_ms: shard.start(now_ms))
 
     def now_ms(self):
         return int(asyncio.get_running_loop().time() * 1000)
 
-    def commit(self, *offsets, group="g", metadata=""):
+    def commit(self, *offsets, group="g", metadata="", last_metadata=None):
+        texts = [metadata] * len(offsets)
+        if last_metadata is not None:
+            texts[-1] = last_metadata
         partitions = tuple(
             OffsetCommitRequestPartition(
-                partition_index=index, committed_offset=offset, committed_metadata=metadata
+                partition_index=index, committed_offset=offset, committed_metadata=text
             )
-            for index, offset in enumerate(offsets)
+            for index, (offset, text) in enumerate(zip(offsets, texts, strict=True))
         )
         request = OffsetCommitRequest(
             group_id=group, topics=(OffsetCommitRequestTopic(name="t", partitions=partitions),)
         )
-        return self.runner.call(lambda token: self.shard.commit_offsets(request, 9, token, self.now_ms()))
+        return self.runner.call(lambda shard, token, now_ms: shard.commit_offsets(request, 9, token, now_ms))
 
     def offset(self, partition=0, group="g"):
         (topic,) = self.shard.fetch_offsets(group, (("t", (partition,)),)).topics
@@ -103,7 +117,7 @@ async def rig(directory, **settings):
     try:
         yield made
     finally:
-        made.runner.stop(made.shard.resign(made.now_ms()))
+        made.runner.stop()
         await asyncio.sleep(0)
         made.broker.logs.close()
 
@@ -155,6 +169,63 @@ async def test_a_batch_does_not_outgrow_the_topics_limit(tmp_path):
 
 
 @on_a_loop
+async def test_a_write_of_several_batches_is_in_the_log_whole_or_not_at_all(tmp_path):
+    async with rig(tmp_path, max_batch_bytes=1000, segment_bytes=4000) as it:
+        with pytest.raises(UnknownServerException):
+            await it.commit(*range(20), last_metadata="m" * 4000)
+        assert it.leader.log.log_end_offset == 0, "the batches before the refused one are not there"
+        assert codes(it.commit(*range(100), metadata="m" * 40)) == [ErrorCode.NONE] * 100
+        assert it.leader.log.size_bytes > 4000, "a write may be larger than a segment if its batches are not"
+        assert it.offset(99) == 99
+
+
+@on_a_loop
+async def test_a_deadline_that_fails_does_not_hold_up_the_others(tmp_path):
+    async with rig(tmp_path) as it:
+        failures = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        sent = []
+        runner = ShardRunner(
+            Deadlines("first", "broken", "last"),
+            it.leader,
+            RunnerSettings(linger_ms=0, commit_timeout_ms=5000, max_batch_bytes=1000),
+            encode=encode,
+            write_error=write_error,
+            now_ms=it.now_ms,
+            send=sent.append,
+        )
+        runner.run(lambda shard, now_ms: shard.start(now_ms))
+        await until(lambda: sent == ["first", "last"])
+        (failure,) = failures
+        assert isinstance(failure["exception"], AssertionError)
+        runner.stop()
+
+
+class Deadlines:
+    """A shard with nothing but deadlines that have passed."""
+
+    def __init__(self, *names):
+        self.names = list(names)
+
+    @property
+    def next_deadline_ms(self):
+        return 0 if self.names else None
+
+    def start(self, now_ms):
+        return Ready()
+
+    def resign(self, now_ms):
+        return Ready()
+
+    def tick(self, now_ms):
+        if not self.names:
+            return None
+        name = self.names.pop(0)
+        assert name != "broken"
+        return Ready(sends=(name,))
+
+
+@on_a_loop
 async def test_the_answer_waits_for_the_other_replicas(tmp_path):
     async with rig(tmp_path, replicas=(NODE, 2)) as it:
         first = it.commit(5)
@@ -190,7 +261,7 @@ async def test_too_few_replicas_refuse_the_write(tmp_path):
             await it.commit(5)
         with pytest.raises(CoordinatorNotAvailableException):
             await it.runner.call(
-                lambda token: it.shard.join_group(
+                lambda shard, token, now_ms: shard.join_group(
                     JoinGroupRequest(
                         group_id="g",
                         session_timeout_ms=1000,
@@ -199,7 +270,7 @@ async def test_too_few_replicas_refuse_the_write(tmp_path):
                     ),
                     Caller(api_version=9, client_id="c", client_host="/h"),
                     token,
-                    it.now_ms(),
+                    now_ms,
                 )
             )
 
@@ -211,7 +282,7 @@ async def test_the_end_of_leadership_sends_everybody_elsewhere(tmp_path):
         await asyncio.sleep(0.01)
         barrier = it.runner.when_written()
         it.leader.resign()
-        it.runner.stop(it.shard.resign(it.now_ms()))
+        it.runner.stop()
         for waiting in (in_log, barrier):
             with pytest.raises(NotCoordinatorException):
                 await waiting
@@ -237,7 +308,7 @@ async def test_the_shard_is_woken_at_its_deadlines(tmp_path):
         )
         caller = Caller(api_version=3, client_id="c", client_host="/h")
         began = it.now_ms()
-        joined = it.runner.call(lambda token: it.shard.join_group(request, caller, token, it.now_ms()))
+        joined = it.runner.call(lambda shard, token, now_ms: shard.join_group(request, caller, token, now_ms))
         assert (await joined).generation_id == 1
         # It never syncs nor beats: its session ends, the group is empty, and that is written.
         while it.shard.list_groups()[0].group_state != "Empty":
@@ -259,7 +330,7 @@ async def test_what_was_written_is_loaded_again(tmp_path):
         it.commit(4)
         it.commit(9, group="gone")
         await_me = it.runner.call(
-            lambda token: it.shard.delete_groups(DeleteGroupsRequest(groups_names=("gone",)), token, 0)
+            lambda shard, token, _: shard.delete_groups(DeleteGroupsRequest(groups_names=("gone",)), token, 0)
         )
         assert await_me.results[0].error_code is ErrorCode.NONE
         append_transaction(it.leader, producer_id=7, offset=50, committed=True)

@@ -16,7 +16,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 pytest.importorskip("sqlalchemy")
 
-from kcli.spark.jobs.arguments import JobError, require
+from kcli.spark.jobs.errors import JobError, require
 from kcli.spark.jobs.progress import ProgressLine, lag
 from kcli.spark.jobs.running import Done, reason, summary
 from kcli.spark.jobs.sql_source import (
@@ -153,7 +153,7 @@ def test_positions_of_a_database(tmp_path: Path) -> None:
 
 def test_databases_that_cannot_be_used() -> None:
     assert shown("postgresql://ann:secret@h/shop") == "postgresql://ann:***@h/shop"
-    with pytest.raises(JobError, match="as SQLAlchemy has it") as caught:
+    with pytest.raises(JobError, match="expected DIALECT:") as caught:
         engine("ann:secret@h")
     assert "secret" not in str(caught.value)
     with pytest.raises(JobError, match="does not know this database"):

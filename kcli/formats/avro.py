@@ -1,0 +1,47 @@
+"""Avro values (binary, without the header of a file) through fastavro."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from kcli.formats.codec import FormatError, Value, ValueCodec
+
+AvroSchema = str | list[Any] | dict[str, Any]
+"""A schema as its JSON says it: the name of a type, a union, or a declaration."""
+
+
+def avro_schema(text: str | bytes) -> AvroSchema:
+    """The schema of an .avsc file. FormatError if the text is not JSON."""
+    try:
+        found: AvroSchema = json.loads(text)
+    except ValueError as error:
+        raise FormatError(f"the Avro schema is not JSON: {error}") from None
+    return found
+
+
+def avro_codec(schema: AvroSchema) -> ValueCodec:
+    """FormatError if the schema is not valid."""
+    import fastavro
+    from fastavro.schema import SchemaParseException, UnknownType
+
+    try:
+        parsed = fastavro.parse_schema(schema)
+    except (SchemaParseException, UnknownType, KeyError, TypeError) as error:
+        raise FormatError(f"the Avro schema is not valid: {type(error).__name__}: {error}") from None
+
+    def decode(value: bytes) -> Value:
+        stream = io.BytesIO(value)
+        found: Value = fastavro.schemaless_reader(stream, parsed, None)
+        left = len(value) - stream.tell()
+        if left:
+            raise ValueError(f"{left} bytes are left over")
+        return found
+
+    def encode(value: Value) -> bytes:
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, parsed, value)
+        return stream.getvalue()
+
+    return ValueCodec(decode, encode)

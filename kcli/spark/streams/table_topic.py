@@ -1,0 +1,52 @@
+"""The compacted topic that a table is, and looking its values up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kcli.spark.streams.record import Function, record_of
+from kcli.spark.streams.serdes import Json, Serde, serde_for
+from kcli.spark.streams.table_copy import look_up
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Where a table's values can be looked up."""
+
+    name: str
+    key: Serde
+    value: Serde
+    options: Mapping[str, str]
+
+
+def types_of(frame: DataFrame) -> dict[str, DataType]:
+    """The types of the columns, by name."""
+    return {field.name: field.dataType for field in frame.schema.fields}
+
+
+def readable_serde(serde: Serde | None, type_: DataType) -> Serde:
+    """A serde that reads back what it writes: JSON needs its schema, which is that of the column."""
+    if serde is None or (isinstance(serde, Json) and serde.schema is None):
+        return serde_for(type_)
+    return serde
+
+
+def looked_up(frame: DataFrame, topic: Topic | None, on: Function, found: str) -> DataFrame:
+    """`frame` with a column `found`: the value that a table's topic has for the key `on`, else null."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    if topic is None:
+        raise ValueError("a table that is joined has to be a topic: write it with to_table(TOPIC) first")
+    at = "_lookup_key"
+    keyed = frame.withColumn(at, topic.key.encode(on(record_of(frame))))
+    schema = StructType([*keyed.schema.fields, StructField(found, BinaryType())])
+    filled = keyed.mapInArrow(partial(look_up, options=dict(topic.options), keys=at, found=found), schema)
+    return filled.withColumn(found, topic.value.decode(F.col(found))).drop(at)

@@ -1,0 +1,123 @@
+"""What an application consists of: where it reads and writes, and the queries that its streams and tables add."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kcli.spark.cluster import Cluster
+from kcli.spark.options import sink_options
+from kcli.spark.sink import PREFIX, QUERY_ID
+from kcli.spark.streams.record import KEY, TIMESTAMP, UPDATE, VALUE, WINDOW, record_of
+from kcli.spark.streams.serdes import Binary, Serde, keyed_by_window, serde_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
+
+NAME = re.compile(r"(?!\.+$)[a-zA-Z0-9._-]+")
+"""Of applications and queries: also a directory's name."""
+NAME_EXPECTED = "expected letters, digits, dots, dashes and underscores"
+TRANSACTIONAL_ID = "kafka.transactional.id"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One of the application's results: a topic that is written, or a function that is called."""
+
+    name: str
+    writer: DataStreamWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """`source` and `sink` are options of the format `kcli`; `checkpoint` is the directory of all queries."""
+
+    spark: SparkSession
+    application_id: str
+    checkpoint: str
+    source: Mapping[str, str]
+    sink: Mapping[str, str]
+    queries: dict[str, Query] = field(default_factory=dict)
+
+    def read(
+        self, topics: str, key: Serde | None, value: Serde | None, options: Mapping[str, str]
+    ) -> DataFrame:
+        """The columns key, value and timestamp of topics (comma-separated)."""
+        source = self.spark.readStream.format("kcli").options(**options).option("subscribe", topics)
+        raw = source.schema(f"{KEY} binary, {VALUE} binary, {TIMESTAMP} timestamp").load()
+        return raw.select(
+            (key or Binary()).decode(raw[KEY]).alias(KEY),
+            (value or Binary()).decode(raw[VALUE]).alias(VALUE),
+            raw[TIMESTAMP],
+        )
+
+    def write(
+        self,
+        frame: DataFrame,
+        topic: str,
+        mode: str,
+        *,
+        key: Serde | None = None,
+        value: Serde | None = None,
+        name: str | None = None,
+    ) -> None:
+        """A query that writes key, value and timestamp to a topic; `Stream.to` and `Table.to` call this."""
+        if key is not None and WINDOW in frame.columns:
+            raise ValueError(
+                "key= is given for records of windows, whose key and window are written as JSON: leave it out, or say "
+                "what they are keyed by with to_stream().select_key(…)"
+            )
+        name = name or f"to-{topic}"
+        keyed = keyed_by_window(frame)
+        keys = key or serde_for(keyed.schema[KEY].dataType)
+        values = value or serde_for(keyed.schema[VALUE].dataType)
+        record = record_of(keyed)
+        columns = keyed.select(
+            keys.encode(record.key).alias(KEY), values.encode(record.value).alias(VALUE), record.timestamp
+        )
+        options = {**self.sink, "topic": topic}
+        if (own := options.get(TRANSACTIONAL_ID)) is not None:  # one for all queries would fence them all
+            options[TRANSACTIONAL_ID] = f"{own}-{name}"
+        if mode != UPDATE:
+            writer = columns.writeStream.format("kcli").options(**options)
+        else:  # Spark gives changes to functions only
+            writer = columns.writeStream.foreachBatch(partial(_write_changes, options=options))
+        self._add(name, writer, mode)
+
+    def each_batch(
+        self, frame: DataFrame, function: Callable[[DataFrame, int], None], mode: str, name: str
+    ) -> None:
+        """A query that calls a function; `Stream.for_each_batch` calls this."""
+        self._add(name, frame.writeStream.foreachBatch(function), mode)
+
+    def _add(self, name: str, writer: DataStreamWriter, mode: str) -> None:
+        if not NAME.fullmatch(name):
+            raise ValueError(f"name is {name!r}: {NAME_EXPECTED}")
+        if name in self.queries:
+            raise ValueError(
+                f"two queries are called {name!r}: give one another name, as in .to(TOPIC, name=…)"
+            )
+        writer = writer.outputMode(mode).queryName(f"{self.application_id}-{name}")
+        writer = writer.option("checkpointLocation", os.path.join(self.checkpoint, name))
+        self.queries[name] = Query(name, writer)
+
+    def create_table_topic(self, topic: str, partitions: int = -1) -> None:
+        """A compacted topic, unless it is there; -1: as many partitions as the broker gives by default."""
+        client = sink_options({**self.sink, "topic": topic}).client
+        with Cluster(client) as cluster:
+            cluster.create_topic(topic, partitions, {"cleanup.policy": "compact"})
+
+
+def _write_changes(frame: DataFrame, batch: int, *, options: Mapping[str, str]) -> None:
+    """A micro-batch of an aggregate, in a transaction that notes whose it is and which."""
+    query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+    assert query is not None, "foreachBatch runs for a query"
+    # The query's id is new with a new checkpoint, whose batches begin at 0 and have nothing to do with earlier ones.
+    own = f"{options[TRANSACTIONAL_ID]}-{query}" if TRANSACTIONAL_ID in options else f"{PREFIX}{query}"
+    once = {TRANSACTIONAL_ID: own, "kcli.batch.id": str(batch)}
+    frame.write.format("kcli").mode("append").options(**{**options, **once}).save()
