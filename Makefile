@@ -6,10 +6,10 @@
 PY := .venv/bin/python
 .PHONY: quick check full format lint types arrows test sim generate bench house hooks
 
-# Quick tests need no broker, no client and no Spark, and try a tenth of the usual examples.
+# Quick tests need no whole broker, no client and no Spark (that is tests/integration and the rest), and try a tenth of the usual examples.
 QUICK := tests/unit tests/property tests/scenario
-# These start brokers, or run pytest themselves.
-SLOW := tests/unit/server tests/property/test_server_odd_requests.py tests/unit/ci
+# These run pytest themselves.
+SLOW := tests/unit/ci
 
 quick:
 	$(PY) -m pytest -n 2 --hypothesis-profile=quick $(QUICK) $(SLOW:%=--ignore=%)
