@@ -179,9 +179,9 @@ def _require(holds: bool, sample: typing.Any, message: str) -> None:
 def _measure_messages(turns: int) -> None:
     from codec_prototype.samples import SAMPLES
 
-    print(f"\n{'':47}{'decode':^50}{'encode':^50}")
+    print(f"\n{'':50}{'decode':^50}{'encode':^50}")
     columns = f"{'kio µs':>10}{'tables':>20}{'lines':>20}"
-    print(f"{'message':<37}{'bytes':>10}{columns}{columns}")
+    print(f"{'message':<40}{'bytes':>10}{columns}{columns}")
     for sample in SAMPLES:
         operations = _operations(sample)
         frame = operations["kio"].encode()
@@ -191,7 +191,7 @@ def _measure_messages(turns: int) -> None:
         )
         encode = _in_turns({name: each.encode for name, each in operations.items()}, turns)
         name = f"{sample.name} {sample.kind}"
-        print(f"{name:<37}{len(frame):>10,}{_row(decode, 1e6)}{_row(encode, 1e6)}", flush=True)
+        print(f"{name:<40}{len(frame):>10,}{_row(decode, 1e6)}{_row(encode, 1e6)}", flush=True)
 
 
 def _in_turns(works: dict[str, Callable[[], object]], turns: int) -> Times:
