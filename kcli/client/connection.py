@@ -17,11 +17,12 @@ from kcli.protocol.wire.codec import Message, decode_response, encode_request
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.runtime.network import Network
 
-# A description of a very large cluster has some tens of MB; Kafka's own clients allow 100 MB
-# (socket.request.max.bytes).
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
-# Far more than any admin call sends at a time; requests to a peer that never answers must not fill memory.
+"""A description of a very large cluster has some tens of MB; Kafka's own clients allow 100 MB
+(socket.request.max.bytes)."""
+
 MAX_IN_FLIGHT = 1000
+"""Far more than any admin call sends at a time; requests to a peer that never answers must not fill memory."""
 
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")

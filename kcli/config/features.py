@@ -62,14 +62,14 @@ _NAMES = (
 METADATA_VERSIONS = tuple(MetadataVersion(level, name) for level, name in enumerate(_NAMES, start=7))
 _BY_NAME = {version.name: version for version in METADATA_VERSIONS}
 _BY_LEVEL = {version.level: version for version in METADATA_VERSIONS}
-# A release without IV means its newest level: the table is in ascending order, so the last one stays.
 _BY_RELEASE = {version.release: version for version in METADATA_VERSIONS}
+"""A release without IV means its newest level: the table is in ascending order, so the last one stays."""
 
 MINIMUM_VERSION = METADATA_VERSIONS[0]
 LATEST_PRODUCTION = _BY_NAME["4.1-IV1"]
 LATEST_TESTING = METADATA_VERSIONS[-1]
-# The first level with SCRAM credentials in the metadata log (KIP-900).
 SCRAM_SUPPORTED_FROM = _BY_NAME["3.5-IV2"]
+"""The first level with SCRAM credentials in the metadata log (KIP-900)."""
 
 
 def metadata_version(level: int) -> MetadataVersion:
@@ -131,7 +131,6 @@ def _level(level: int, default_from: str, needs: str | None = None) -> FeatureLe
     return FeatureLevel(level, _BY_NAME[default_from], dependencies)
 
 
-# In the order in which `kafka-storage version-mapping` lists them.
 FEATURES: Mapping[str, Feature] = {
     feature.name: feature
     for feature in (
@@ -143,6 +142,7 @@ FEATURES: Mapping[str, Feature] = {
         _feature(STREAMS_VERSION, 0, _level(1, "4.2-IV1")),
     )
 }
+"""In the order in which `kafka-storage version-mapping` lists them."""
 
 
 def supported_ranges(*, unstable: bool = False) -> dict[str, tuple[int, int]]:

@@ -72,8 +72,8 @@ GROUP = ConfigDef((
 ))
 # fmt: on
 
-# Every group key has a broker key of the same name under `group.`, except these.
 _WITHOUT_BROKER_KEY = frozenset({"share.auto.offset.reset", "share.isolation.level"})
+"""Every group key has a broker key of the same name under `group.`, except these."""
 
 BROKER_SYNONYMS: Mapping[str, str] = {
     name: f"group.{name}" for name in GROUP if name not in _WITHOUT_BROKER_KEY
@@ -122,7 +122,6 @@ def _check_limit(name: str, value: ConfigValue, broker: Mapping[str, ConfigValue
 REBALANCE_PROTOCOLS = "group.coordinator.rebalance.protocols"
 CONSUMER_SESSION = "consumer.session.timeout.ms"
 CONSUMER_HEARTBEAT = "consumer.heartbeat.interval.ms"
-# (lower bound, the broker's own value, upper bound)
 _CONSUMER_BOUNDS = (
     (
         "group.consumer.min.heartbeat.interval.ms",
@@ -135,12 +134,14 @@ _CONSUMER_BOUNDS = (
         "group.consumer.max.session.timeout.ms",
     ),
 )
-# Kafka's assignors have a name and a class.
+"""(lower bound, the broker's own value, upper bound)"""
+
 _ASSIGNORS: Mapping[str, str] = {
     spelling: name
     for name, class_name in (("uniform", "UniformAssignor"), ("range", "RangeAssignor"))
     for spelling in (name, f"org.apache.kafka.coordinator.group.assignor.{class_name}")
 }
+"""Kafka's assignors have a name and a class."""
 
 
 @dataclass(frozen=True, slots=True)

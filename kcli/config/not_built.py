@@ -15,7 +15,6 @@ from kcli.config.group import REBALANCE_PROTOCOLS
 from kcli.config.providers import PROVIDERS
 from kcli.config.start_up import REMOVED, warnings
 
-# Features whose keys change nothing, by prefix.
 NOT_BUILT_PREFIXES: Mapping[str, str] = {
     prefix: feature
     for feature, prefixes in {
@@ -62,12 +61,12 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
     }.items()
     for prefix in prefixes
 }
+"""Features whose keys change nothing, by prefix."""
 
-# The settings of a topic that is created with the first share group. Kafka's own server.properties sets them,
-# and a client of share groups gets an error anyway.
 _OF_NO_CONSEQUENCE = ("share.coordinator.state.topic.",)
+"""The settings of a topic that is created with the first share group. Kafka's own server.properties sets them, and a
+client of share groups gets an error anyway."""
 
-# Sizes of Kafka's thread pools and of the queues between them.
 ONE_LOOP = frozenset(
     {
         "background.threads",
@@ -81,14 +80,15 @@ ONE_LOOP = frozenset(
         "queued.max.requests",
     }
 )
+"""Sizes of Kafka's thread pools and of the queues between them."""
 
-# Keys that close something, or name the place of a part of the data.
 MUST_NOT_IGNORE: Mapping[str, str] = {
     "authorizer.class.name": "authorization",
     "create.topic.policy.class.name": "topic creation policies",
     "alter.config.policy.class.name": "configuration policies",
     "remote.log.storage.system.enable": "tiered storage",
 }
+"""Keys that close something, or name the place of a part of the data."""
 
 # Keys that only plugins read, so that Kafka's own table does not list them.
 _PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})

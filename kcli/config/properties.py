@@ -19,8 +19,8 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _WRITTEN = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"} | {c: "\\" + c for c in "=:#!"}
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# People write properties files by hand: a larger file is another one given by mistake.
 MAX_FILE_BYTES = 16 << 20
+"""People write properties files by hand: a larger file is another one given by mistake."""
 
 
 @dataclass(frozen=True, slots=True)

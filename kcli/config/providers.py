@@ -19,8 +19,8 @@ PROVIDERS = "config.providers"
 _PREFIX = "config.providers."
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
-# Secrets are short: a larger file is another one given by mistake.
 MAX_SECRET_BYTES = 1 << 20
+"""Secrets are short: a larger file is another one given by mistake."""
 
 
 @dataclass(frozen=True, slots=True)

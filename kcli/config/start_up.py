@@ -11,7 +11,6 @@ from kcli.config.listeners import split_list
 from kcli.config.properties import Properties
 from kcli.config.providers import resolve
 
-# Keys that Kafka 4 no longer has, and their replacements.
 REMOVED: Mapping[str, str] = {
     "zookeeper.connect": "process.roles, node.id, controller.listener.names and controller.quorum.bootstrap.servers: "
     "a cluster keeps its metadata itself (KRaft)",
@@ -26,14 +25,15 @@ REMOVED: Mapping[str, str] = {
     "advertised.host.name": "advertised.listeners",
     "advertised.port": "advertised.listeners",
 }
+"""Keys that Kafka 4 no longer has, and their replacements."""
 
-# Settings of the controller role, which a node without that role ignores.
 CONTROLLER_KEYS = (
     "create.topic.policy.class.name",
     "alter.config.policy.class.name",
     "num.partitions",
     "default.replication.factor",
 )
+"""Settings of the controller role, which a node without that role ignores."""
 
 MIN_DEDUPE_BUFFER_BYTES_PER_THREAD = 1 << 20
 NEWEST_CODEC = 4

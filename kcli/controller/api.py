@@ -69,8 +69,8 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-# Above every version: a node's own request may use all fields of its message.
 NEWEST_VERSION = 0x7FFF
+"""Above every version: a node's own request may use all fields of its message."""
 
 
 def _always(_topic: str) -> bool:

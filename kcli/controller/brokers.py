@@ -35,8 +35,8 @@ from kcli.protocol.records.metadata import (
     UnregisterBrokerRecord,
 )
 
-# Directory ids below this have meanings of their own (image.py).
 FIRST_DIRECTORY_ID = 100
+"""Directory ids below this have meanings of their own (image.py)."""
 
 FENCE = 1
 UNFENCE = -1

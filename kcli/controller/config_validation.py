@@ -20,8 +20,8 @@ from kcli.metadata.image import MetadataImage
 from kcli.model import topic_names
 from kcli.model.configs import ConfigResource, ConfigResourceType
 
-# A key's value by its name; None deletes it.
 NewValues = Mapping[str, str | None]
+"""A key's value by its name; None deletes it."""
 
 # KIP-714: how often clients may be asked to push.
 MIN_PUSH_INTERVAL_MS = 100

@@ -29,8 +29,8 @@ from kcli.model.java_order import hash_order
 from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord, MetadataRecord
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
-# Kafka's strings have a 16-bit length.
 MAX_VALUE_LENGTH = 32_767
+"""Kafka's strings have a 16-bit length."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from kcli.protocol.records.metadata import MetadataRecord
 
 R = TypeVar("R")
 
-# Kafka's limit of a batch of the metadata log, and so of a client's operation, which is one atomic batch. The
-# records after a broker's start or stop may be more: they are cut into several batches.
 MAX_RECORDS_PER_BATCH = 10_000
+"""Kafka's limit of a batch of the metadata log, and so of a client's operation, which is one atomic batch. The records
+after a broker's start or stop may be more: they are cut into several batches."""
 
 
 @dataclass(frozen=True, slots=True)

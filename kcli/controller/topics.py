@@ -48,8 +48,8 @@ from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.records.metadata import MetadataRecord, RemoveTopicRecord, TopicRecord
 from kcli.runtime.rng import Rng
 
-# Kafka's limit of the partitions in one CreateTopics request, and so of the size of their batch.
 MAX_PARTITIONS_PER_REQUEST = 10_000
+"""Kafka's limit of the partitions in one CreateTopics request, and so of the size of their batch."""
 
 Charge = Callable[[int], None]
 """Called with the number of partitions created or deleted. Raises ThrottlingQuotaExceededException if it exceeds the
@@ -60,8 +60,8 @@ def no_charge(_partitions: int) -> None:
     """The charge of a caller without a quota."""
 
 
-# "Use the default", in requests.
 DEFAULT = -1
+""""Use the default", in requests."""
 
 # The first version of DeleteTopics with TOPIC_DELETION_DISABLED, and the first that names topics by id.
 TOPIC_DELETION_DISABLED_SINCE = 3

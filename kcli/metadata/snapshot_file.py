@@ -32,10 +32,11 @@ from kcli.protocol.batches.control import (
     encode_raft_batch,
 )
 
-# Kafka's bound on a batch of the metadata log (internal.metadata.max.batch.size.in.bytes).
 MAX_BATCH_BYTES = 8 * 1024 * 1024
-# Bytes of a record around its value at most: varints of length, deltas and counts.
+"""Kafka's bound on a batch of the metadata log (internal.metadata.max.batch.size.in.bytes)."""
+
 RECORD_OVERHEAD_BYTES = 21
+"""Bytes of a record around its value at most: varints of length, deltas and counts."""
 
 CHECKPOINT_SUFFIX = ".checkpoint"
 PART_SUFFIX = ".checkpoint.part"
@@ -55,8 +56,8 @@ class SnapshotId:
         return f"{self.end_offset:020d}-{self.epoch:010d}{CHECKPOINT_SUFFIX}"
 
 
-# The snapshot that `format` writes: it has only the voters.
 BOOTSTRAP_SNAPSHOT_ID = SnapshotId(FIRST_OFFSET, FIRST_LEADER_EPOCH)
+"""The snapshot that `format` writes: it has only the voters."""
 
 
 def snapshot_id_of(file_name: str) -> SnapshotId | None:

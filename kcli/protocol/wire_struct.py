@@ -13,8 +13,8 @@ from typing import Protocol, TypeVar, cast, dataclass_transform
 
 T = TypeVar("T")
 
-# Attributes that a class body leaves behind and a class with slots cannot have.
 _NOT_COPIED = ("__dict__", "__weakref__")
+"""Attributes that a class body leaves behind and a class with slots cannot have."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)

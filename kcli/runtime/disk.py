@@ -292,8 +292,8 @@ class SystemDisk:
 MAX_BUFFERS = os.sysconf("SC_IOV_MAX")
 """Buffers written in one call: for more, Linux returns EINVAL, which looks like a failed disk."""
 
-# Linux only; elsewhere a cached read is a plain read.
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+"""Linux only; elsewhere a cached read is a plain read."""
 
 
 def read_file(disk: Disk, path: str) -> bytes:

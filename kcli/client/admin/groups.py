@@ -34,12 +34,12 @@ _log = logging.getLogger("kcli.client")
 
 CLASSIC, CONSUMER = "Classic", "Consumer"
 CONSUMER_PROTOCOL = "consumer"
-# Errors of a coordinator while groups move or load: look the coordinator up and try again.
 _MOVED = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
+"""Errors of a coordinator while groups move or load: look the coordinator up and try again."""
 
 
 _NOT_OF_THE_NEW_PROTOCOL = (GroupIdNotFoundException, UnsupportedVersionException)

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
     from kcli.protocol.messages.metadata import MetadataResponse
 
-# A producer's usual batch (batch.size), so that the first round answers most partitions, with few unused
-# bytes.
 PARTITION_MAX_BYTES = 16 * 1024
-# The limit of one response in memory; the partitions beyond it are asked in the next round.
+"""A producer's usual batch (batch.size), so that the first round answers most partitions, with few unused bytes."""
+
 RESPONSE_MAX_BYTES = 8 * 1024 * 1024
+"""The limit of one response in memory; the partitions beyond it are asked in the next round."""
 
 Lag = float | KafkaError | None
 

@@ -20,20 +20,18 @@ if TYPE_CHECKING:
     from kcli.client.client import Client
     from kcli.protocol.messages.metadata import MetadataResponse
 
-# Attempts for a partition without a live leader if the caller does not wait: a running election ends in that
-# time.
 TRIES_WITHOUT_LEADER = 3
+"""Attempts for a partition without a live leader if the caller does not wait: a running election ends in that time."""
 
 R = TypeVar("R")
 
 
-# The first ListOffsets version with each of the later points; an older broker would take the value for a
-# timestamp.
 _FIRST_VERSION: dict[int, int] = {
     OffsetSpec.MAX_TIMESTAMP: 7,
     OffsetSpec.EARLIEST_LOCAL: 8,
     OffsetSpec.LATEST_TIERED: 9,
 }
+"""The first ListOffsets version with each of the later points; an older broker would take the value for a timestamp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kcli.client.client import Client
 
 
-# The first version that can forbid a change of the replication factor (KIP-860).
 KEEP_REPLICATION_FACTOR_SINCE = 1
+"""The first version that can forbid a change of the replication factor (KIP-860)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

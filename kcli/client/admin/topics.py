@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     AnyTopic = MetadataResponseTopic | DescribeTopicPartitionsResponseTopic
     AnyPartition = MetadataResponsePartition | DescribeTopicPartitionsResponsePartition
 
-# Partitions per page of DescribeTopicPartitions (KIP-966).
 PARTITIONS_PER_RESPONSE = 2000
+"""Partitions per page of DescribeTopicPartitions (KIP-966)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

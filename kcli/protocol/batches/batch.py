@@ -63,8 +63,9 @@ __all__ = [
 ]
 
 HEADER_SIZE = 61
-# Base offset and length: the bytes that batch_length does not count.
 LENGTH_OVERHEAD = 12
+"""Base offset and length: the bytes that batch_length does not count."""
+
 # Enough to know an entry's magic: offset, length, crc or leader epoch, magic.
 PREFIX_SIZE = 17
 CRC_END = 21

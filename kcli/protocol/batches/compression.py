@@ -14,8 +14,8 @@ from enum import IntEnum
 from kcli.errors import CorruptRecordException, UnsupportedCompressionTypeException
 from kcli.model.buffers import Buffer
 
-# A batch that inflates beyond this is refused as an attack: 128 times Kafka's default max.message.bytes.
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
+"""A batch that inflates beyond this is refused as an attack: 128 times Kafka's default max.message.bytes."""
 
 
 class Codec(IntEnum):
@@ -307,8 +307,8 @@ def _rotate(value: int, turn: int) -> int:
 # --- zstd
 
 ZSTD_DEFAULT_LEVEL = 3
-# The densest zstd block is 4 bytes for 128 KiB, so one slice can overshoot the limit by 32 MiB at most.
 _ZSTD_SLICE_BYTES = 1024
+"""The densest zstd block is 4 bytes for 128 KiB, so one slice can overshoot the limit by 32 MiB at most."""
 
 
 def _zstd(payload: Buffer, level: int) -> bytes:

@@ -262,7 +262,6 @@ ConsumerOffsetsValue = (
     | streams.StreamsGroupTopologyValue
 )
 
-# Key, value, and the version of the value that Kafka 4.1 writes.
 CONSUMER_OFFSETS: CoordinatorRecords[ConsumerOffsetsKey, ConsumerOffsetsValue] = CoordinatorRecords(
     {
         LegacyOffsetCommitKey: (OffsetCommitValue, 4),
@@ -292,6 +291,7 @@ CONSUMER_OFFSETS: CoordinatorRecords[ConsumerOffsetsKey, ConsumerOffsetsValue] =
         streams.StreamsGroupTopologyKey: (streams.StreamsGroupTopologyValue, 0),
     }
 )
+"""Key, value, and the version of the value that Kafka 4.1 writes."""
 
 
 def encode_key(key: ConsumerOffsetsKey) -> bytes:

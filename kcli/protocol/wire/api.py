@@ -124,7 +124,6 @@ class ApiSpec:
         return self.flexible_from is not None and version >= self.flexible_from
 
 
-# key, min-max of 4.1, first flexible version, served on (B)roker and (C)ontroller listeners.
 _TABLE = """
 PRODUCE 3-13 9 B
 FETCH 4-18 12 BC
@@ -216,6 +215,7 @@ DESCRIBE_SHARE_GROUP_OFFSETS 0-0 0 B
 ALTER_SHARE_GROUP_OFFSETS 0-0 0 B
 DELETE_SHARE_GROUP_OFFSETS 0-0 0 B
 """
+"""key, min-max of 4.1, first flexible version, served on (B)roker and (C)ontroller listeners."""
 
 
 def _parse(line: str) -> ApiSpec:

@@ -36,9 +36,8 @@ _INT32 = struct.Struct(">i")
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
-# Tags in a header are for future use (KIP-482). A few are enough, and the limit bounds the work on invalid
-# bytes.
 MAX_HEADER_TAGS = 64
+"""Tags in a header are for future use (KIP-482). A few are enough, and the limit bounds the work on invalid bytes."""
 
 
 @dataclass(frozen=True, slots=True)

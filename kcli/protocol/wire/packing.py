@@ -19,8 +19,8 @@ INT32 = Struct(">i")
 INT64 = Struct(">q")
 _REQUEST_HEADER = Struct(">hhi")
 
-# Five bytes hold 35 bits, enough for any int32 length. Kafka's own reader stops there too.
 UVARINT_MAX_BYTES = 5
+"""Five bytes hold 35 bits, enough for any int32 length. Kafka's own reader stops there too."""
 
 NO_TAGS = b"\x00"
 _ZERO_UUID = bytes(16)

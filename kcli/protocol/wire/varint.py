@@ -69,5 +69,5 @@ def encode_varint(value: int) -> bytes:
     return encode_uvarint(value << 1 if value >= 0 else ~(value << 1))
 
 
-# Nearly every length and delta fits one byte.
 _ONE_BYTE = tuple(bytes([value]) for value in range(0x80))
+"""Nearly every length and delta fits one byte."""

@@ -1,9 +1,9 @@
 """The syncs of new and deleted logs, done in the background.
 
-Creating or deleting a thousand partitions makes as many new names. To sync each takes seconds, and on the event loop
-every request would wait. So a log is served as soon as its files exist, as in Kafka. A power failure may take a log
-that is not settled; but then none of its records were flushed, because the first flush settles the log. A deleted log
-is out of service at once. Its checkpoint entries are removed before another log takes its name.
+Creating or deleting a thousand partitions makes as many new names. Syncing all of them takes seconds, in which the
+event loop could serve no request. So a log is served as soon as its files exist, as in Kafka. A power failure may take
+a log that is not settled; but then none of its records were flushed, because the first flush settles the log. A deleted
+log is out of service at once. Its checkpoint entries are removed before another log takes its name.
 """
 
 from __future__ import annotations
