@@ -268,9 +268,10 @@ class Node:
 
     def _load_metadata(self) -> None:
         image = self.metadata
+        # Subscribe first, so that stored configs take effect in the same way as later changes.
+        self.dynamic_config.subscribe(self._reconfigure)
         self._update_config(image)
         self.quotas.load(image)
-        self.dynamic_config.subscribe(self._reconfigure)
         self.loader.subscribe(self._metadata_changed)
 
     def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:

@@ -17,7 +17,16 @@ from crc32c import crc32c
 
 from kcli.errors import CorruptRecordError, CorruptRecordException, InvalidRecordException
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
+from kcli.model.ids import (
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    LeaderEpoch,
+    Offset,
+    ProducerId,
+)
 from kcli.protocol.batches import legacy
 from kcli.protocol.batches.compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 from kcli.protocol.batches.legacy import Record
@@ -93,20 +102,20 @@ class ProducerFields(NamedTuple):
 class BatchHeader(NamedTuple):
     """The header's fields in wire order.
 
-    A message of magic 0 or 1 is shown in the same shape: `base_offset` is the offset as it stands on disk (for
-    a compressed wrapper that of its *last* message) and `records_count` is 1, or -1 for a wrapper.
+    A message of magic 0 or 1 has the same fields. `base_offset` is its offset on disk, which for a compressed wrapper
+    is that of its *last* message. `records_count` is 1, or -1 for a wrapper.
     """
 
-    base_offset: int
+    base_offset: Offset
     batch_length: int
-    partition_leader_epoch: int
+    partition_leader_epoch: LeaderEpoch
     magic: int
     crc: int
     attributes: int
     last_offset_delta: int
     base_timestamp_ms: int
     max_timestamp_ms: int
-    producer_id: int
+    producer_id: ProducerId
     producer_epoch: int
     base_sequence: int
     records_count: int
@@ -116,12 +125,12 @@ class BatchHeader(NamedTuple):
         return self.batch_length + LENGTH_OVERHEAD
 
     @property
-    def last_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta
+    def last_offset(self) -> Offset:
+        return Offset(self.base_offset + self.last_offset_delta)
 
     @property
-    def next_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta + 1
+    def next_offset(self) -> Offset:
+        return Offset(self.base_offset + self.last_offset_delta + 1)
 
     @property
     def last_sequence(self) -> int:
@@ -131,7 +140,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """InvalidRecordException for the ids 5 to 7, which no codec has."""
+        """The compression codec. Raises InvalidRecordException for the ids 5 to 7, which no codec has."""
         try:
             return Codec(self.attributes & CODEC_MASK)
         except ValueError:
@@ -162,7 +171,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones of this batch may go (KIP-534); it takes the base timestamp's place."""
+        """The time from which tombstones of this batch may go (KIP-534); it takes the place of the base timestamp."""
         return self.base_timestamp_ms if self.attributes & _DELETE_HORIZON else None
 
     @property
@@ -171,7 +180,8 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """CorruptRecordError if the size or magic is nonsense, or the buffer ends inside the header."""
+    """Reads the header at `position`. Raises CorruptRecordError for an impossible size or magic, or a buffer that ends
+    inside it."""
     if len(buffer) - position < PREFIX_SIZE:
         raise CorruptRecordError(f"{len(buffer) - position} bytes cannot hold a batch header")
     magic = buffer[position + MAGIC_POSITION]
@@ -198,9 +208,9 @@ def read_producer(buffer: Buffer, position: int = 0) -> ProducerFields:
 def _read_legacy_header(buffer: Buffer, position: int, magic: int) -> BatchHeader:
     message = legacy.read_message_header(buffer, position)
     return BatchHeader(
-        base_offset=message.offset,
+        base_offset=Offset(message.offset),
         batch_length=message.message_size,
-        partition_leader_epoch=-1,
+        partition_leader_epoch=NO_LEADER_EPOCH,
         magic=magic,
         crc=message.crc,
         attributes=message.attributes,
@@ -215,7 +225,7 @@ def _read_legacy_header(buffer: Buffer, position: int, magic: int) -> BatchHeade
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Each whole batch's (position, header); a partial one at the end is left unread, as Kafka does."""
+    """(position, header) of each whole batch; a partial one at the end is left unread, as in Kafka."""
     end = len(buffer)
     while end - position > PREFIX_SIZE:
         _, length, _, magic = _PREFIX.unpack_from(buffer, position)
@@ -234,7 +244,7 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 
 
 def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the stored checksum is that of the bytes; False if the batch is not all there."""
+    """Whether the stored checksum is that of the bytes; False if the batch is incomplete."""
     end = position + header.size_bytes
     if end > len(buffer):
         return False
@@ -244,21 +254,23 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
         return zlib.crc32(view[position + legacy.CRC_END : end]) == header.crc
 
 
-def assign(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Give a batch its place in the log. Both fields lie outside the checksum."""
+def assign(
+    buffer: bytearray | memoryview, position: int, base_offset: Offset, leader_epoch: LeaderEpoch
+) -> None:
+    """Gives a batch its place in the log. Both fields lie outside the checksum."""
     _INT64.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + LENGTH_OVERHEAD, leader_epoch)
 
 
 def set_log_append_time(buffer: bytearray | memoryview, position: int, now_ms: int) -> None:
-    """Stamp the broker's time on every record of the batch, and a new checksum."""
+    """Sets the broker's time for every record of the batch, and a new checksum."""
     set_max_timestamp(buffer, position, now_ms, log_append_time=True)
 
 
 def set_max_timestamp(
     buffer: bytearray | memoryview, position: int, max_timestamp_ms: int, *, log_append_time: bool = False
 ) -> None:
-    """Replace the max timestamp and the timestamp type, with a new checksum."""
+    """Replaces the max timestamp and the timestamp type, and sets a new checksum."""
     (length,) = _INT32.unpack_from(buffer, position + 8)
     (attributes,) = _INT16.unpack_from(buffer, position + CRC_END)
     attributes = attributes & ~LOG_APPEND_TIME | (LOG_APPEND_TIME if log_append_time else 0)
@@ -270,7 +282,7 @@ def set_max_timestamp(
 
 
 def advance_sequence(sequence: int, step: int) -> int:
-    """After 2147483647 comes 0: a sequence is never negative."""
+    """The sequence `step` records later; 0 follows 2147483647."""
     return (sequence + step) & MAX_SEQUENCE
 
 
@@ -279,8 +291,8 @@ def read_records(
 ) -> Iterator[Record]:
     """The records of the one batch at `position`, decoded as they are asked for.
 
-    As strict as Kafka's readers: InvalidRecordException where counts or lengths do not add up,
-    CorruptRecordException where the compressed stream is broken or inflates beyond `limit` bytes.
+    It is as strict as Kafka's readers. Raises InvalidRecordException if counts or lengths do not add up,
+    CorruptRecordException if the compressed stream is broken or inflates beyond `limit` bytes.
     """
     header = read_header(buffer, position)
     end = position + header.size_bytes
@@ -397,11 +409,12 @@ def encode_batch(
     last_offset_delta: int | None = None,
     max_timestamp_ms: int | None = None,
 ) -> bytes:
-    """One magic-2 batch.
+    """Encodes one batch of magic 2.
 
     A record whose `offset` is -1 takes the offset after the one before it. `log_append_time_ms` makes it a
-    LogAppendTime batch. `last_offset_delta` and `max_timestamp_ms` override what the records say: compaction
-    keeps a batch's range when its records go. No records make an empty batch of `last_offset_delta` + 1 offsets.
+    LogAppendTime batch. `last_offset_delta` and `max_timestamp_ms` take precedence over the records, because compaction
+    keeps a batch's range when its records go. Without records the batch is empty and has `last_offset_delta` + 1
+    offsets.
     """
     base_timestamp_ms = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
     payload, count = bytearray(), 0

@@ -254,8 +254,10 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
 
     def _tick(self) -> None:
         self._timer = None
+        # The time is taken once, because a shard that works in slices puts the next slice off by a millisecond or so.
+        now_ms = self._now_ms()
         # Deadline by deadline: should the shard fail at one, the others are not lost.
-        while (ready := self.ask(lambda shard, now_ms: shard.tick(now_ms))) is not None:
+        while (ready := self.ask(lambda shard, _: shard.tick(now_ms))) is not None:
             self._accept(ready)
 
     # The end

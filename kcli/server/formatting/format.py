@@ -27,6 +27,7 @@ from kcli.controller.bootstrap import (
 from kcli.errors import StorageError
 from kcli.metadata.snapshot_file import SnapshotId
 from kcli.model.addresses import Address
+from kcli.model.ids import FIRST_LEADER_EPOCH, FIRST_OFFSET
 from kcli.model.java_order import copied_hash_order, hash_order
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.uuids import uuid_to_text
@@ -42,7 +43,7 @@ from kcli.storage.meta_properties import (
     write_meta_properties,
 )
 
-FIRST_SNAPSHOT = SnapshotId(end_offset=0, epoch=0)
+FIRST_SNAPSHOT = SnapshotId(FIRST_OFFSET, FIRST_LEADER_EPOCH)
 
 
 class FormatError(Exception):

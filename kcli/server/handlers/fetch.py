@@ -26,6 +26,7 @@ from kcli.errors import (
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
 )
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.model.request_values import READ_COMMITTED
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
@@ -143,10 +144,11 @@ def _read(
         else:
             limit = log.high_watermark
         size_max = max(min(left, wants.partition_max_bytes), 0)
-        part = log.read(wants.fetch_offset, size_max, end_offset=limit, at_least_one=at_least_one)
+        offset = Offset(wants.fetch_offset)
+        part = log.read(offset, size_max, end_offset=limit, at_least_one=at_least_one)
         aborted = None
         if request.isolation_level == READ_COMMITTED and replica_id < 0:
-            aborted = _aborted(leader, wants.fetch_offset, part)
+            aborted = _aborted(leader, offset, part)
         return PartitionRead(target, leader, part, log.high_watermark, last_stable_offset, aborted)
     except KafkaError as error:
         return PartitionRead(target, None, answer=_failed(context, topic, wants.partition, error))
@@ -182,7 +184,7 @@ def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:
 def _divergence(leader: LeaderPartition, target: FetchTarget) -> PartitionData | None:
     """An answer with the point at which the reader's log diverged from this one; None if it did not (KIP-595)."""
     wants, log = target.wants, leader.log
-    epoch, end_offset = log.end_offset_for_epoch(wants.last_fetched_epoch)
+    epoch, end_offset = log.end_offset_for_epoch(LeaderEpoch(wants.last_fetched_epoch))
     if epoch < 0 or wants.fetch_offset < log.log_start_offset:
         raise OffsetOutOfRangeException
     if epoch >= wants.last_fetched_epoch and end_offset >= wants.fetch_offset:
@@ -196,7 +198,7 @@ def _divergence(leader: LeaderPartition, target: FetchTarget) -> PartitionData |
     )
 
 
-def _aborted(leader: LeaderPartition, offset: int, part: LogSlice) -> tuple[AbortedTransaction, ...]:
+def _aborted(leader: LeaderPartition, offset: Offset, part: LogSlice) -> tuple[AbortedTransaction, ...]:
     """The aborted transactions in the slice, whose records a read_committed consumer drops."""
     log = leader.log
     # Checked first, because the end of the slice costs a look at the index, and most logs have no aborted transaction.

@@ -27,6 +27,7 @@ from kcli.errors import (
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
 )
+from kcli.model.ids import Offset
 from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_names import is_internal
 from kcli.model.topic_partition import TopicPartition
@@ -84,7 +85,7 @@ class TransactionalBatch(NamedTuple):
     producer: ProducerFields
 
 
-Pending = list[tuple[LeaderPartition, int]]
+Pending = list[tuple[LeaderPartition, Offset]]
 """Partitions whose records are written but not committed, each with the high watermark to wait for."""
 
 
@@ -220,7 +221,7 @@ def _append(
         metrics.traffic.produce_failed(topic, error.code, len(part.records or b""))
         return _failed(part.index, error, _leader_hint(context, topic, part.index, error))
     if request.acks == ACKS_ALL and leader.log.high_watermark <= result.last_offset:
-        pending.append((leader, result.last_offset + 1))
+        pending.append((leader, result.next_offset))
     return PartitionProduceResponse(
         index=part.index,
         base_offset=result.base_offset,
@@ -379,7 +380,7 @@ def _name(context: BrokerContext, topic: TopicProduceResponse) -> str:
     return "" if found is None else found.name
 
 
-def _outcome(leader: LeaderPartition, offset: int) -> ErrorCode:
+def _outcome(leader: LeaderPartition, offset: Offset) -> ErrorCode:
     if not leader.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return leader.state.produce_outcome(offset, leader.log.high_watermark)

@@ -29,7 +29,7 @@ from kcli.metadata.delta import MetadataDelta, PartitionDiff
 from kcli.metadata.image import MetadataImage, PartitionImage
 from kcli.model.buffers import Buffer
 from kcli.model.configs import ConfigResourceType
-from kcli.model.ids import NO_LEADER_EPOCH
+from kcli.model.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
 from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.replica.leader import FollowerState, LeaderState, begin_term
@@ -88,7 +88,7 @@ class LeaderPartition:
         return f"{self.topic}-{self.partition}"
 
     @property
-    def leader_epoch(self) -> int:
+    def leader_epoch(self) -> LeaderEpoch:
         return self.state.leader_epoch
 
     def check_epoch(self, known_epoch: int) -> None:
@@ -155,7 +155,7 @@ class LeaderPartition:
 
     def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
         """Counts a fetch of a follower: a fetch from `log_end_offset` shows that it has every record before it."""
-        self.followers[replica] = FollowerState(log_start_offset, log_end_offset)
+        self.followers[BrokerId(replica)] = FollowerState(Offset(log_start_offset), Offset(log_end_offset))
         self._advance(0)
 
     def change(self, state: LeaderState) -> None:
@@ -180,7 +180,7 @@ class LeaderPartition:
                 if parked.wait.appended(size_bytes) or older_committed:
                     parked.look()
 
-    async def wait_committed(self, offset: int, timeout: float) -> None:
+    async def wait_committed(self, offset: Offset, timeout: float) -> None:
         """Returns when everything before `offset` is committed. `timeout` in seconds.
 
         Raises TimeoutException, or NotLeaderOrFollowerException if the leadership ends first.
@@ -217,7 +217,7 @@ class Replicas:
 
     def __init__(
         self,
-        node_id: int,
+        node_id: BrokerId,
         logs: LogStore,
         log_config: Callable[[str], LogConfig],
         traffic: TrafficTable | None = None,

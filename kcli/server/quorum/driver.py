@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.raft.messages import Append, Batch, ControlBatch, DataBatch, Flushed, Message, Ready, Resign, Start
 from kcli.raft.node import RaftNode
 from kcli.runtime.clock import Clock
@@ -21,8 +22,8 @@ from kcli.server.quorum.metadata_log import MetadataLog, QuorumVoters
 class Appended:
     """A batch that is in the log and not yet committed."""
 
-    last_offset: int
-    epoch: int
+    last_offset: Offset
+    epoch: LeaderEpoch
     timestamp_ms: int
 
 
@@ -61,7 +62,7 @@ class RaftDriver:
         (batch,) = ready.append
         return self._append(batch)
 
-    async def flush(self) -> int | None:
+    async def flush(self) -> Offset | None:
         """Flushes the log up to its present end. Returns the new high watermark; None if it has not moved."""
         end_offset = await asyncio.to_thread(self._log.flush)
         ready = self._step(Flushed(end_offset))

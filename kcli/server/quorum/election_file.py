@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from kcli.errors import CorruptRecordError
-from kcli.model.ids import ZERO_ID
+from kcli.model.ids import ZERO_ID, BrokerId, LeaderEpoch
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.raft.election_state import NO_VOTE, ElectionState
 from kcli.raft.voters import ReplicaKey
@@ -25,13 +25,13 @@ def read_election_state(disk: Disk, path: str) -> ElectionState | None:
     try:
         fields = json.loads(content)
         version = int(fields["data_version"])
-        voted_id = int(fields["votedId"])
+        voted_id = BrokerId(int(fields["votedId"]))
         directory_id = uuid_from_text(fields["votedDirectoryId"]) if version == 1 else ZERO_ID
         voters = fields.get("currentVoters") or ()
-        static_voters = tuple(int(voter["voterId"]) for voter in voters)
+        static_voters = tuple(BrokerId(int(voter["voterId"])) for voter in voters)
         state = ElectionState(
-            epoch=int(fields["leaderEpoch"]),
-            leader_id=int(fields["leaderId"]),
+            epoch=LeaderEpoch(int(fields["leaderEpoch"])),
+            leader_id=BrokerId(int(fields["leaderId"])),
             voted=None if voted_id == NO_VOTE else ReplicaKey(voted_id, directory_id),
             static_voters=static_voters if version == 0 else None,
         )

@@ -12,6 +12,7 @@ from kcli.errors import KafkaError, StorageError
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.snapshot import image_records
 from kcli.metadata.snapshot_file import SnapshotId
+from kcli.model.ids import Offset
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.active_controller import ActiveController
 from kcli.server.quorum.loader import MetadataLoader
@@ -98,7 +99,7 @@ class QuorumHousekeeping:
     async def take_snapshot(self) -> None:
         """Writes the committed image, in a thread."""
         image = self._loader.image
-        snapshot_id = SnapshotId(image.offset + 1, image.epoch)
+        snapshot_id = SnapshotId(Offset(image.offset + 1), image.epoch)
         if snapshot_id in self._log.snapshots:
             return
         covered = self._log.bytes_since_snapshot

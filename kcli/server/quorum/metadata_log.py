@@ -28,6 +28,7 @@ from kcli.metadata.snapshot_file import (
     encode_snapshot,
     snapshot_id_of,
 )
+from kcli.model.ids import FIRST_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.batches.batch import Record, crc_is_valid, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import (
@@ -82,13 +83,13 @@ class MetadataLog:
         self.bytes_since_snapshot = 0
 
     @property
-    def end_offset(self) -> int:
+    def end_offset(self) -> Offset:
         return self.log.log_end_offset
 
     @property
-    def epoch(self) -> int:
+    def epoch(self) -> LeaderEpoch:
         """The epoch of the newest record; 0 for an empty log."""
-        return max(self.log.leader_epochs.latest_epoch, 0)
+        return max(self.log.leader_epochs.latest_epoch, FIRST_LEADER_EPOCH)
 
     @property
     def directory_id(self) -> uuid.UUID:
@@ -138,7 +139,7 @@ class MetadataLog:
         path = f"{self._path}/{snapshot_id.file_name}"
         return decode_snapshot(read_file(self._disk, path), path)
 
-    def _replay_log(self, replayer: ImageReplayer, start: int) -> Iterator[list[RaftControl]]:
+    def _replay_log(self, replayer: ImageReplayer, start: Offset) -> Iterator[list[RaftControl]]:
         """Replays the log from `start`; yields the control records of each control batch on the way."""
         offset = start
         while offset < self.end_offset:
@@ -191,26 +192,26 @@ class MetadataLog:
 
     # Appending.
 
-    def append_records(self, values: Sequence[bytes], epoch: int, now_ms: int) -> int:
+    def append_records(self, values: Sequence[bytes], epoch: LeaderEpoch, now_ms: int) -> Offset:
         """Appends one batch. Returns its last offset. Raises StorageError."""
         records = [Record(timestamp_ms=now_ms, value=value) for value in values]
         batch = encode_batch(records, base_offset=self.end_offset, leader_epoch=epoch)
         return self._append(batch, epoch, now_ms)
 
-    def append_controls(self, controls: tuple[RaftControl, ...], epoch: int, now_ms: int) -> int:
+    def append_controls(self, controls: tuple[RaftControl, ...], epoch: LeaderEpoch, now_ms: int) -> Offset:
         batch = encode_raft_batch(
             controls, base_offset=self.end_offset, leader_epoch=epoch, timestamp_ms=now_ms
         )
         return self._append(batch, epoch, now_ms)
 
-    def _append(self, batch: bytes, epoch: int, now_ms: int) -> int:
+    def _append(self, batch: bytes, epoch: LeaderEpoch, now_ms: int) -> Offset:
         result = self.log.append(
             bytearray(batch), leader_epoch=epoch, origin=AppendOrigin.RAFT, now_ms=now_ms
         )
         self.bytes_since_snapshot += len(batch)
         return result.last_offset
 
-    def flush(self) -> int:
+    def flush(self) -> Offset:
         """Flushes the log. Returns the offset up to which it survives a power failure. Blocks."""
         end_offset = self.end_offset
         self.log.flush(end_offset)
@@ -312,7 +313,8 @@ def _static_voters(config: BrokerConfig) -> QuorumVoters:
     names = config.controller_listener_names
     listener = names[0] if names else ""
     voters = tuple(
-        Voter(ReplicaKey(voter_id), {listener: address}) for voter_id, address in config.quorum_voters.items()
+        Voter(ReplicaKey(BrokerId(voter_id)), {listener: address})
+        for voter_id, address in config.quorum_voters.items()
     )
     return QuorumVoters(voters=VoterSet(voters))
 
@@ -323,7 +325,7 @@ def _replay_snapshot(replayer: ImageReplayer, snapshot_id: SnapshotId, snapshot:
     records = [decode_metadata_record(value)[0] for values in snapshot.batches for value in values]
     replayer.replay(
         records,
-        last_offset=snapshot_id.end_offset - 1,
+        last_offset=Offset(snapshot_id.end_offset - 1),
         epoch=snapshot_id.epoch,
         timestamp_ms=snapshot.last_contained_log_timestamp_ms,
     )

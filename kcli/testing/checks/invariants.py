@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kcli.model.ids import Offset
 from kcli.model.topic_names import GROUP_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, Record, crc_is_valid, iter_batches, read_records
@@ -323,9 +324,9 @@ def _not_superseded(offsets: list[int], records: dict[int, Content]) -> list[int
 
 def _read(log: PartitionLog, start: int, end: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
     """The batches from `start` to `end` with their records, checksums verified."""
-    offset = start
+    offset = Offset(start)
     while offset < end:
-        content = log.read(offset, READ_BYTES, end_offset=end).read()
+        content = log.read(offset, READ_BYTES, end_offset=Offset(end)).read()
         if not content:
             return
         for position, header in iter_batches(content):

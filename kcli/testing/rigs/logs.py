@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kcli.config.topic import LogConfig
-from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Offset
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches
 from kcli.protocol.batches.batch import read_records as records_in
 from kcli.protocol.batches.compression import Codec
@@ -115,7 +115,7 @@ class LogRig:
     def load(self, *, clean: bool, recovery_point: int = 0, log_start_offset: int = 0) -> PartitionLog:
         """Opens the log again, as a new process would."""
         self.directory = self._directory()
-        state = LoadState(clean, recovery_point, log_start_offset)
+        state = LoadState(clean, Offset(recovery_point), Offset(log_start_offset))
         return load_log(self.directory, f"{self.topic}-0", self.topic, 0, self.config, self.settings, state)
 
 

@@ -9,6 +9,7 @@ from kcli.metadata.delta import MetadataLogError
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot_file import decode_snapshot, snapshot_id_of
+from kcli.model.ids import FIRST_LEADER_EPOCH, Offset
 from kcli.protocol.batches.batch import crc_is_valid, iter_batches, read_records
 from kcli.protocol.records.metadata import decode_metadata_record
 from kcli.runtime.disk import SystemDisk, read_file
@@ -58,8 +59,8 @@ def _snapshot(content: bytes, path: str) -> MetadataImage:
     replayer = ImageReplayer(MetadataImage())
     replayer.replay(
         records,
-        last_offset=max(snapshot_id.end_offset - 1, 0) if snapshot_id is not None else 0,
-        epoch=snapshot_id.epoch if snapshot_id is not None else 0,
+        last_offset=Offset(max(snapshot_id.end_offset - 1, 0) if snapshot_id is not None else 0),
+        epoch=snapshot_id.epoch if snapshot_id is not None else FIRST_LEADER_EPOCH,
         timestamp_ms=snapshot.last_contained_log_timestamp_ms,
     )
     return replayer.image

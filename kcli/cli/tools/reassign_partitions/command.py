@@ -43,6 +43,7 @@ from kcli.errors import (
     KafkaError,
     UnknownTopicOrPartitionException,
 )
+from kcli.model.ids import BrokerId
 from kcli.model.topic_partition import TopicPartition
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
@@ -287,7 +288,7 @@ def _placed(nodes: list[Node], partitions: int, replication_factor: int) -> list
         raise InvalidReplicationFactorException(
             f"Replication factor: {replication_factor} larger than available brokers: {len(nodes)}."
         )
-    usable = [UsableBroker(node.id, node.rack, fenced=False) for node in nodes]
+    usable = [UsableBroker(BrokerId(node.id), node.rack, fenced=False) for node in nodes]
     return [tuple(each) for each in place(usable, partitions, replication_factor, SystemRng())]
 
 
