@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kcli.coordinator.runtime import Answer, AnswerT, Ready, RecordT, SendT, Token
 from kcli.errors import ErrorCode, KafkaError, error_for
-from kcli.model.ids import NO_PRODUCER_ID
+from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import Record
 from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
 from kcli.server.partitions.replicas import LeaderPartition
@@ -81,7 +81,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._gathered: list[Write[RecordT, SendT]] = []
         self._gathered_bytes = 0
         self._flush_handle: asyncio.Handle | None = None
-        self._in_flight: deque[tuple[int, list[Write[RecordT, SendT]]]] = deque()
+        self._in_flight: deque[tuple[Offset, list[Write[RecordT, SendT]]]] = deque()
         self._committer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
