@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from librdkafka import consume, produce
 
 from kcli.spark.jobs import profile, replay
 from kcli.spark.jobs.running import Done
+from rigs.librdkafka import consume, produce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from librdkafka import consume, produce
 
 from kcli.spark.jobs import sql, transform
 from kcli.spark.jobs.errors import JobError
 from kcli.spark.jobs.running import Done
+from rigs.librdkafka import consume, produce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from librdkafka import consume, produce
 
 from kcli.cli.main import run
 from kcli.spark.jobs import export, ingest
 from kcli.spark.jobs.errors import JobError
 from kcli.spark.jobs.options import JobOptions
 from kcli.spark.jobs.running import run_batch
+from rigs.librdkafka import consume, produce
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,6 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from until import until
 
 from kcli.errors import (
     CoordinatorLoadInProgressException,
@@ -25,6 +24,7 @@ from kcli.server import main
 from kcli.server.housekeeping import NEVER_MS, Housekeeping, Job
 from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, FetchSessions
 from kcli.server.quorum.producer_ids import ProducerIdBlock, ProducerIds
+from rigs.loops import until
 
 
 def test_producer_ids_go_from_block_to_block():

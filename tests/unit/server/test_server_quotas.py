@@ -7,8 +7,6 @@ import contextlib
 from dataclasses import dataclass
 
 import pytest
-from quorum_rig import broker_config
-from until import PATIENCE_S
 
 from kcli.errors import ThrottlingQuotaExceededException
 from kcli.metadata.delta import MetadataDelta
@@ -25,6 +23,8 @@ from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.rates import SampledRate, Windows
 from kcli.server.requests.quotas import ClientQuotas, Limits
+from rigs.loops import PATIENCE_S
+from rigs.quorum import broker_config
 
 USER, CLIENT = "user", "client-id"
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 
 import pytest
-from server_rig import NODE, BrokerRig, topic_image
-from until import until
 
 from kcli.config.topic import LogConfig
 from kcli.coordinator.group.classic.join import Caller
@@ -37,18 +34,10 @@ from kcli.server.coordinators.loader import COLUMNS_FROM_BYTES, load
 from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.storage.log.log import AppendOrigin
+from rigs.data_path import NODE, BrokerRig, topic_image
+from rigs.loops import on_a_loop, until
 
 TOPIC = "__consumer_offsets"
-
-
-def on_a_loop(test):
-    """Runs a coroutine test on an event loop of its own."""
-
-    @functools.wraps(test)
-    def run(tmp_path):
-        asyncio.run(test(tmp_path))
-
-    return run
 
 
 class Rig:

@@ -19,7 +19,7 @@ from kcli.client.admin.lag import Lag, lag_seconds
 from kcli.client.admin.offsets import OffsetAt
 from kcli.client.client import Node
 from kcli.errors import KafkaError, ProtocolError
-from kcli.model.addresses import Address
+from kcli.model.addresses import Address, read_address
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.ids import NO_LEADER
 from kcli.model.request_values import OffsetSpec
@@ -269,13 +269,12 @@ _APP_INFO = "kafka.server:type=app-info,*"
 
 def endpoint_address(listener: str, broker_host: str) -> Address | str:
     """The address of a broker's metrics listener, or the reason why this machine cannot reach it."""
-    host, _, port = listener.strip().rpartition(":")
-    host = host.strip("[]")
-    if not port.isdecimal() or port == "0":
+    address = read_address(listener.strip())
+    if address is None or address.port == 0:
         return f"its metrics port is not known ({METRICS_LISTENER}={listener}): name it with --metrics"
-    if host in ("", "0.0.0.0", "::"):
-        return Address(broker_host, int(port))
-    if host in _LOOPBACK and broker_host not in _LOOPBACK:
+    if address.host in ("", "0.0.0.0", "::"):
+        return Address(broker_host, address.port)
+    if address.host in _LOOPBACK and broker_host not in _LOOPBACK:
         return f"its metrics are served to its own machine only ({METRICS_LISTENER}={listener})"
     return address
 
