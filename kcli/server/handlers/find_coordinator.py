@@ -7,8 +7,8 @@ COORDINATOR_NOT_AVAILABLE. Share keys are INVALID_REQUEST, because this broker d
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any
+from collections.abc import Awaitable, Iterable
+from typing import Protocol
 
 from kcli.coordinator.hashing import partition_for
 from kcli.errors import ErrorCode, KafkaError, error_for
@@ -19,7 +19,6 @@ from kcli.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic
-from kcli.server.coordinators.shards import CoordinatorShards
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.controller_requests import controller_context
 from kcli.server.requests.access import (
@@ -36,6 +35,14 @@ READY_SECONDS = 1.0
 """Enough to load an empty partition. Clients retry by themselves while a longer log loads."""
 _NO_NODE = -1
 _NO_PORT = -1
+
+
+class _Shards(Protocol):
+    """The partitions of a coordinator, whatever the records of its shards."""
+
+    def partition_of(self, key: str) -> int: ...
+    def is_loaded(self, partition: int) -> bool: ...
+    async def wait_until_loaded(self, partitions: Iterable[int], seconds: float) -> None: ...
 
 
 _TOPICS: dict[int, InternalTopic] = {
@@ -97,7 +104,7 @@ def _beginning(
     )
 
 
-def _shards(context: BrokerContext, topic: InternalTopic) -> CoordinatorShards[Any, Any, Any]:
+def _shards(context: BrokerContext, topic: InternalTopic) -> _Shards:
     return context.ports.groups.shards if topic is GROUP_TOPIC else context.ports.transactions.shards
 
 

@@ -250,5 +250,13 @@ def test_serving_without_a_guard_is_refused(
     assert message in str(refused.value)
 
 
+def test_a_controller_alone_can_serve_with_a_warning() -> None:
+    controller = config(CONTROLLER_ONLY)
+    check_can_serve(controller)
+    assert start_up_warnings(controller) == [
+        "process.roles is controller: brokers of other nodes cannot register here yet"
+    ]
+
+
 def test_newer_keys_are_not_keys_of_4_1() -> None:
     assert not NEWER & set(BROKER)
