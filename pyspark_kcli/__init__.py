@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kcli.spark.source import KcliDataSource as DefaultSource
+from kcli.spark.data_source import KcliDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

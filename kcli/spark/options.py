@@ -17,7 +17,7 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.compression import Codec, codec_named
 from kcli.security.client import PROPERTIES as SECURITY_PROPERTIES
 from kcli.security.client import client_security
-from kcli.spark.cluster import ClientSettings, parse_servers
+from kcli.spark.client.cluster import ClientSettings, parse_servers
 
 log = logging.getLogger("kcli.spark")
 

@@ -204,7 +204,7 @@ def java_version(java: str) -> int:
 
 def job_code(job: str) -> str:
     """What runs a built-in job. Not its file: the names beside that would hide modules of Python."""
-    return f"import sys; from kcli.spark.jobs.{job} import main; sys.exit(main(sys.argv[1:]))"
+    return f"import sys; from kcli.spark.jobs.{job}.job import main; sys.exit(main(sys.argv[1:]))"
 
 
 def job_file(job: str, directory: Path) -> str:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kcli.errors import KafkaError
-from kcli.spark.cluster import Cluster
+from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import sink_options
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 if TYPE_CHECKING:
-    from kcli.spark.sink import StreamWriter, Work, Written
+    from kcli.spark.sink.writers import StreamWriter, Work, Written
     from kcli.testing.broker_process import BrokerProcess
 
 Make = Callable[..., str]
@@ -35,13 +35,13 @@ class Query:
 
         self.topic, self.bootstrap = topic, bootstrap
         given = sink_options({"kafka.bootstrap.servers": bootstrap, "topic": topic, **options})
-        from kcli.spark.sink import StreamWriter
+        from kcli.spark.sink.writers import StreamWriter
 
         self.writer: StreamWriter = StreamWriter(given, StructType().add("value", "string"))
         self.id = uuid.uuid4().hex
 
     def work(self, batch: int = BATCH) -> Work:
-        from kcli.spark.sink import Work
+        from kcli.spark.sink.writers import Work
 
         return Work(f"kcli-{self.id}", self.id, batch)
 
@@ -59,7 +59,7 @@ class Query:
 
     def commit_only(self, messages: Sequence[Written], wanted: int) -> None:
         """A driver that dies when `wanted` tasks are committed."""
-        from kcli.spark import transaction
+        from kcli.spark.sink import transaction
 
         left = [wanted]
         whole = transaction.end
@@ -178,7 +178,7 @@ def test_a_batch_of_its_own(broker: BrokerProcess, topic: Make) -> None:
     """As in foreachBatch, with ids; and a job in transactions without."""
     from pyspark.sql.types import StructType
 
-    from kcli.spark.sink import BatchWriter
+    from kcli.spark.sink.writers import BatchWriter
 
     asked = Query(broker.bootstrap, topic(1))
     given = {"kafka.bootstrap.servers": broker.bootstrap, "topic": asked.topic}
@@ -201,7 +201,7 @@ def test_topics_by_column(broker: BrokerProcess, topic: Make) -> None:
     """Without a topic of its own the sink keeps its notes elsewhere, also where a task has no rows."""
     from pyspark.sql.types import StructType
 
-    from kcli.spark.sink import StreamWriter
+    from kcli.spark.sink.writers import StreamWriter
 
     asked = Query(broker.bootstrap, topic(1))
     schema = StructType().add("topic", "string").add("value", "string")

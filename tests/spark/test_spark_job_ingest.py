@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from librdkafka import consume
 
-from kcli.spark.jobs import ingest
-from kcli.spark.jobs.running import Done
+from kcli.spark.jobs.ingest import job as ingest
+from kcli.spark.jobs.shared.running import Done
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from librdkafka import consume, produce
 
-from kcli.spark.jobs import profile, replay
-from kcli.spark.jobs.running import Done
+from kcli.spark.jobs.profile import job as profile
+from kcli.spark.jobs.replay import job as replay
+from kcli.spark.jobs.shared.running import Done
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,9 +18,9 @@ import pytest
 from librdkafka import produce
 from pyspark_processes import TASK_DAEMON
 
-from kcli.spark.jobs import export
-from kcli.spark.jobs.errors import JobError
-from kcli.spark.jobs.running import Done
+from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.running import Done
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -150,8 +150,11 @@ def test_small_files_are_put_together_and_orphans_go(
 KILLED = """
 import contextlib, os, signal, sys, time
 from pyspark.sql import SparkSession
-from kcli.spark.jobs import export, export_rows, export_tables, tables
-from kcli.spark.jobs.running import Counts, start_stream
+from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.export import rows as export_rows
+from kcli.spark.jobs.export import tables as export_tables
+from kcli.spark.jobs.export import table_commits as tables
+from kcli.spark.jobs.shared.running import Counts, start_stream
 
 spark = SparkSession.builder.getOrCreate()
 committed = []

@@ -17,10 +17,11 @@ import pytest
 from librdkafka import consume, produce
 
 from kcli.cli.main import run
-from kcli.spark.jobs import export, ingest
-from kcli.spark.jobs.errors import JobError
-from kcli.spark.jobs.options import JobOptions
-from kcli.spark.jobs.running import run_batch
+from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.ingest import job as ingest
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.options import JobOptions
+from kcli.spark.jobs.shared.running import run_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -113,7 +113,7 @@ def test_a_topic_made_anew(broker: BrokerProcess, topic: Make) -> None:
     """With as many records as it had before, so that offsets tell nothing."""
     from confluent_kafka.admin import AdminClient
 
-    from kcli.spark.cluster import Cluster
+    from kcli.spark.client.cluster import Cluster
 
     name = topic()
     put(broker.bootstrap, name, a="1", b="1")

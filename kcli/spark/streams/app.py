@@ -90,7 +90,7 @@ class Streams:
 
     def run(self, *, interval: str | None = None) -> None:
         """Runs until SIGTERM or Ctrl-C; raises what a query failed with, after the others were stopped."""
-        from kcli.spark.jobs.running import Stop
+        from kcli.spark.jobs.shared.running import Stop
 
         failed: list[Exception] = []
         with Stop().listening() as stop:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from kcli.model.request_values import EARLIEST, LATEST
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.columns import Depth, bytes_at, decode
-from kcli.spark.cluster import Cluster
-from kcli.spark.fetcher import fetch_range
-from kcli.spark.offsets import OffsetRange
+from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import SourceOptions, source_options
+from kcli.spark.source.fetcher import fetch_range
+from kcli.spark.source.offsets import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kcli.spark.cluster import Cluster
+from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import sink_options
-from kcli.spark.sink import PREFIX, QUERY_ID
+from kcli.spark.sink.writers import PREFIX, QUERY_ID
 from kcli.spark.streams.record import KEY, TIMESTAMP, UPDATE, VALUE, WINDOW, record_of
 from kcli.spark.streams.serdes import Binary, Serde, keyed_by_window, serde_for
 

@@ -35,11 +35,11 @@ from kcli.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.spark import cluster as cluster_module
-from kcli.spark.cluster import ClientSettings, Cluster, UnreachableError, parse_servers
-from kcli.spark.fetcher import bytes_per_offset, check_order, fetch_range
-from kcli.spark.offsets import DataLossError, OffsetRange
+from kcli.spark.client import cluster as cluster_module
+from kcli.spark.client.cluster import ClientSettings, Cluster, UnreachableError, parse_servers
 from kcli.spark.options import source_options
+from kcli.spark.source.fetcher import bytes_per_offset, check_order, fetch_range
+from kcli.spark.source.offsets import DataLossError, OffsetRange
 from kcli.testing.rigs.scripted_server import ScriptedServer
 
 PART = TopicPartition("t", 0)

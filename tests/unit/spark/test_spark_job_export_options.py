@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from kcli.command.options import UsageError
-from kcli.spark.jobs import export, ingest
+from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.ingest import job as ingest
 
 COMMON = ("--bootstrap-server", "h:1", "--topic", "t", "--path", "/p")
 

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from kcli.command.options import UsageError
-from kcli.spark.jobs import profile, replay, sql, transform
-from kcli.spark.jobs.errors import JobError
-from kcli.spark.jobs.profile_page import chart
-from kcli.spark.jobs.queries import Statement, statement, statements
-from kcli.spark.jobs.topic_tables import declared_tables
+from kcli.spark.jobs.profile import job as profile
+from kcli.spark.jobs.profile.page import chart
+from kcli.spark.jobs.records.topic_tables import declared_tables
+from kcli.spark.jobs.replay import job as replay
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.sql import job as sql
+from kcli.spark.jobs.sql.queries import Statement, statement, statements
+from kcli.spark.jobs.transform import job as transform
 
 SERVER = ["--bootstrap-server", "h:1"]
 

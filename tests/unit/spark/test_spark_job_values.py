@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.shared.errors import JobError
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("fastavro")
 pytest.importorskip("google.protobuf")
 pytest.importorskip("pyspark")
 
-from kcli.spark.jobs.bad_input import ERROR_HEADER, dead_letters  # noqa: E402
-from kcli.spark.jobs.values import ValueSpec, codec_of, decoded_values, record_codec  # noqa: E402
+from kcli.spark.jobs.records.bad_input import ERROR_HEADER, dead_letters  # noqa: E402
+from kcli.spark.jobs.records.values import ValueSpec, codec_of, decoded_values, record_codec  # noqa: E402
 
 AVRO: dict[str, Any] = {
     "type": "record",

@@ -18,11 +18,11 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.columns import Depth, bytes_at, decode
 from kcli.protocol.batches.compression import Codec, compress
 from kcli.runtime.disk import SystemDisk
-from kcli.spark import segment_files
-from kcli.spark.log_directory import LogDirectories, PartitionFiles, read_range
-from kcli.spark.offsets import DataLossError, OffsetRange, batch_ranges
 from kcli.spark.options import SourceOptions, source_options
-from kcli.spark.segment_files import list_segments
+from kcli.spark.source import segment_files
+from kcli.spark.source.log_directory import LogDirectories, PartitionFiles, read_range
+from kcli.spark.source.offsets import DataLossError, OffsetRange, batch_ranges
+from kcli.spark.source.segment_files import list_segments
 from kcli.storage.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, write_offsets
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents, marker_of

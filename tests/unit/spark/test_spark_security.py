@@ -23,7 +23,7 @@ from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHand
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.client import ClientSecurity, client_security
 from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
-from kcli.spark.cluster import Cluster
+from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import source_options
 from kcli.testing.rigs.scripted_server import ScriptedServer
 

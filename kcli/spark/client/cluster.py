@@ -1,0 +1,384 @@
+"""A small blocking client of a Kafka cluster, for Spark's driver and its executors.
+
+A task reads one partition from one broker, batch after batch: there is nothing to overlap that a blocking socket and
+one request in flight do not, and a Python worker has no event loop to live in.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kcli.errors import (
+    ErrorCode,
+    KafkaError,
+    KcliError,
+    UnknownTopicOrPartitionException,
+    error_for,
+)
+from kcli.model.addresses import Address, read_server
+from kcli.model.request_values import READ_UNCOMMITTED, CoordinatorType
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
+from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kcli.protocol.wire.api import ApiKey
+from kcli.security.client import ClientSecurity
+from kcli.spark.client.connection import Connection
+
+NO_TRANSACTION_TIMEOUT = 0x7FFF_FFFF
+"""What an idempotent producer without transactions sends."""
+
+
+BOOTSTRAP_SECONDS = 5.0
+"""How long to look for any broker in one go: a wrong address should be told soon."""
+
+FIRST_BACKOFF_SECONDS = 0.1
+LAST_BACKOFF_SECONDS = 1.0
+"""retry.backoff.ms and retry.backoff.max.ms of Kafka's clients."""
+
+UNKNOWN_TOPIC_SECONDS = 3.0
+"""A topic made a moment ago may not be known everywhere; one that is misspelt never will be."""
+
+
+class FoundOffset(NamedTuple):
+    """What ListOffsets found; offset -1: no record has such a timestamp."""
+
+    offset: int
+    timestamp_ms: int
+
+
+class UnreachableError(KcliError):
+    """No broker could be spoken to, or not in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Where the cluster is and how long to try."""
+
+    bootstrap_servers: str
+    client_id: str = "kcli-spark"
+    isolation_level: int = READ_UNCOMMITTED
+    request_timeout_ms: int = 30_000
+    api_timeout_ms: int = 60_000
+    max_partition_fetch_bytes: int = 8 << 20
+    """Larger than the consumer's 1 MiB: a task reads one partition, and per request there is a round trip."""
+    security: ClientSecurity | None = None
+
+
+class Cluster:
+    """Metadata, leaders and connections of one cluster; made anew in each task, never pickled."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._bootstrap = parse_servers(settings.bootstrap_servers)
+        self._nodes: dict[int, Address] = {}
+        self._connections: dict[int, Connection] = {}
+        self._any: Connection | None = None
+        self._leaders: dict[TopicPartition, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in (*self._connections.values(), *([self._any] if self._any else [])):
+            connection.close()
+        self._connections.clear()
+        self._any = None
+
+    def topic_names(self) -> list[str]:
+        """Every topic that is not internal."""
+        answer = self._on_any(MetadataRequest(topics=None, allow_auto_topic_creation=False), ApiKey.METADATA)
+        return sorted(topic.name for topic in answer.topics if not topic.is_internal and topic.name)
+
+    def partitions(self, topics: Iterable[str], *, create: bool = False) -> list[TopicPartition]:
+        """The partitions of `topics`; their leaders are known after this.
+
+        `create`: topics that do not exist are made where the broker allows that (auto.create.topics.enable).
+        """
+        wanted = sorted(set(topics))
+        if not wanted:
+            return []
+        found: list[TopicPartition] = []
+
+        def attempt() -> None:
+            found.clear()
+            found.extend(self._refresh(wanted, create))
+
+        self.retried(attempt, "metadata")
+        return sorted(found)
+
+    def topic_id(self, topic: str) -> uuid.UUID | None:
+        """Another one once the topic is deleted and made anew; None where the broker gives none (before 2.8)."""
+        found: list[uuid.UUID | None] = []
+
+        def attempt() -> None:
+            found.extend(each.topic_id for each in self._metadata([topic]).topics)
+
+        self.retried(attempt, "metadata")
+        return found[-1]
+
+    def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Unless it is there; -1 partitions: as many as the broker gives by default."""
+        wanted = CreatableTopic(
+            name=topic,
+            num_partitions=partitions,
+            replication_factor=-1,
+            configs=tuple(CreatableTopicConfig(name=name, value=each) for name, each in configs.items()),
+        )
+        request = CreateTopicsRequest(topics=(wanted,), timeout_ms=self.settings.request_timeout_ms)
+
+        def attempt() -> None:
+            (made,) = self._on_any(request, ApiKey.CREATE_TOPICS).topics
+            if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                raise error_for(
+                    made.error_code, f"making topic {topic}: {made.error_message or made.error_code.name}"
+                )
+
+        self.retried(attempt, f"making topic {topic}")
+
+    def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], isolation_level: int | None = None
+    ) -> dict[TopicPartition, FoundOffset]:
+        """The first offset at or after each timestamp; EARLIEST and LATEST are the ends of the log."""
+        level = self.settings.isolation_level if isolation_level is None else isolation_level
+        found: dict[TopicPartition, FoundOffset] = {}
+
+        def attempt() -> None:
+            missing = [each for each in timestamps if each not in found]
+            for node, parts in self.by_leader(missing).items():
+                self._list_on(node, {part: timestamps[part] for part in parts}, level, found)
+
+        self.retried(attempt, "offsets", {part.topic for part in timestamps})
+        return found
+
+    def _list_on(
+        self,
+        node: int,
+        wanted: dict[TopicPartition, int],
+        level: int,
+        found: dict[TopicPartition, FoundOffset],
+    ) -> None:
+        by_topic: dict[str, list[ListOffsetsPartition]] = {}
+        for part, timestamp in wanted.items():
+            by_topic.setdefault(part.topic, []).append(
+                ListOffsetsPartition(partition_index=part.partition, timestamp=timestamp)
+            )
+        topics = tuple(ListOffsetsTopic(name=name, partitions=tuple(each)) for name, each in by_topic.items())
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=level,
+            topics=topics,
+            timeout_ms=self.settings.request_timeout_ms,
+        )
+        answer = self.connection(node).request(request, ApiKey.LIST_OFFSETS)
+        errors = []
+        for topic in answer.topics:
+            for each in topic.partitions:
+                part = TopicPartition(topic.name, each.partition_index)
+                if each.error_code:
+                    errors.append(error_for(each.error_code, f"offsets of {part}: {each.error_code.name}"))
+                else:
+                    found[part] = FoundOffset(each.offset, each.timestamp)
+        if errors:
+            raise errors[0]
+
+    def init_producer_id(
+        self, transactional_id: str | None = None, timeout_ms: int = NO_TRANSACTION_TIMEOUT
+    ) -> tuple[int, int]:
+        """An idempotent producer: its id and epoch. With a transactional id, the next epoch of the one it has."""
+        result: list[tuple[int, int]] = []
+        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+
+        def attempt() -> None:
+            if transactional_id is None:
+                answer = self._on_any(request, ApiKey.INIT_PRODUCER_ID)
+            else:
+                node = self.coordinator(CoordinatorType.TRANSACTION, transactional_id)
+                answer = self.connection(node).request(request, ApiKey.INIT_PRODUCER_ID)
+            if answer.error_code:
+                name = transactional_id or "an idempotent producer"
+                raise error_for(answer.error_code, f"a producer id for {name}: {answer.error_code.name}")
+            result.append((answer.producer_id, answer.producer_epoch))
+
+        self.retried(attempt, "a producer id")
+        return result[-1]
+
+    def coordinator(self, kind: int, name: str) -> int:
+        """The node that coordinates a group or a transactional id, asking for it where it is not known."""
+        if self._coordinators.get((kind, name)) not in self._nodes:
+            answer = self._on_any(FindCoordinatorRequest(key=name, key_type=kind), ApiKey.FIND_COORDINATOR)
+            if answer.error_code:
+                raise error_for(answer.error_code, f"the coordinator of {name}: {answer.error_code.name}")
+            self._nodes[answer.node_id] = Address(answer.host, answer.port)
+            self._coordinators[kind, name] = answer.node_id
+        return self._coordinators[kind, name]
+
+    def leader(self, part: TopicPartition) -> int:
+        """The node that leads a partition, asking for metadata where it is not known."""
+        return next(iter(self.by_leader([part])))
+
+    def forget(self, part: TopicPartition) -> None:
+        """Its leader was wrong or is gone: ask again before the next use."""
+        self._leaders.pop(part, None)
+
+    def connection(self, node: int) -> Connection:
+        if node not in self._connections:
+            self._connections[node] = self._connect(*self._nodes[node])
+        return self._connections[node]
+
+    def drop(self, node: int) -> None:
+        """Close a connection that failed, so that the next use makes a new one."""
+        connection = self._connections.pop(node, None)
+        if connection is not None:
+            connection.close()
+
+    def _connect(self, host: str, port: int) -> Connection:
+        settings = self.settings
+        return Connection(
+            host, port, settings.client_id, settings.request_timeout_ms / 1000, settings.security
+        )
+
+    def by_leader(self, parts: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """`parts` by the node that leads them, asking for metadata where it is not known."""
+        parts = list(parts)
+        unknown = {part.topic for part in parts if part not in self._leaders}
+        if unknown:
+            self._refresh(sorted(unknown))
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for part in parts:
+            if part not in self._leaders:
+                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{part} does not exist or has no leader")
+            by_leader.setdefault(self._leaders[part], []).append(part)
+        return by_leader
+
+    def _refresh(self, topics: list[str], create: bool = False) -> list[TopicPartition]:
+        found = []
+        for topic in self._metadata(topics, create).topics:
+            for each in topic.partitions:
+                part = TopicPartition(topic.name, each.partition_index)
+                found.append(part)
+                if each.leader_id in self._nodes:
+                    self._leaders[part] = each.leader_id
+                else:
+                    self._leaders.pop(part, None)
+        return found
+
+    def _metadata(self, topics: list[str], create: bool = False) -> Any:
+        """Of topics that are all there; the first that is not is an error."""
+        request = MetadataRequest(
+            topics=tuple(MetadataRequestTopic(name=name) for name in topics), allow_auto_topic_creation=create
+        )
+        answer = self._on_any(request, ApiKey.METADATA)
+        self._nodes = {each.node_id: Address(each.host, each.port) for each in answer.brokers}
+        for topic in answer.topics:
+            if topic.error_code:
+                raise error_for(topic.error_code, _topic_error(topic.name, topic.error_code))
+        return answer
+
+    def _on_any(self, message: Any, key: ApiKey) -> Any:
+        """Ask any broker; one that fails is replaced by another."""
+        if self._any is not None:
+            try:
+                return self._any.request(message, key)
+            except OSError:
+                self._any.close()
+                self._any = None
+        self._any = self._first_reachable()
+        return self._any.request(message, key)
+
+    def _first_reachable(self) -> Connection:
+        deadline = time.monotonic() + BOOTSTRAP_SECONDS
+        backoff = FIRST_BACKOFF_SECONDS
+        while True:
+            failures = []
+            for host, port in dict.fromkeys((*self._bootstrap, *self._nodes.values())):
+                try:
+                    return self._connect(host, port)
+                except OSError as error:
+                    failures.append(f"{host}:{port}: {error}")
+            if time.monotonic() + backoff > deadline:
+                said = f"no broker can be reached ({'; '.join(failures)})"
+                # A cluster that was there may restart: the caller's patience counts. One that never was is misspelt.
+                raise ConnectionError(said) if self._nodes else UnreachableError(said)
+            time.sleep(backoff)
+            backoff = min(2 * backoff, LAST_BACKOFF_SECONDS)
+
+    def retried(
+        self,
+        attempt: Callable[[], None],
+        what: str,
+        topics: Iterable[str] = (),
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Try until it works, an error is final, or `timeout_ms` (that of the api, where none is given) is over."""
+        retry = Retry(self.settings.api_timeout_ms if timeout_ms is None else timeout_ms, what)
+        names = set(topics)
+        while True:
+            try:
+                return attempt()
+            except (OSError, KafkaError) as error:
+                retry.after(error)
+                self._coordinators.clear()
+                for part in [each for each in self._leaders if each.topic in names]:
+                    self.forget(part)
+                if isinstance(error, OSError):
+                    for node in list(self._connections):
+                        self.drop(node)
+
+
+class Retry:
+    """When to try again: exponential back-off until a deadline; what is not worth a retry is raised at once."""
+
+    def __init__(self, timeout_ms: int, what: str) -> None:
+        self._timeout_ms, self._what = timeout_ms, what
+        self.succeeded()
+
+    def succeeded(self) -> None:
+        self._began = time.monotonic()
+        self._deadline = self._began + self._timeout_ms / 1000
+        self._backoff = FIRST_BACKOFF_SECONDS
+
+    def after(self, error: OSError | KafkaError) -> None:
+        """Sleep before the next try, or raise."""
+        if isinstance(error, KafkaError) and not error.retriable:
+            raise error
+        unknown = isinstance(error, UnknownTopicOrPartitionException)
+        if unknown and time.monotonic() > self._began + UNKNOWN_TOPIC_SECONDS:
+            raise error
+        if time.monotonic() + self._backoff > self._deadline:
+            raise UnreachableError(f"gave up on {self._what} after {self._timeout_ms} ms: {error}") from error
+        time.sleep(self._backoff)
+        self._backoff = min(2 * self._backoff, LAST_BACKOFF_SECONDS)
+
+
+def _topic_error(name: str, code: ErrorCode) -> str:
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return f"topic {name} does not exist"
+    return f"topic {name}: {code.name}"
+
+
+def parse_servers(text: str) -> list[Address]:
+    """Reads `host:port,[::1]:port`. Raises ValueError naming the part that is wrong."""
+    servers = []
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        address = read_server(part)
+        if address is None:
+            raise ValueError(f"Invalid url in bootstrap.servers: {part} (expected host:port)")
+        servers.append(address)
+    if not servers:
+        raise ValueError("No bootstrap urls given in bootstrap.servers (expected host:port,…)")
+    return servers

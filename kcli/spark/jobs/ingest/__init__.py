@@ -1,0 +1,1 @@
+"""Files, or the rows of a database, to a topic."""

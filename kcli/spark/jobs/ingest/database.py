@@ -1,0 +1,293 @@
+"""Rows of a database through SQLAlchemy, as a batch or as a stream that goes on from where it was.
+
+The data source `kcli-sql` gives each row as a JSON object. The position of a stream is in Spark's checkpoint:
+
+* by an incrementing column: the greatest value read. Rows must appear in the order of their values; one that a slow
+  transaction commits after a greater one was read is not seen.
+* by a timestamp column: a time, to which all rows before it were read. It stays `delay_ms` behind the database's clock,
+  which is how long a transaction may take between stamping a row and committing it.
+
+Between two positions the same rows come again after a failure unless the database has changed them.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from kcli.spark.jobs.shared.errors import JobError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlalchemy import Connection, Engine
+
+FORMAT = "kcli-sql"
+SETTINGS = "secret.settings"
+"""The option's name. A URL may hold a password, and Spark hides the values of options named so from logs and plans."""
+
+ROWS_PER_BATCH = 10_000
+"""Rows that are fetched and handed over together."""
+
+ALL_ROWS = 1 << 62
+"""No limit of a micro-batch."""
+
+INCREMENTING, TIMESTAMP = "incrementing", "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlSettings:
+    """What to read. Exactly one of `table` and `query`; `by` says what `column` is."""
+
+    url: str
+    table: str | None = None
+    query: str | None = None
+    column: str | None = None
+    by: str | None = None
+    delay_ms: int = 0
+    tasks: int = 1
+    max_rows: int | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+class SqlDataSource(DataSource):
+    """Its one option, SETTINGS, holds SqlSettings."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return "value string"
+
+    def reader(self, schema: StructType) -> SqlReader:
+        return SqlReader(SqlSettings(**json.loads(self.options[SETTINGS])))
+
+    def streamReader(self, schema: StructType) -> SqlStreamReader:
+        return SqlStreamReader(SqlSettings(**json.loads(self.options[SETTINGS])))
+
+
+class Slice(InputPartition):
+    """Rows above `low` up to `high` (timestamps: from `low` up to, not including, `high`); None is no limit."""
+
+    def __init__(self, low: Any, high: Any) -> None:
+        super().__init__((low, high))
+
+
+class SqlReader(DataSourceReader):
+    def __init__(self, settings: SqlSettings) -> None:
+        self.settings = settings
+
+    def partitions(self) -> Sequence[InputPartition]:
+        if self.settings.by != INCREMENTING or self.settings.tasks == 1:
+            return [Slice(None, None)]
+        with connected(self.settings) as connection:
+            least = _scalar(connection, self.settings, "min", "")
+            greatest = _scalar(connection, self.settings, "max", "")
+        return slices(None, greatest, self.settings.tasks, least=least)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_rows(self.settings, *partition.value)
+
+
+class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, settings: SqlSettings) -> None:
+        self.settings = settings
+        self._last: dict[str, Any] | None = None
+        """Where an AvailableNow query ends."""
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {"position": None}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._last = self._end()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self.settings.max_rows or ALL_ROWS)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        end = self._end() if self._last is None else self._last
+        low, high = start["position"], end["position"]
+        if high is None:
+            return start
+        with connected(self.settings) as connection:
+            where, bound = _range(connection, self.settings, low, high)
+            if not _scalar(connection, self.settings, "count", where, **bound):
+                return start  # nothing new: no micro-batch for the passing of time
+            if self.settings.by == INCREMENTING and isinstance(limit, ReadMaxRows):
+                high = _nth(connection, self.settings, where, bound, limit.max_rows) or high
+        return {"position": high}
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        return self._end()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        low, high = start["position"], end["position"]
+        if high is None or low == high:
+            return []
+        tasks = self.settings.tasks if self.settings.by == INCREMENTING else 1
+        return slices(low, high, tasks)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_rows(self.settings, *partition.value)
+
+    def _end(self) -> dict[str, Any]:
+        with connected(self.settings) as connection:
+            greatest = _scalar(connection, self.settings, "max", "")
+            if self.settings.by == INCREMENTING or greatest is None:
+                return {"position": greatest if self.settings.by == INCREMENTING else None}
+            return {"position": _clock(connection, greatest, self.settings.delay_ms)}
+
+
+def engine(url: str) -> Engine:
+    """JobError names the missing driver, or reports an invalid URL without showing a password."""
+    import sqlalchemy
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+    try:
+        return sqlalchemy.create_engine(url)
+    except NoSuchModuleError as error:
+        raise JobError(f"--url: SQLAlchemy does not know this database: {error}") from None
+    except ArgumentError:
+        raise JobError("--url: expected DIALECT://USER@HOST/DATABASE, a URL of SQLAlchemy") from None
+    except ModuleNotFoundError as error:
+        raise JobError(f"--url: the driver is not installed: pip install {error.name}") from None
+
+
+def connected(settings: SqlSettings) -> Connection:
+    return engine(settings.url).connect()
+
+
+def shown(url: str) -> str:
+    """A URL without its password."""
+    from sqlalchemy import make_url
+
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def columns(settings: SqlSettings) -> list[str]:
+    """What the rows have."""
+    import sqlalchemy
+
+    with connected(settings) as connection:
+        statement = sqlalchemy.text(f"SELECT * FROM {_rows(connection, settings)} WHERE 1 = 0")
+        return list(connection.execute(statement).keys())
+
+
+def slices(low: Any, high: Any, tasks: int, *, least: Any = None) -> list[Slice]:
+    """`low`..`high` in parts of about the same width, where the column has whole numbers."""
+    first = low if low is not None else least
+    if tasks == 1 or not isinstance(first, int) or not isinstance(high, int):
+        return [Slice(low, high)]
+    edges = [first + (high - first) * nth // tasks for nth in range(1, tasks)]
+    edges = sorted({edge for edge in edges if first < edge < high})
+    return [Slice(a, b) for a, b in zip([low, *edges], [*edges, high], strict=True)]
+
+
+def read_rows(settings: SqlSettings, low: Any, high: Any) -> Iterator[pa.RecordBatch]:
+    """In an executor: the rows of a slice, as JSON."""
+    import pyarrow as pa
+    import sqlalchemy
+
+    with connected(settings) as connection:
+        where, bound = _range(connection, settings, low, high)
+        order = f" ORDER BY {_column(connection, settings)}" if settings.column else ""
+        statement = sqlalchemy.text(f"SELECT * FROM {_rows(connection, settings)}{where}{order}")
+        found = connection.execution_options(stream_results=True).execute(statement, bound)
+        for rows in found.mappings().partitions(ROWS_PER_BATCH):
+            values = [json.dumps(dict(row), default=as_json, ensure_ascii=False) for row in rows]
+            yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], names=["value"])
+
+
+def as_json(value: Any) -> Any:
+    """What JSON has no form for: times as ISO 8601, exact numbers as text, bytes as base64."""
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, bytes | memoryview):
+        return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, decimal.Decimal | datetime.timedelta):
+        return str(value)
+    return str(value)
+
+
+def _rows(connection: Connection, settings: SqlSettings) -> str:
+    """What stands behind FROM."""
+    if settings.query is not None:
+        return f"({settings.query}) q"
+    assert settings.table is not None
+    quote = connection.dialect.identifier_preparer.quote
+    return ".".join(quote(part) for part in settings.table.split("."))
+
+
+def _column(connection: Connection, settings: SqlSettings) -> str:
+    assert settings.column is not None
+    return connection.dialect.identifier_preparer.quote(settings.column)
+
+
+def _range(connection: Connection, settings: SqlSettings, low: Any, high: Any) -> tuple[str, dict[str, Any]]:
+    """A WHERE clause and its values."""
+    above, below = (">", "<=") if settings.by == INCREMENTING else (">=", "<")
+    terms, bound = [], {}
+    for name, operator, value in (("low", above, low), ("high", below, high)):
+        if value is not None:
+            terms.append(f"{_column(connection, settings)} {operator} :{name}")
+            bound[name] = _bound(connection, settings, value)
+    return (f" WHERE {' AND '.join(terms)}" if terms else ""), bound
+
+
+def _bound(connection: Connection, settings: SqlSettings, value: Any) -> Any:
+    """A position as the database compares it: SQLite has times as text, others as times."""
+    if settings.by == TIMESTAMP and connection.dialect.name != "sqlite":
+        return datetime.datetime.fromisoformat(value)
+    return value
+
+
+def _scalar(connection: Connection, settings: SqlSettings, function: str, where: str, **bound: Any) -> Any:
+    import sqlalchemy
+
+    column = "*" if function == "count" else _column(connection, settings)
+    text = f"SELECT {function}({column}) FROM {_rows(connection, settings)}{where}"
+    return connection.execute(sqlalchemy.text(text), bound).scalar()
+
+
+def _nth(
+    connection: Connection, settings: SqlSettings, where: str, bound: dict[str, Any], rows: int
+) -> Any | None:
+    """The value of the last row that a limit lets through; None where there are fewer."""
+    import sqlalchemy
+
+    if rows >= ALL_ROWS:
+        return None
+    column = _column(connection, settings)
+    found = sqlalchemy.select(sqlalchemy.literal_column(column)).select_from(
+        sqlalchemy.text(_rows(connection, settings))
+    )
+    if where:
+        found = found.where(sqlalchemy.text(where.removeprefix(" WHERE ")))
+    found = found.order_by(sqlalchemy.text(column)).limit(1).offset(rows - 1)
+    return connection.execute(found, bound).scalar()
+
+
+def _clock(connection: Connection, greatest: Any, delay_ms: int) -> str:
+    """The database's time less the delay, written as the column's own values are."""
+    import sqlalchemy
+
+    now = connection.execute(sqlalchemy.text("SELECT CURRENT_TIMESTAMP")).scalar()
+    if isinstance(now, str):
+        now = datetime.datetime.fromisoformat(now)
+    assert isinstance(now, datetime.datetime)
+    if isinstance(greatest, datetime.datetime) and (greatest.tzinfo is None) != (now.tzinfo is None):
+        now = now.replace(tzinfo=None) if greatest.tzinfo is None else now.replace(tzinfo=datetime.UTC)
+    before = now - datetime.timedelta(milliseconds=delay_ms)
+    separator = "T" if isinstance(greatest, str) and "T" in greatest else " "
+    return before.isoformat(sep=separator, timespec="seconds" if not delay_ms % 1000 else "milliseconds")

@@ -1,0 +1,1 @@
+"""A range of records to another topic or cluster."""

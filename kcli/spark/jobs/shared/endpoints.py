@@ -1,0 +1,120 @@
+"""Where a job reads and writes: its options as those of source and sink, and what is there."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, closing
+from typing import TYPE_CHECKING
+
+from kcli.config.properties import load
+from kcli.spark.client.cluster import Cluster
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.options import (
+    JobOptions,
+    OfflineOptions,
+    RangeOptions,
+    SinkOptions,
+    SubscriptionOptions,
+)
+from kcli.spark.options import SourceOptions, sink_options, source_options
+from kcli.spark.source.offsets import OffsetRange, batch_ranges
+
+if TYPE_CHECKING:
+    from kcli.spark.source.log_directory import LogDirectories
+
+
+def client_options(options: JobOptions) -> dict[str, str]:
+    """The cluster of the job, as source and sink take it."""
+    if isinstance(options, OfflineOptions) and options.log_dir is not None:
+        if options.command_config is not None:
+            raise JobError("--command-config is for connections to a cluster, and --log-dir needs none")
+        return {"path": options.log_dir}
+    assert options.bootstrap_server is not None, "required, or in a group with --log-dir"
+    return cluster_options(options.bootstrap_server, options.command_config, "--command-config")
+
+
+def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]:
+    """A cluster, as source and sink take it. `name` is the option that gave the properties file `path`."""
+    found = {}
+    if path is not None:
+        try:
+            found = {f"kafka.{key}": value for key, value in load(path).items()}
+        except (OSError, ValueError) as error:
+            raise JobError(f"{name} {path}: {error}") from None
+    return found | {"kafka.bootstrap.servers": servers}
+
+
+def reader_options(
+    options: RangeOptions, *, topic: str | None = None, include_headers: bool = False
+) -> dict[str, str]:
+    """As the data source takes them. `topic` takes precedence over the topics that the options name."""
+    pattern = None
+    if topic is None and isinstance(options, SubscriptionOptions):
+        topic, pattern = options.topic, options.topic_pattern
+    wanted = {
+        "subscribe": topic,
+        "subscribePattern": pattern,
+        "startingOffsets": None if options.starting_timestamp else options.starting_offsets,
+        "startingTimestamp": options.starting_timestamp,
+        "startingOffsetsByTimestampStrategy": "latest" if options.starting_timestamp else None,
+        "endingOffsets": options.ending_offsets,
+        "endingTimestamp": options.ending_timestamp,
+        "maxOffsetsPerTrigger": options.max_offsets_per_trigger,
+        "minPartitions": options.min_partitions,
+        "kafka.isolation.level": "read_committed" if options.read_committed else None,
+        "failOnDataLoss": "false" if options.ignore_data_loss else None,
+        "includeHeaders": "true" if include_headers else None,
+    }
+    return client_options(options) | {name: value for name, value in wanted.items() if value is not None}
+
+
+def writer_options(options: SinkOptions, topic: str | None) -> dict[str, str]:
+    """As the sink takes them; without a topic rows name their own."""
+    return client_options(options) | sink_settings(options, topic)
+
+
+def sink_settings(options: SinkOptions, topic: str | None) -> dict[str, str]:
+    """What the sink takes besides its cluster."""
+    found = {"kafka.compression.type": options.compression_type}
+    if options.at_least_once:
+        found["kcli.transactional"] = "false"
+    return found if topic is None else found | {"topic": topic}
+
+
+def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | LogDirectories]:
+    """Where the topics are, for the driver to ask. A cluster is asked without importing Spark: dry runs are quick."""
+    if not options.log_directories:
+        return Cluster(options.client)
+    from kcli.spark.source.readers import opened
+
+    return closing(opened(options))
+
+
+def planned(reading: dict[str, str], mode: str = "batch") -> list[OffsetRange]:
+    """What is there to be read, as the topics are now."""
+    wanted = source_options(reading, streaming=mode != "batch")
+    with opened_topics(wanted) as topics:
+        return batch_ranges(topics, wanted)
+
+
+def planned_offsets(reading: dict[str, str]) -> int:
+    """How many offsets there are to be read."""
+    return sum(map(len, planned(reading)))
+
+
+def target_plan(writing: dict[str, str], topic: str) -> tuple[str, int | None]:
+    """A line for the plan about the topic that will be written, and how many partitions the topic has."""
+    with Cluster(sink_options(writing).client) as cluster:
+        if topic not in cluster.topic_names():
+            return f"topic {topic} does not exist: it is made where the broker allows that", None
+        count = len(cluster.partitions([topic]))
+    return f"topic {topic} has {count} partitions", count
+
+
+def check_reader(options: dict[str, str], mode: str) -> None:
+    """ValueError names the option that is wrong."""
+    source_options(options, streaming=mode != "batch")
+
+
+def check_writer(options: dict[str, str]) -> None:
+    """ValueError names the option that is wrong."""
+    sink_options(options)

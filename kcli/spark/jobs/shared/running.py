@@ -1,0 +1,295 @@
+"""Running a built-in job inside Spark: counting rows, progress, stopping when asked, the summary."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+from kcli.command.rows import json_line, plain, tsv_line
+from kcli.errors import KcliError
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.options import JobOptions, ModeOptions
+from kcli.spark.jobs.shared.progress import BatchProgress, ProgressLine, stream_progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+T = TypeVar("T")
+JobOptionsT = TypeVar("JobOptionsT", bound=JobOptions)
+
+POLL_SECONDS = 0.25
+"""How soon a job notices that it should stop."""
+
+FINISH_SECONDS = 45.0
+"""How long a micro-batch under way may take after that; the next run does again what is cut off."""
+
+REPORT_SECONDS = 3.0
+"""Spark tells what it observed on a thread of its own, soon after a batch is done."""
+
+BAD_RECORDS = "bad"
+"""The metric of an observation that counts records that do not parse."""
+
+ROWS, WRITTEN = "rows", "written"
+"""Metrics: rows that were read and are well; rows of a query's result, which go before the others."""
+
+OBSERVED = "kcli"
+"""How the names of our observations begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a job did. `details` are the job's own figures, for the summary."""
+
+    rows: int
+    stopped: bool = False
+    bad_records: int = 0
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Stop:
+    """Notes that the job was asked to stop, by SIGTERM or Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self.is_asked = True
+
+    @contextmanager
+    def listening(self) -> Iterator[Stop]:
+        before = {each: signal.signal(each, self._on_signal) for each in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield self
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+
+def run_job(
+    name: str,
+    work: Callable[[SparkSession, JobOptionsT], Done],
+    options: JobOptionsT,
+    summary_to: TextIO,
+) -> int:
+    """Run `work` in a session and write what it did to `summary_to`. The result is the exit code."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    # PySpark prints every error of a query as JSON besides raising it.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    began = time.monotonic()
+    spark = SparkSession.builder.appName(f"kcli {name}").getOrCreate()
+    try:
+        done = work(spark, options)
+    except Exception as error:
+        # An error of Spark, a library or the job is one line for the user. Others are bugs and keep their traceback.
+        if not isinstance(error, KcliError | PySparkException | OSError) and not _is_of_library(error):
+            raise
+        print(f"{name}: {reason(error)}", file=sys.stderr)
+        return 1
+    finally:
+        spark.stop()
+    print(summary(name, done, time.monotonic() - began, options.output), file=summary_to)
+    return 0
+
+
+LIBRARIES = ("deltalake", "pyiceberg", "sqlalchemy", "pyarrow", "_internal")
+"""Whose errors tell of the user's tables, databases and files; deltalake's native part is `_internal`."""
+
+
+def _is_of_library(error: Exception) -> bool:
+    return type(error).__module__.partition(".")[0] in LIBRARIES
+
+
+def plan_text(steps: list[str], output: str) -> str:
+    """What a job would do, in the format of `--output`: a line for each step."""
+    match output:
+        case "json":
+            return "\n".join(json_line({"step": step}) for step in steps)
+        case "tsv":
+            return "\n".join(["step", *(tsv_line([step]) for step in steps)])
+        case _:
+            return "\n".join(steps)
+
+
+def summary(name: str, done: Done, seconds: float, output: str) -> str:
+    """What a job did, in the format of `--output`: lines of text, or one row."""
+    if output != "text":
+        row = plain(
+            {
+                "job": name,
+                "rows": done.rows,
+                "bad_records": done.bad_records,
+                "seconds": round(seconds, 1),
+                "stopped": done.stopped,
+                **done.details,
+            }
+        )
+        return json_line(row) if output == "json" else f"{tsv_line(row)}\n{tsv_line(row.values())}"
+    bad = f", {done.bad_records} bad records" if done.bad_records else ""
+    stopped = " (stopped on request)" if done.stopped else ""
+    lines = [f"{name}: {done.rows} records in {seconds:.1f} s{bad}{stopped}"]
+    return "\n".join(lines + [f"{key.replace('_', ' ')}: {value}" for key, value in done.details.items()])
+
+
+def reason(error: Exception) -> str:
+    """The line that says what went wrong: of a Python worker's traceback the last one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    blamed = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and ": " in line]
+    python = [
+        line for line in blamed if not line.startswith(("org.apache.spark", "py4j", "pyspark.", "Caused by"))
+    ]
+    raised = [line.partition("[USER_RAISED_EXCEPTION] ")[2] for line in lines if "[USER_RAISED" in line]
+    said = next(iter(reversed(python)), lines[0] if lines else type(error).__name__)
+    if raised:  # by raise_error, for a record that does not parse
+        return raised[0].partition(" SQLSTATE: ")[0]
+    if said.startswith(("kcli.", "ValueError")):  # ours are written for the user; the class adds nothing
+        said = said.partition(": ")[2]
+    return said.replace("set failOnDataLoss to false", "use --ignore-data-loss")
+
+
+_numbers = itertools.count()
+"""Names of observations must differ within a query, whatever it is made of."""
+
+
+class Counts:
+    """How many rows went by, and how many of them were bad, without reading anything twice.
+
+    In a batch each observation is an object that is asked at the end; in a stream the reports of the micro-batches
+    carry the same figures.
+    """
+
+    def __init__(self, *, streaming: bool) -> None:
+        self._streaming = streaming
+        self._seen: list[tuple[Any, frozenset[str]]] = []
+
+    def observed(self, frame: DataFrame, **metrics: Any) -> DataFrame:
+        from pyspark.sql import Observation
+
+        columns = [column.alias(name) for name, column in metrics.items()]
+        name = f"{OBSERVED}-{next(_numbers)}"
+        if self._streaming:
+            return frame.observe(name, *columns)
+        seen = Observation(name)
+        self._seen.append((seen, frozenset(metrics)))
+        return frame.observe(seen, *columns)
+
+    def rows(self, frame: DataFrame, metric: str = ROWS) -> DataFrame:
+        """Count what passes here."""
+        from pyspark.sql.functions import count, lit
+
+        return self.observed(frame, **{metric: count(lit(1))})
+
+    def total(self, metric: str) -> int:
+        """Of a batch that has run. What Spark found no need to read (LIMIT 0) was not counted."""
+        wanted = [seen for seen, metrics in self._seen if metric in metrics]
+        deadline = time.monotonic() + REPORT_SECONDS
+        # Observation.get would wait for ever for what was not read, and only the Java object behind an observation,
+        # which is private, tells whether there is a result. PySpark has no public way to ask.
+        while time.monotonic() < deadline and not all(seen._jo.future().isCompleted() for seen in wanted):
+            time.sleep(0.05)
+        return sum(int(seen.get[metric] or 0) for seen in wanted if seen._jo.future().isCompleted())
+
+
+def run_batch(
+    spark: SparkSession,
+    options: JobOptions,
+    name: str,
+    action: Callable[[], T],
+    progress: BatchProgress | None = None,
+) -> T:
+    """Run a batch under a line of progress; asked to stop, it is cut off and raises JobError."""
+    over = threading.Event()
+    line, progress = ProgressLine(name, options.progress_interval), progress or BatchProgress(spark)
+    with Stop().listening() as stop:
+
+        def watch() -> None:
+            while not over.wait(POLL_SECONDS):
+                if stop.is_asked:
+                    spark.sparkContext.cancelAllJobs()
+                elif line.is_due:
+                    line.show(progress.text())
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            return action()
+        except Exception:
+            if stop.is_asked:
+                raise JobError("stopped on request before the batch was done") from None
+            raise
+        finally:
+            over.set()
+            watcher.join()
+            line.end()
+
+
+def start_stream(writer: DataStreamWriter, options: ModeOptions) -> StreamingQuery:
+    writer = writer.option("checkpointLocation", options.checkpoint)
+    if options.mode == "available-now":
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=options.trigger_interval).start()
+
+
+def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stream") -> Done:
+    """Run a stream to its end (available-now) or until it is asked to stop."""
+    line = ProgressLine(name, options.progress_interval)
+    rows: dict[int, int] = {}
+    bad: dict[int, int] = {}
+    with Stop().listening() as stop:
+        query = start_stream(writer, options)
+        try:
+            while not query.awaitTermination(POLL_SECONDS):
+                _add_reports(query, rows, bad)
+                if line.is_due:
+                    line.show(stream_progress(query, sum(rows.values())))
+                if stop.is_asked:
+                    _finish(query)
+                    break
+        finally:
+            line.end()
+        _add_reports(query, rows, bad)
+        return Done(sum(rows.values()), stopped=stop.is_asked, bad_records=sum(bad.values()))
+
+
+def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int]) -> None:
+    """By batch, because Spark keeps only the latest reports, and we read them again and again."""
+    for each in query.recentProgress:
+        # A micro-batch without input may still close windows; one that only waited has observed nothing.
+        if each.numInputRows > 0 or each.observedMetrics:
+            read = _observed(each, ROWS, each.numInputRows)
+            rows[each.batchId] = _observed(each, WRITTEN, read)
+            bad[each.batchId] = _observed(each, BAD_RECORDS, 0)
+
+
+def _observed(report: StreamingQueryProgress, metric: str, default: int) -> int:
+    """A figure of our observations, where there are such."""
+    found = [
+        int(row[metric] or 0)  # the sum of no rows is null
+        for name, row in report.observedMetrics.items()
+        if name.startswith(OBSERVED) and metric in row.asDict()
+    ]
+    return sum(found) if found else default
+
+
+def _finish(query: StreamingQuery) -> None:
+    """Let the micro-batch under way end, then stop."""
+    last = query.lastProgress
+    deadline = time.monotonic() + FINISH_SECONDS
+    while query.status["isTriggerActive"] and time.monotonic() < deadline:
+        now = query.lastProgress
+        if now is not None and (last is None or now.batchId != last.batchId):
+            break
+        time.sleep(POLL_SECONDS)
+    query.stop()

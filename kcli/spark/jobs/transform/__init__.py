@@ -1,0 +1,1 @@
+"""A SQL query over topics, its result to a topic."""

@@ -1,0 +1,238 @@
+"""Transactions of the sink (KIP-98): what a task wrote, and the note that it did, become visible together or never.
+
+A transaction is begun and filled by a task and ended by the driver, so it is a plain value that travels between them.
+The note is the batch id, committed as an offset of a consumer group that is named like the transactional id (KIP-447
+lets a transaction carry offsets); `stored` reads it back when Spark runs a batch again.
+
+The first protocol generation is spoken (partitions are added before they are written): every broker since 2.5 knows
+it, and because each attempt of a task takes a new epoch, the second's protection against late requests is here too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.errors import ErrorCode, KafkaError, KcliError, error_for
+from kcli.model.request_values import CoordinatorType
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kcli.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kcli.protocol.messages.end_txn import EndTxnRequest
+from kcli.protocol.messages.offset_fetch import OffsetFetchRequest
+from kcli.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from kcli.protocol.wire.api import ApiKey
+from kcli.spark.client.cluster import Cluster
+
+ABANDON_MS = 5_000
+"""How long to try to abort after a failure: the next attempt, or the time-out, does it otherwise."""
+
+NOT_OURS = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+"""What brokers say of a transaction that somebody else has ended meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One attempt of a task: the epoch tells it from every attempt before."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+    def refused(self, code: ErrorCode, doing: str) -> KafkaError:
+        """The error for an answer, in words that say what to do."""
+        what = f"{doing} in transaction {self.transactional_id}: {code.name}"
+        if code in NOT_OURS:
+            what += (
+                ". It is not open any more: another attempt of this task has begun, or it took longer than "
+                "kafka.transaction.timeout.ms"
+            )
+        return error_for(code, what)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """`batch` of `query` is written, `rows` of it by this task. `tasks`, in the first task's: how many wrote it."""
+
+    query: str
+    batch: int
+    rows: int | None = None
+    tasks: int | None = None
+
+
+def begin(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Transaction:
+    """Fences every earlier attempt, and returns once what it left open is aborted."""
+    try:
+        return Transaction(transactional_id, *cluster.init_producer_id(transactional_id, timeout_ms))
+    except KafkaError as error:
+        if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            raise error_for(
+                error.code,
+                f"kafka.transaction.timeout.ms is {timeout_ms}: that is more than the broker allows "
+                "(its transaction.max.timeout.ms)",
+            ) from None
+        raise
+
+
+def add_partitions(cluster: Cluster, transaction: Transaction, parts: Iterable[TopicPartition]) -> None:
+    by_topic: dict[str, list[int]] = {}
+    for part in sorted(parts):
+        by_topic.setdefault(part.topic, []).append(part.partition)
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=transaction.transactional_id,
+        v3_and_below_producer_id=transaction.producer_id,
+        v3_and_below_producer_epoch=transaction.producer_epoch,
+        v3_and_below_topics=tuple(
+            AddPartitionsToTxnTopic(name=name, partitions=tuple(each)) for name, each in by_topic.items()
+        ),
+    )
+
+    def attempt() -> None:
+        answer = _ask(
+            cluster,
+            CoordinatorType.TRANSACTION,
+            transaction.transactional_id,
+            request,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+        )
+        codes = [
+            each.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        ]
+        _check(transaction, codes, f"writing to {', '.join(by_topic)}")
+
+    cluster.retried(attempt, "adding partitions to a transaction")
+
+
+def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) -> None:
+    """Make `note` part of the transaction."""
+    group = transaction.transactional_id
+    adding = AddOffsetsToTxnRequest(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        group_id=group,
+    )
+    written = {"query": note.query, "rows": note.rows, "tasks": note.tasks}
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=note.batch, committed_metadata=json.dumps(written)
+    )
+    committing = TxnOffsetCommitRequest(
+        transactional_id=transaction.transactional_id,
+        group_id=group,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=(TxnOffsetCommitRequestTopic(name=topic, partitions=(partition,)),),
+    )
+
+    def attempt() -> None:
+        answer = _ask(
+            cluster,
+            CoordinatorType.TRANSACTION,
+            transaction.transactional_id,
+            adding,
+            ApiKey.ADD_OFFSETS_TO_TXN,
+        )
+        _check(transaction, [answer.error_code], "storing the batch id")
+        answer = _ask(cluster, CoordinatorType.GROUP, group, committing, ApiKey.TXN_OFFSET_COMMIT)
+        codes = [each.error_code for found in answer.topics for each in found.partitions]
+        _check(transaction, codes, "storing the batch id")
+
+    cluster.retried(attempt, "storing the batch id")
+
+
+def stored(cluster: Cluster, transactional_id: str, query: str, *, settled: bool) -> Note | None:
+    """The newest note of `query` under this id. `settled`: wait for a transaction that is being ended."""
+    request = OffsetFetchRequest(group_id=transactional_id, topics=None, require_stable=settled)
+    found: list[Note] = []
+
+    def attempt() -> None:
+        found.clear()
+        answer = _ask(cluster, CoordinatorType.GROUP, transactional_id, request, ApiKey.OFFSET_FETCH)
+        parts = [each for topic in answer.topics for each in topic.partitions]
+        for code in (answer.error_code, *(each.error_code for each in parts)):
+            if code:
+                raise error_for(code, f"reading the batch id of {transactional_id}: {code.name}")
+        found.extend(filter(None, (_note(each.committed_offset, each.metadata) for each in parts)))
+
+    cluster.retried(attempt, "reading the batch id")
+    return max((note for note in found if note.query == query), key=lambda note: note.batch, default=None)
+
+
+def end(
+    cluster: Cluster,
+    transactions: Sequence[Transaction],
+    *,
+    committed: bool,
+    patience_ms: int | None = None,
+) -> None:
+    """Commit or abort them all. Ending one twice the same way is the same as once.
+
+    What somebody else has ended is nothing to abort any more; to commit it is refused.
+    """
+    left = list(transactions)
+
+    def attempt() -> None:
+        nodes = [cluster.coordinator(CoordinatorType.TRANSACTION, each.transactional_id) for each in left]
+        sent = []
+        for each, node in zip(left, nodes, strict=True):
+            request = EndTxnRequest(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                producer_epoch=each.producer_epoch,
+                committed=committed,
+            )
+            sent.append((each, node, cluster.connection(node).send(request, ApiKey.END_TXN)))
+        failures = []
+        for each, node, pending in sent:
+            code = cluster.connection(node).receive(pending).error_code
+            if code and (committed or code not in NOT_OURS):
+                failures.append(each.refused(code, "committing" if committed else "aborting"))
+            else:
+                left.remove(each)
+        if failures:
+            raise next((error for error in failures if not error.retriable), failures[0])
+
+    cluster.retried(attempt, "ending transactions", timeout_ms=patience_ms)
+
+
+def abandon(cluster: Cluster, transactions: Sequence[Transaction]) -> None:
+    """Abort as far as that is possible: readers then need not wait for the time-out, nor for the next attempt."""
+    with contextlib.suppress(OSError, KcliError):
+        end(cluster, transactions, committed=False, patience_ms=ABANDON_MS)
+
+
+def _ask(cluster: Cluster, kind: int, name: str, request: Any, key: ApiKey) -> Any:
+    return cluster.connection(cluster.coordinator(kind, name)).request(request, key)
+
+
+def _check(transaction: Transaction, codes: Iterable[ErrorCode], doing: str) -> None:
+    """Raise the first error that says something; a partition beside a refused one was only not attempted."""
+    failed = sorted(
+        (code for code in codes if code), key=lambda code: code is ErrorCode.OPERATION_NOT_ATTEMPTED
+    )
+    if failed:
+        raise transaction.refused(failed[0], doing)
+
+
+def _note(batch: int, metadata: str | None) -> Note | None:
+    """None for an offset that somebody else committed there."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        written = json.loads(metadata or "")
+        return Note(str(written["query"]), batch, written.get("rows"), written.get("tasks"))
+    return None

@@ -1,0 +1,184 @@
+"""Reads one offset range of one partition as raw batches: what a Spark task does before any decoding.
+
+One Fetch is always under way while the batches of the one before are decoded. A new leader, a lost connection or a
+throttled broker is waited out; an offset that is no longer there follows failOnDataLoss.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcli.errors import CorruptRecordError, ErrorCode, KafkaError, error_for
+from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
+from kcli.protocol.batches.batch import LENGTH_OVERHEAD
+from kcli.protocol.batches.batch_headers import AbortedTransaction, BatchHeaders, corrupt, read_headers
+from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from kcli.protocol.wire.api import ApiKey
+from kcli.spark.client.cluster import Cluster, Retry
+from kcli.spark.client.connection import Pending
+from kcli.spark.options import SourceOptions
+from kcli.spark.source.offsets import OffsetRange, data_loss
+
+log = logging.getLogger("kcli.spark")
+
+MAX_WAIT_MS = 500
+"""fetch.max.wait.ms of Kafka's consumer."""
+
+LEADER_ERRORS = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Complete batches, and (read_committed only) the transactions among them that were aborted.
+
+    Records below `first_offset` were not asked for: a batch is sent whole.
+    """
+
+    table: BatchHeaders
+    first_offset: int
+    aborted: tuple[AbortedTransaction, ...] | None
+
+
+def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
+    """The batches that hold `wanted`; the first and the last may reach beyond it.
+
+    Raises DataLossError, CorruptRecordError, UnreachableError, or the KafkaError of the broker.
+    """
+    reader = _RangeReader(cluster, wanted, options)
+    while (data := reader.next_answer()) is not None:
+        first_offset = reader.position
+        if not data.records:
+            reader.waited()
+            continue
+        table = read_headers(data.records, str(wanted.part))
+        if not len(table):  # since KIP-74 the first batch comes whole, however large it is
+            raise CorruptRecordError(
+                f"there is no whole batch at offset {first_offset} of {wanted.part}, though bytes came"
+            )
+        check_order(table)
+        if table.next_offset <= first_offset:
+            raise corrupt(table, -1, f"ends before offset {first_offset}, for which it came")
+        reader.advance(table.next_offset)
+        aborted = None
+        if options.client.isolation_level == READ_COMMITTED:
+            aborted = tuple(
+                AbortedTransaction(each.producer_id, each.first_offset)
+                for each in data.aborted_transactions or ()
+            )
+        yield Fetched(table, first_offset, aborted)
+
+
+def check_order(table: BatchHeaders, first: int = 0) -> None:
+    """Batches lie one after the other, from `first` on. Their offsets are not in the checksum: nothing else tells."""
+    bases = table.headers["base_offset"]
+    ends = bases + table.headers["last_offset_delta"] + 1
+    before = np.concatenate(([first], ends[:-1]))
+    wrong = np.flatnonzero((bases < before) | (ends <= bases))
+    if len(wrong):
+        row = int(wrong[0])
+        raise corrupt(table, row, f"cannot be there: the one before it ends at offset {before[row]}")
+
+
+def bytes_per_offset(fetched: Iterator[Fetched], offset: int) -> float:
+    """How many bytes an offset takes, as stored, by the first batches from `offset` on."""
+    for each in fetched:
+        headers = each.table.headers
+        span = each.table.next_offset - max(offset, int(headers["base_offset"][0]))
+        return float(headers["length"].sum() + LENGTH_OVERHEAD * len(headers)) / max(span, 1)
+    return 1.0  # nothing is left of these offsets: they cost nothing
+
+
+class _RangeReader:
+    """Where reading stands: the next offset, and the request that is under way for it."""
+
+    def __init__(self, cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> None:
+        self._cluster, self._wanted, self._options = cluster, wanted, options
+        self.position = wanted.start
+        self._pending: tuple[int, Pending] | None = None
+        self._retry = Retry(options.poll_timeout_ms, f"reading {wanted}")
+
+    def next_answer(self) -> PartitionData | None:
+        """The answer to the fetch at the present position, or None at the end of the range."""
+        while self.position < self._wanted.end:
+            try:
+                node, pending = self._pending or self._send()
+                self._pending = None
+                answer = self._cluster.connection(node).receive(pending)
+                if answer.error_code:
+                    raise error_for(answer.error_code)
+                data: PartitionData = answer.responses[0].partitions[0]
+                if not data.error_code:
+                    return data
+                self._recover(data.error_code)
+            except (OSError, KafkaError) as error:
+                self._reconnect(error)
+        return None
+
+    def advance(self, next_offset: int) -> None:
+        """Go on after `next_offset`, asking for it at once: the broker works while we decode."""
+        self.position = max(self.position, next_offset)
+        self._retry.succeeded()
+        if self.position < self._wanted.end:
+            try:
+                self._pending = self._send()
+            except (OSError, KafkaError) as error:
+                self._reconnect(error)
+
+    def waited(self) -> None:
+        """The broker had nothing yet; below the high watermark that should pass."""
+        self._retry.after(error_for(ErrorCode.REQUEST_TIMED_OUT, "the broker answers without records"))
+
+    def _send(self) -> tuple[int, Pending]:
+        part = self._wanted.part
+        max_bytes = self._options.client.max_partition_fetch_bytes
+        partition = FetchPartition(
+            partition=part.partition, fetch_offset=self.position, partition_max_bytes=max_bytes
+        )
+        request = FetchRequest(
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=self._options.client.isolation_level,
+            topics=(FetchTopic(topic=part.topic, partitions=(partition,)),),
+        )
+        node = self._cluster.leader(part)
+        return node, self._cluster.connection(node).send(request, ApiKey.FETCH)
+
+    def _recover(self, code: ErrorCode) -> None:
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            return self._out_of_range()
+        error = error_for(code, f"reading {self._wanted.part} at offset {self.position}: {code.name}")
+        if code in LEADER_ERRORS:
+            self._cluster.forget(self._wanted.part)
+        self._retry.after(error)
+        return None
+
+    def _reconnect(self, error: OSError | KafkaError) -> None:
+        part = self._wanted.part
+        self._pending = None
+        self._retry.after(error)
+        self._cluster.close()
+        self._cluster.forget(part)
+
+    def _out_of_range(self) -> None:
+        """Move to where the log begins now, or to the end where it no longer reaches; never in silence."""
+        part = self._wanted.part
+        first = self._cluster.list_offsets({part: EARLIEST})[part].offset
+        last = self._cluster.list_offsets({part: LATEST})[part].offset
+        data_loss(
+            self._options,
+            f"offset {self.position} of {part} cannot be read: the log holds {first} up to {last}",
+        )
+        self.position = first if self.position < first else self._wanted.end

@@ -1,0 +1,310 @@
+"""Topics read straight from a broker's log directories, or a copy of them, without the broker.
+
+`LogDirectories` answers the questions that `Cluster` answers (which partitions, which offsets), from file names,
+checkpoints and indexes; `read_range` then gives the batches that a fetch would have given. What is read is what a
+consumer would see: from the log start offset up to the high watermark, or to the last stable offset with
+read_committed, without what aborted transactions wrote.
+
+The high watermark is the one that the broker last noted (replica.high.watermark.checkpoint.interval.ms: every 5 s).
+Without a note, as in a copy of single partitions, or with readUpTo=logEnd, it is the end of the last whole batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
+from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.batches import batch_headers
+from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
+from kcli.protocol.batches.columns import Depth, decode
+from kcli.runtime.disk import SystemDisk
+from kcli.spark.client.cluster import FoundOffset
+from kcli.spark.options import SourceOptions
+from kcli.spark.source.fetcher import Fetched
+from kcli.spark.source.offsets import OffsetRange, data_loss
+from kcli.spark.source.segment_files import SegmentFile, list_segments
+from kcli.storage.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, read_offsets
+from kcli.storage.log.producer_state import decode_snapshot
+from kcli.storage.log.transaction_index import AbortedTransaction
+
+log = logging.getLogger("kcli.spark")
+
+NOT_USERS = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
+"""Topics that Kafka keeps for itself."""
+
+ATTEMPTS = 5
+"""How often to look again for a segment that went away between listing and opening: cleaning is not that fast."""
+
+
+class LogDirectories:
+    """The partitions under some log directories; a directory that is itself one partition's is taken, too."""
+
+    def __init__(self, paths: Iterable[str], *, isolation_level: int, to_log_end: bool) -> None:
+        self._paths = tuple(paths)
+        self._isolation_level, self._to_log_end = isolation_level, to_log_end
+        self._directories: dict[TopicPartition, str] | None = None
+
+    def __enter__(self) -> LogDirectories:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Look anew next time."""
+        self._directories = None
+
+    def topic_names(self) -> list[str]:
+        """Every topic that is not internal."""
+        self._directories = None
+        return sorted({part.topic for part in self._found() if part.topic not in NOT_USERS})
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        self._directories = None
+        wanted = set(topics)
+        parts = sorted(part for part in self._found() if part.topic in wanted)
+        if missing := sorted(wanted - {part.topic for part in parts}):
+            raise UnknownTopicOrPartitionException(f"topic {missing[0]} is not in {', '.join(self._paths)}")
+        return parts
+
+    def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], isolation_level: int | None = None
+    ) -> dict[TopicPartition, FoundOffset]:
+        """As `Cluster.list_offsets`."""
+        level = self._isolation_level if isolation_level is None else isolation_level
+        found = {}
+        for part, timestamp in timestamps.items():
+            partition = self.partition(part)
+            if timestamp == EARLIEST:
+                found[part] = FoundOffset(partition.log_start_offset, -1)
+            elif timestamp == LATEST:
+                found[part] = FoundOffset(partition.end_offset(level), -1)
+            else:
+                found[part] = partition.first_at(timestamp, partition.end_offset(level))
+        return found
+
+    def partition(self, part: TopicPartition) -> PartitionFiles:
+        if part not in self._found():
+            raise UnknownTopicOrPartitionException(f"{part} is not in {', '.join(self._paths)}")
+        return PartitionFiles(part, self._found()[part], to_log_end=self._to_log_end)
+
+    def cut(self, wanted: OffsetRange) -> list[OffsetRange]:
+        """`wanted` where segments begin, so that each task reads files of its own."""
+        bases = [each.base_offset for each in self.partition(wanted.part).segments()]
+        edges = [wanted.start, *(base for base in bases if wanted.start < base < wanted.end), wanted.end]
+        return [OffsetRange(wanted.part, low, high) for low, high in pairwise(edges)]
+
+    def _found(self) -> dict[TopicPartition, str]:
+        if self._directories is None:
+            self._directories = {}
+            for path in self._paths:
+                if not os.path.isdir(path):
+                    raise KcliError(
+                        f"there is no directory {path} on {os.uname().nodename} (every node reads there)"
+                    )
+                own = _named(os.path.basename(os.path.abspath(path)))
+                if own is not None and list_segments(path):
+                    self._directories[own] = path
+                    continue
+                for name in sorted(os.listdir(path)):
+                    part, directory = _named(name), os.path.join(path, name)
+                    if part is not None and os.path.isdir(directory):
+                        self._directories[part] = directory
+        return self._directories
+
+
+class PartitionFiles:
+    """One partition's directory, as it is when it is asked."""
+
+    def __init__(self, part: TopicPartition, directory: str, *, to_log_end: bool) -> None:
+        self.part, self._directory, self._to_log_end = part, directory, to_log_end
+
+    def segments(self) -> list[SegmentFile]:
+        found = list_segments(self._directory)
+        if not found:
+            raise UnknownTopicOrPartitionException(f"{self._directory} holds no segment of {self.part}")
+        return found
+
+    @property
+    def log_start_offset(self) -> int:
+        noted = self._checkpoint(LOG_START_OFFSET_FILE)
+        return max(self.segments()[0].base_offset, 0 if noted is None else noted)
+
+    def end_offset(self, isolation_level: int) -> int:
+        """The high watermark, or with read_committed the last stable offset."""
+        noted = None if self._to_log_end else self._checkpoint(HIGH_WATERMARK_FILE)
+        end = self.log_end_offset() if noted is None else noted
+        return self._last_stable_offset(end) if isolation_level == READ_COMMITTED else end
+
+    def log_end_offset(self) -> int:
+        """After the last whole batch: what recovery would keep of a log whose tail was torn."""
+        last = self.segments()[-1]
+        end, position = last.base_offset, last.position_of(1 << 62)
+        batches = last.batches(position, str(self.part), is_last=True)
+        try:
+            for _, table in batches:
+                end = table.next_offset
+        except CorruptRecordError as error:
+            sound = self._sound_end(last, position)
+            log.warning("%s ends at offset %d, as recovery would cut it: %s", self.part, sound, error)
+            return sound
+        return end
+
+    def _sound_end(self, segment: SegmentFile, position: int) -> int:
+        """The offset after the last batch before a corrupt one, batch by batch."""
+        end = segment.base_offset
+        with open(segment.path, "rb") as file:
+            file.seek(position)
+            while len(prefix := file.read(12)) == 12:
+                body = file.read(max(0, int.from_bytes(prefix[8:], "big", signed=True)))
+                try:
+                    table = batch_headers.read_headers(prefix + body, str(self.part))
+                except CorruptRecordError:
+                    break
+                if not len(table) or table.headers["base_offset"][0] < end:
+                    break
+                end = table.next_offset
+        return end
+
+    def _last_stable_offset(self, end: int) -> int:
+        """Where the first transaction begins that is not decided before `end`."""
+        start, open_ = self._newest_snapshot(end)
+        for table, _ in self.tables(start, end):
+            transactional = table.headers["attributes"] & TRANSACTIONAL != 0
+            for header in table.headers[transactional]:
+                if header["base_offset"] >= end:
+                    break
+                if header["attributes"] & CONTROL:
+                    open_.pop(int(header["producer_id"]), None)
+                else:
+                    open_.setdefault(int(header["producer_id"]), int(header["base_offset"]))
+        return min(open_.values(), default=end)
+
+    def _newest_snapshot(self, end: int) -> tuple[int, dict[int, int]]:
+        """The latest offset at which the open transactions were noted, and those: producer id and first offset."""
+        names = [name for name in os.listdir(self._directory) if name.endswith(".snapshot")]
+        for name in sorted(names, reverse=True):
+            stem = name.removesuffix(".snapshot")
+            if not stem.isdigit() or int(stem) > end:
+                continue
+            try:
+                with open(os.path.join(self._directory, name), "rb") as file:
+                    producers = decode_snapshot(file.read(), name)
+            except (FileNotFoundError, CorruptRecordError):
+                continue  # going, or never finished: an older one does
+            opened = ((each.producer_id, each.current_txn_first_offset) for each in producers)
+            return int(stem), {producer: first for producer, first in opened if first is not None}
+        return self.segments()[0].base_offset, {}
+
+    def first_at(self, timestamp_ms: int, end: int) -> FoundOffset:
+        """The first record of `timestamp_ms` or later before `end`; offset -1 where there is none."""
+        segments = self.segments()
+        for segment in segments:
+            if segment is not segments[-1] and segment.ends_before(timestamp_ms):
+                continue
+            start = max(segment.offset_before(timestamp_ms), self.log_start_offset)
+            for table, _ in self.tables(start, end):
+                rows = np.flatnonzero(table.headers["max_timestamp"] >= timestamp_ms)
+                if not len(rows):
+                    continue
+                first = max(start, int(table.headers["base_offset"][rows[0]]))
+                for columns in decode(table, Depth.TIMESTAMP, first_offset=first, end_offset=end):
+                    assert columns.timestamps is not None
+                    late = np.flatnonzero(columns.timestamps >= timestamp_ms)
+                    if len(late):
+                        return FoundOffset(int(columns.offsets[late[0]]), int(columns.timestamps[late[0]]))
+            return FoundOffset(-1, -1)
+        return FoundOffset(-1, -1)
+
+    def tables(
+        self, start: int, end: int, lost: Callable[[str], None] | None = None
+    ) -> Iterator[tuple[BatchHeaders, int]]:
+        """The batches from the one with `start` on, until `end` is reached, and where reading stands after each table.
+
+        Segments are looked up one by one, since old ones may be cleaned or deleted meanwhile; `lost` is told of what
+        was deleted before it was read.
+        """
+        position, missed = start, 0
+        while position < end:
+            segments = self.segments()
+            if position < segments[0].base_offset:
+                if lost is not None:
+                    lost(
+                        f"offset {position} of {self.part} is gone: the log begins at {segments[0].base_offset}"
+                    )
+                position = segments[0].base_offset
+            segment = [each for each in segments if each.base_offset <= position][-1]
+            began = position
+            try:
+                for table in self._read(segment, position, end, is_last=segment is segments[-1]):
+                    if table.next_offset > position:
+                        position = table.next_offset
+                        yield table, position
+                    if position >= end:
+                        return
+            except FileNotFoundError:  # cleaned or deleted a moment ago: look again
+                missed += 1
+                if missed == ATTEMPTS:
+                    raise
+                continue
+            missed = 0
+            if position == began:  # nothing more in this segment: its end may have been cleaned away
+                later = [each.base_offset for each in segments if each.base_offset > position]
+                if not later:
+                    return
+                position = later[0]
+
+    def _read(self, segment: SegmentFile, offset: int, end: int, *, is_last: bool) -> Iterator[BatchHeaders]:
+        position = segment.position_of(offset)
+        for _, table in segment.batches(position, str(self.part), is_last=is_last, end=end):
+            yield table
+
+    def aborted(self, wanted: OffsetRange) -> list[AbortedTransaction]:
+        """The aborted transactions that reach into `wanted`. Their index entries lie with their markers."""
+        return [
+            each
+            for segment in self.segments()
+            for each in segment.aborted()
+            if each.last_offset >= wanted.start and each.first_offset < wanted.end
+        ]
+
+    def _checkpoint(self, name: str) -> int | None:
+        path = os.path.join(os.path.dirname(os.path.abspath(self._directory)), name)
+        return read_offsets(SystemDisk(), path).get(TopicPartition(self.part.topic, self.part.partition))
+
+
+def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
+    """As `fetcher.fetch_range`, from files."""
+    partition = logs.partition(wanted.part)
+    if wanted.start < (first := partition.log_start_offset):
+        said = f"offset {wanted.start} of {wanted.part} cannot be read: the log begins at {first}"
+        data_loss(options, said)
+    aborted = partition.aborted(wanted) if options.client.isolation_level == READ_COMMITTED else None
+    position = max(wanted.start, first)
+    for table, after in partition.tables(position, wanted.end, lambda what: data_loss(options, what)):
+        dropped = None
+        if aborted is not None:
+            dropped = tuple(
+                batch_headers.AbortedTransaction(each.producer_id, each.first_offset)
+                for each in aborted
+                if each.last_offset >= position and each.first_offset < after
+            )
+        yield Fetched(table, position, dropped)
+        position = after
+    last = partition.segments()[-1].base_offset
+    if max(position, last) < wanted.end:  # what a cleaning took off the end lies before the newest segment
+        data_loss(options, f"{wanted.part} ends at offset {position}, before the wanted end {wanted.end}")
+
+
+def _named(name: str) -> TopicPartition | None:
+    """The partition that a directory is called after; `-delete`, `-future` and `-stray` are nobody's to read."""
+    topic, dash, number = name.rpartition("-")
+    return TopicPartition(topic, int(number)) if dash and topic and number.isdigit() else None
