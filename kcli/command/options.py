@@ -25,6 +25,10 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
+OptionValue = bool | int | float | str | tuple["OptionValue", ...] | None
+"""The value of an option; of one that can be repeated, the tuple of its values."""
+
+
 class Kind(Enum):
     """What an option's argument is converted to; the value is Java's name, as Kafka's help shows it."""
 
@@ -89,13 +93,13 @@ class Option:
     kind: Kind = Kind.STRING
     argument: Argument = Argument.REQUIRED
     metavar: str = ""
-    default: Any = None
+    default: OptionValue = None
     repeatable: bool = False
     required: bool = False
     short: str = ""
     """One letter, without its dash (argparse4j: `-b`)."""
     choices: tuple[str, ...] = ()
-    bare_value: Any = None
+    bare_value: OptionValue = None
     """The value of an optional argument that is left out."""
     deprecated: bool = False
     """Still taken, left out of completion."""
@@ -109,11 +113,11 @@ def option(
     *,
     name: str = "",
     metavar: str = "",
-    default: Any = None,
+    default: OptionValue = None,
     repeatable: bool = False,
     required: bool = False,
     optional_argument: bool = False,
-    bare_value: Any = None,
+    bare_value: OptionValue = None,
     short: str = "",
     choices: tuple[str, ...] = (),
     deprecated: bool = False,
@@ -135,16 +139,17 @@ def option(
         deprecated=deprecated,
         words=words,
     )
-    empty: Any = () if declared.repeatable and default is None else default
+    empty = () if declared.repeatable and default is None else default
     return dataclasses.field(default=empty, metadata={"option": declared})
 
 
-def flag(help: str, *, name: str = "", short: str = "", deprecated: bool = False) -> Any:
+def flag(help: str, *, name: str = "", short: str = "", deprecated: bool = False) -> bool:
     """A field for an option without an argument: false until it is given."""
     declared = Option(
         name=name, help=help, argument=Argument.NONE, default=False, short=short, deprecated=deprecated
     )
-    return dataclasses.field(default=False, metadata={"option": declared})
+    field: bool = dataclasses.field(default=False, metadata={"option": declared})
+    return field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,22 @@ two points of a `Grammar`. Errors have the texts of argparse4j.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
-from kcli.command.options import Argument, Exclusive, HelpRequested, Option, ParseError, did_you_mean
+from kcli.command.options import (
+    Argument,
+    CommonOptions,
+    Exclusive,
+    HelpRequested,
+    Option,
+    OptionValue,
+    ParseError,
+    did_you_mean,
+)
+
+OptionsT = TypeVar("OptionsT", bound=CommonOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +68,7 @@ class Reader:
     """Collects the options of a command line: their values by field, and the names that were given, in order."""
 
     grammar: Grammar = ARGPARSE4J
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, OptionValue] = field(default_factory=dict)
     given: list[str] = field(default_factory=list)
 
     def read(self, words: Words, known: list[Option], groups: tuple[Exclusive, ...]) -> None:
@@ -99,9 +111,34 @@ class Reader:
         texts = [inline] if equals else self._following(option, words, known)
         converted = tuple(_converted(option, text) for text in texts)
         if option.repeatable:
-            self.values[option.field] = (*self.values.get(option.field, ()), *converted)
+            before = self.values.get(option.field, ())
+            assert isinstance(before, tuple), f"--{option.name} is repeatable"
+            self.values[option.field] = (*before, *converted)
         else:
             self.values[option.field] = converted[0] if converted else option.bare_value
+
+    def text(self, field: str) -> str | None:
+        """Returns the value of an option of text, None if it was not given."""
+        value = self.values.get(field)
+        assert value is None or isinstance(value, str), f"{field} is an option of text"
+        return value
+
+    def filled(
+        self,
+        declaration: type[OptionsT],
+        argv: Sequence[str],
+        arguments: Sequence[str] = (),
+        client_properties: Mapping[str, str] | None = None,
+    ) -> OptionsT:
+        """Returns the options with the values that were read. `argv` is the whole command line."""
+        make: Callable[..., OptionsT] = declaration
+        return make(
+            given=frozenset(self.given),
+            arguments=tuple(arguments),
+            argv=tuple(argv),
+            client_properties=client_properties or {},
+            **self.values,
+        )
 
     def refuse_missing(self, known: list[Option]) -> None:
         """ParseError if a required option was not given."""
@@ -176,7 +213,7 @@ def _names_one(word: str, known: list[Option]) -> bool:
     return any(_is_called(option, name) for option in known for name in names)
 
 
-def _converted(option: Option, text: str) -> Any:
+def _converted(option: Option, text: str) -> OptionValue:
     try:
         value = option.kind.convert(text)
     except ValueError as error:

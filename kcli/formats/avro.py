@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from typing import Required, TypedDict
 
 from kcli.formats.codec import FormatError, Value, ValueCodec
 
-AvroSchema = str | list[Any] | dict[str, Any]
-"""A schema as its JSON says it: the name of a type, a union, or a declaration."""
+
+class AvroField(TypedDict):
+    """A field of a record."""
+
+    name: str
+    type: AvroSchema
+
+
+class AvroDeclaration(TypedDict, total=False):
+    """A declared type. The other keys depend on `type`."""
+
+    type: Required[AvroSchema]
+    name: str
+    namespace: str
+    fields: list[AvroField]
+    items: AvroSchema
+    values: AvroSchema
+    logicalType: str
+    precision: int
+    scale: int
+
+
+AvroSchema = str | list["AvroSchema"] | AvroDeclaration
+"""A schema in JSON: the name of a type, a union, or a declaration."""
 
 
 def avro_schema(text: str | bytes) -> AvroSchema:

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kcli.errors import (
     ErrorCode,
@@ -30,9 +30,18 @@ from kcli.protocol.messages.create_topics import (
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kcli.protocol.wire.api import ApiKey
+from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kcli.security.client import ClientSecurity
+from kcli.spark.client.calls import (
+    CREATE_TOPICS,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    AnswerT,
+    Call,
+    RequestT,
+)
 from kcli.spark.client.connection import Connection
 
 NO_TRANSACTION_TIMEOUT = 0x7FFF_FFFF
@@ -101,7 +110,7 @@ class Cluster:
 
     def topic_names(self) -> list[str]:
         """Every topic that is not internal."""
-        answer = self._on_any(MetadataRequest(topics=None, allow_auto_topic_creation=False), ApiKey.METADATA)
+        answer = self._on_any(METADATA, MetadataRequest(topics=None, allow_auto_topic_creation=False))
         return sorted(topic.name for topic in answer.topics if not topic.is_internal and topic.name)
 
     def partitions(self, topics: Iterable[str], *, create: bool = False) -> list[TopicPartition]:
@@ -142,7 +151,7 @@ class Cluster:
         request = CreateTopicsRequest(topics=(wanted,), timeout_ms=self.settings.request_timeout_ms)
 
         def attempt() -> None:
-            (made,) = self._on_any(request, ApiKey.CREATE_TOPICS).topics
+            (made,) = self._on_any(CREATE_TOPICS, request).topics
             if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 raise error_for(
                     made.error_code, f"making topic {topic}: {made.error_message or made.error_code.name}"
@@ -184,7 +193,7 @@ class Cluster:
             topics=topics,
             timeout_ms=self.settings.request_timeout_ms,
         )
-        answer = self.connection(node).request(request, ApiKey.LIST_OFFSETS)
+        answer = self.connection(node).request(LIST_OFFSETS, request)
         errors = []
         for topic in answer.topics:
             for each in topic.partitions:
@@ -205,10 +214,10 @@ class Cluster:
 
         def attempt() -> None:
             if transactional_id is None:
-                answer = self._on_any(request, ApiKey.INIT_PRODUCER_ID)
+                answer = self._on_any(INIT_PRODUCER_ID, request)
             else:
                 node = self.coordinator(CoordinatorType.TRANSACTION, transactional_id)
-                answer = self.connection(node).request(request, ApiKey.INIT_PRODUCER_ID)
+                answer = self.connection(node).request(INIT_PRODUCER_ID, request)
             if answer.error_code:
                 name = transactional_id or "an idempotent producer"
                 raise error_for(answer.error_code, f"a producer id for {name}: {answer.error_code.name}")
@@ -220,7 +229,7 @@ class Cluster:
     def coordinator(self, kind: int, name: str) -> int:
         """The node that coordinates a group or a transactional id, asking for it where it is not known."""
         if self._coordinators.get((kind, name)) not in self._nodes:
-            answer = self._on_any(FindCoordinatorRequest(key=name, key_type=kind), ApiKey.FIND_COORDINATOR)
+            answer = self._on_any(FIND_COORDINATOR, FindCoordinatorRequest(key=name, key_type=kind))
             if answer.error_code:
                 raise error_for(answer.error_code, f"the coordinator of {name}: {answer.error_code.name}")
             self._nodes[answer.node_id] = Address(answer.host, answer.port)
@@ -268,6 +277,7 @@ class Cluster:
     def _refresh(self, topics: list[str], create: bool = False) -> list[TopicPartition]:
         found = []
         for topic in self._metadata(topics, create).topics:
+            assert topic.name is not None, "topics were asked for by name"
             for each in topic.partitions:
                 part = TopicPartition(topic.name, each.partition_index)
                 found.append(part)
@@ -277,28 +287,28 @@ class Cluster:
                     self._leaders.pop(part, None)
         return found
 
-    def _metadata(self, topics: list[str], create: bool = False) -> Any:
+    def _metadata(self, topics: list[str], create: bool = False) -> MetadataResponse:
         """Of topics that are all there; the first that is not is an error."""
         request = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=name) for name in topics), allow_auto_topic_creation=create
         )
-        answer = self._on_any(request, ApiKey.METADATA)
+        answer = self._on_any(METADATA, request)
         self._nodes = {each.node_id: Address(each.host, each.port) for each in answer.brokers}
         for topic in answer.topics:
             if topic.error_code:
-                raise error_for(topic.error_code, _topic_error(topic.name, topic.error_code))
+                raise error_for(topic.error_code, _topic_error(topic.name or "", topic.error_code))
         return answer
 
-    def _on_any(self, message: Any, key: ApiKey) -> Any:
+    def _on_any(self, call: Call[RequestT, AnswerT], message: RequestT) -> AnswerT:
         """Ask any broker; one that fails is replaced by another."""
         if self._any is not None:
             try:
-                return self._any.request(message, key)
+                return self._any.request(call, message)
             except OSError:
                 self._any.close()
                 self._any = None
         self._any = self._first_reachable()
-        return self._any.request(message, key)
+        return self._any.request(call, message)
 
     def _first_reachable(self) -> Connection:
         deadline = time.monotonic() + BOOTSTRAP_SECONDS

@@ -1,6 +1,6 @@
-"""One blocking connection to a broker: frames out, frames in, and which versions both sides speak.
+"""One blocking connection to a broker: requests, answers, and the versions that both sides speak.
 
-Works against every broker that speaks the versions of `_VERSIONS`, Apache Kafka and kcli alike.
+Works with every broker that speaks the versions of `calls`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import socket
 import ssl
 import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic
 
 from kcli.errors import ProtocolError, SaslAuthenticationException
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
@@ -20,42 +20,33 @@ from kcli.protocol.wire.codec import decode_response, encode_request
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.security.client import ClientSecurity
 from kcli.security.mechanisms.client import Credentials, client_exchange
+from kcli.spark.client.calls import (
+    API_VERSIONS,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    AnswerT,
+    Call,
+    RequestT,
+)
 
 MAX_FRAME_BYTES = 1 << 30
-"""Far above any answer we ask for (fetches are tens of megabytes); below what stray protocols spell as a size."""
+"""The largest answer. Fetches are tens of megabytes; the first bytes of other protocols read as larger sizes."""
 
 _SIZE = struct.Struct(">i")
 
-_VERSIONS = {
-    ApiKey.API_VERSIONS: (0, 0),  # every broker answers it, and we need no more than the ranges
-    ApiKey.FETCH: (4, 12),  # 4: batches of magic 2; from 13 on topics go by id
-    ApiKey.PRODUCE: (3, 11),  # from 12 on the first generation of transactions ends
-    ApiKey.METADATA: (4, API[ApiKey.METADATA].max_version),
-    ApiKey.LIST_OFFSETS: (2, API[ApiKey.LIST_OFFSETS].max_version),
-    ApiKey.INIT_PRODUCER_ID: (0, API[ApiKey.INIT_PRODUCER_ID].max_version),
-    ApiKey.SASL_HANDSHAKE: (1, 1),
-    ApiKey.SASL_AUTHENTICATE: (0, 2),
-    ApiKey.FIND_COORDINATOR: (1, 3),  # from 4 on for many keys at once
-    ApiKey.OFFSET_FETCH: (7, 7),  # 7: require_stable; from 8 on for many groups at once
-    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),  # from 4 on for brokers among themselves
-    ApiKey.ADD_OFFSETS_TO_TXN: (0, 3),
-    ApiKey.TXN_OFFSET_COMMIT: (0, 3),
-    ApiKey.END_TXN: (0, 3),
-    ApiKey.CREATE_TOPICS: (4, API[ApiKey.CREATE_TOPICS].max_version),  # 4: -1 is the broker's default
-}
-
 
 @dataclass(frozen=True, slots=True)
-class Pending:
-    """A request whose answer was not read yet."""
+class Pending(Generic[AnswerT]):
+    """A request whose answer is still to be read."""
 
     key: ApiKey
+    answer: type[AnswerT]
     version: int
     correlation_id: int
 
 
 class Connection:
-    """One blocking connection. Requests may be sent ahead; answers come in their order."""
+    """One blocking connection. Several requests may be under way; their answers come in order."""
 
     def __init__(
         self,
@@ -76,7 +67,7 @@ class Connection:
                 self._socket = self._wrapped(security.tls.context(), host)
                 self._stream = self._socket.makefile("rb")
             self._broker_versions: dict[int, tuple[int, int]] = {}
-            answer = self.request(ApiVersionsRequest(), ApiKey.API_VERSIONS)
+            answer = self.request(API_VERSIONS, ApiVersionsRequest())
             self._broker_versions = {
                 each.api_key: (each.min_version, each.max_version) for each in answer.api_keys
             }
@@ -100,7 +91,7 @@ class Connection:
 
     def _log_in(self, credentials: Credentials) -> None:
         mechanism = credentials.mechanism
-        answer = self.request(SaslHandshakeRequest(mechanism=mechanism), ApiKey.SASL_HANDSHAKE)
+        answer = self.request(SASL_HANDSHAKE, SaslHandshakeRequest(mechanism=mechanism))
         if answer.error_code:
             offered = ", ".join(answer.mechanisms) or "none"
             raise SaslAuthenticationException(
@@ -108,12 +99,11 @@ class Connection:
             )
 
         def ask(ours: bytes) -> bytes:
-            answer = self.request(SaslAuthenticateRequest(auth_bytes=ours), ApiKey.SASL_AUTHENTICATE)
+            answer = self.request(SASL_AUTHENTICATE, SaslAuthenticateRequest(auth_bytes=ours))
             if answer.error_code:
                 why = answer.error_message or answer.error_code.name
                 raise SaslAuthenticationException(f"{self.address} refuses {credentials.username}: {why}")
-            theirs: bytes = answer.auth_bytes
-            return theirs
+            return answer.auth_bytes
 
         exchange = client_exchange(credentials)
         ours = exchange.respond(b"")
@@ -121,21 +111,24 @@ class Connection:
             ours = exchange.respond(ask(ours))
 
     def close(self) -> None:
-        self._stream.close()  # as long as it is open, so is the socket
+        self._stream.close()  # the socket stays open as long as its stream
         self._socket.close()
 
-    def request(self, message: Any, key: ApiKey) -> Any:
-        return self.receive(self.send(message, key))
+    def request(self, call: Call[RequestT, AnswerT], message: RequestT) -> AnswerT:
+        """Sends a request and waits for its answer."""
+        return self.receive(self.send(call, message))
 
-    def send(self, message: Any, key: ApiKey) -> Pending:
-        pending = Pending(key, self._version(key), self._next_id)
+    def send(self, call: Call[RequestT, AnswerT], message: RequestT) -> Pending[AnswerT]:
+        """Sends a request. `receive` reads the answers, in the order of the requests."""
+        pending = Pending(call.key, call.answer, self._version(call), self._next_id)
         self._next_id += 1
         self._socket.sendall(
-            encode_request(message, key, pending.version, pending.correlation_id, self._client_id)
+            encode_request(message, call.key, pending.version, pending.correlation_id, self._client_id)
         )
         return pending
 
-    def receive(self, pending: Pending) -> Any:
+    def receive(self, pending: Pending[AnswerT]) -> AnswerT:
+        """Reads the next answer. ProtocolError if it is not the answer to `pending`."""
         (size,) = _SIZE.unpack(prefix := self._read(_SIZE.size))
         if speaks_tls(prefix):
             raise ProtocolError(f"{self.address} speaks TLS: set kafka.security.protocol to SSL or SASL_SSL")
@@ -148,23 +141,25 @@ class Connection:
             raise ProtocolError(
                 f"{self.address} answered request {correlation_id}; {pending.correlation_id} was next"
             )
+        assert isinstance(message, pending.answer), f"{message} is not a {pending.answer.__name__}"
         return message
 
     def _read(self, size: int) -> bytes:
-        """Megabytes of an answer go from the socket into the bytes object itself: no copy."""
+        """Reads without a copy: an answer of megabytes goes from the socket into the bytes object."""
         read = self._stream.read(size)
         if len(read) < size:
             raise ConnectionError(f"{self.address} closed the connection")
         return read
 
-    def _version(self, key: ApiKey) -> int:
-        low, high = _VERSIONS[key]
-        if key is ApiKey.API_VERSIONS:
+    def _version(self, call: Call[RequestT, AnswerT]) -> int:
+        """The highest version that both sides speak."""
+        low, high = call.versions
+        if call.key is ApiKey.API_VERSIONS:
             return low
-        broker_low, broker_high = self._broker_versions.get(key, (0, -1))
+        broker_low, broker_high = self._broker_versions.get(call.key, (0, -1))
         version = min(high, broker_high)
         if version < max(low, broker_low):
             raise ProtocolError(
-                f"{self.address} speaks {API[key].name} {broker_low} to {broker_high}; this client {low} to {high}"
+                f"{self.address} speaks {API[call.key].name} {broker_low} to {broker_high}; this client {low} to {high}"
             )
         return version

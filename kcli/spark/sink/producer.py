@@ -14,7 +14,7 @@ from kcli.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kcli.protocol.wire.api import ApiKey
+from kcli.spark.client.calls import PRODUCE
 from kcli.spark.client.cluster import Cluster, Retry
 from kcli.spark.client.connection import Pending
 from kcli.spark.options import SinkOptions
@@ -94,7 +94,7 @@ class Producer:
         Every answer is read, whatever the others say: one left behind would be taken for that of the next request.
         """
         errors: list[OSError | KafkaError] = []
-        sent: list[tuple[int, Pending]] = []
+        sent: list[tuple[int, Pending[ProduceResponse]]] = []
         try:
             leaders = self._cluster.by_leader(batches)
         except (OSError, KafkaError) as error:
@@ -102,7 +102,7 @@ class Producer:
         for node, parts in leaders.items():
             try:
                 request = self._request({part: batches[part] for part in parts})
-                sent.append((node, self._cluster.connection(node).send(request, ApiKey.PRODUCE)))
+                sent.append((node, self._cluster.connection(node).send(PRODUCE, request)))
             except OSError as error:
                 self._cluster.drop(node)
                 errors.append(error)

@@ -14,7 +14,6 @@ import contextlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.errors import ErrorCode, KafkaError, KcliError, error_for
 from kcli.model.request_values import CoordinatorType
@@ -28,7 +27,16 @@ from kcli.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from kcli.protocol.wire.api import ApiKey
+from kcli.spark.client.calls import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    OFFSET_FETCH,
+    TXN_OFFSET_COMMIT,
+    AnswerT,
+    Call,
+    RequestT,
+)
 from kcli.spark.client.cluster import Cluster
 
 ABANDON_MS = 5_000
@@ -106,8 +114,8 @@ def add_partitions(cluster: Cluster, transaction: Transaction, parts: Iterable[T
             cluster,
             CoordinatorType.TRANSACTION,
             transaction.transactional_id,
+            ADD_PARTITIONS_TO_TXN,
             request,
-            ApiKey.ADD_PARTITIONS_TO_TXN,
         )
         codes = [
             each.partition_error_code
@@ -145,12 +153,12 @@ def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) ->
             cluster,
             CoordinatorType.TRANSACTION,
             transaction.transactional_id,
+            ADD_OFFSETS_TO_TXN,
             adding,
-            ApiKey.ADD_OFFSETS_TO_TXN,
         )
         _check(transaction, [answer.error_code], "storing the batch id")
-        answer = _ask(cluster, CoordinatorType.GROUP, group, committing, ApiKey.TXN_OFFSET_COMMIT)
-        codes = [each.error_code for found in answer.topics for each in found.partitions]
+        committed = _ask(cluster, CoordinatorType.GROUP, group, TXN_OFFSET_COMMIT, committing)
+        codes = [each.error_code for found in committed.topics for each in found.partitions]
         _check(transaction, codes, "storing the batch id")
 
     cluster.retried(attempt, "storing the batch id")
@@ -163,7 +171,7 @@ def stored(cluster: Cluster, transactional_id: str, query: str, *, settled: bool
 
     def attempt() -> None:
         found.clear()
-        answer = _ask(cluster, CoordinatorType.GROUP, transactional_id, request, ApiKey.OFFSET_FETCH)
+        answer = _ask(cluster, CoordinatorType.GROUP, transactional_id, OFFSET_FETCH, request)
         parts = [each for topic in answer.topics for each in topic.partitions]
         for code in (answer.error_code, *(each.error_code for each in parts)):
             if code:
@@ -197,7 +205,7 @@ def end(
                 producer_epoch=each.producer_epoch,
                 committed=committed,
             )
-            sent.append((each, node, cluster.connection(node).send(request, ApiKey.END_TXN)))
+            sent.append((each, node, cluster.connection(node).send(END_TXN, request)))
         failures = []
         for each, node, pending in sent:
             code = cluster.connection(node).receive(pending).error_code
@@ -217,8 +225,11 @@ def abandon(cluster: Cluster, transactions: Sequence[Transaction]) -> None:
         end(cluster, transactions, committed=False, patience_ms=ABANDON_MS)
 
 
-def _ask(cluster: Cluster, kind: int, name: str, request: Any, key: ApiKey) -> Any:
-    return cluster.connection(cluster.coordinator(kind, name)).request(request, key)
+def _ask(
+    cluster: Cluster, kind: CoordinatorType, name: str, call: Call[RequestT, AnswerT], request: RequestT
+) -> AnswerT:
+    """Sends a request to the coordinator of `name`."""
+    return cluster.connection(cluster.coordinator(kind, name)).request(call, request)
 
 
 def _check(transaction: Transaction, codes: Iterable[ErrorCode], doing: str) -> None:

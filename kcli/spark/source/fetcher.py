@@ -16,8 +16,14 @@ from kcli.errors import CorruptRecordError, ErrorCode, KafkaError, error_for
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
 from kcli.protocol.batches.batch import LENGTH_OVERHEAD
 from kcli.protocol.batches.batch_headers import AbortedTransaction, BatchHeaders, corrupt, read_headers
-from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from kcli.protocol.wire.api import ApiKey
+from kcli.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from kcli.spark.client.calls import FETCH
 from kcli.spark.client.cluster import Cluster, Retry
 from kcli.spark.client.connection import Pending
 from kcli.spark.options import SourceOptions
@@ -106,7 +112,7 @@ class _RangeReader:
     def __init__(self, cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> None:
         self._cluster, self._wanted, self._options = cluster, wanted, options
         self.position = wanted.start
-        self._pending: tuple[int, Pending] | None = None
+        self._pending: tuple[int, Pending[FetchResponse]] | None = None
         self._retry = Retry(options.poll_timeout_ms, f"reading {wanted}")
 
     def next_answer(self) -> PartitionData | None:
@@ -118,7 +124,7 @@ class _RangeReader:
                 answer = self._cluster.connection(node).receive(pending)
                 if answer.error_code:
                     raise error_for(answer.error_code)
-                data: PartitionData = answer.responses[0].partitions[0]
+                data = answer.responses[0].partitions[0]
                 if not data.error_code:
                     return data
                 self._recover(data.error_code)
@@ -140,7 +146,7 @@ class _RangeReader:
         """The broker had nothing yet; below the high watermark that should pass."""
         self._retry.after(error_for(ErrorCode.REQUEST_TIMED_OUT, "the broker answers without records"))
 
-    def _send(self) -> tuple[int, Pending]:
+    def _send(self) -> tuple[int, Pending[FetchResponse]]:
         part = self._wanted.part
         max_bytes = self._options.client.max_partition_fetch_bytes
         partition = FetchPartition(
@@ -154,7 +160,7 @@ class _RangeReader:
             topics=(FetchTopic(topic=part.topic, partitions=(partition,)),),
         )
         node = self._cluster.leader(part)
-        return node, self._cluster.connection(node).send(request, ApiKey.FETCH)
+        return node, self._cluster.connection(node).send(FETCH, request)
 
     def _recover(self, code: ErrorCode) -> None:
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -22,6 +22,9 @@ log = logging.getLogger("kcli.spark")
 
 Offsets = dict[TopicPartition, int]
 
+OffsetJson = dict[str, dict[str, int]]
+"""Offsets in Spark's checkpoint: by topic, then by partition."""
+
 
 class Topics(Protocol):
     """Where partitions are: a cluster, or log directories."""
@@ -194,9 +197,9 @@ def data_loss(options: SourceOptions, what: str) -> None:
     log.warning("%s; failOnDataLoss is false, so reading goes on", what)
 
 
-def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
+def to_json(offsets: Offsets) -> OffsetJson:
     """As in Spark's checkpoint."""
-    written: dict[str, dict[str, int]] = {}
+    written: OffsetJson = {}
     for part in sorted(offsets):
         written.setdefault(part.topic, {})[str(part.partition)] = offsets[part]
     return written

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSourceReader,
@@ -40,6 +40,7 @@ from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import SourceOptions
 from kcli.spark.source.admission import Admission
 from kcli.spark.source.offsets import (
+    OffsetJson,
     OffsetRange,
     Offsets,
     batch_ranges,
@@ -108,10 +109,10 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: Offsets | None = None
         """Where an AvailableNow query ends."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[KcliStreamReader], tuple[SourceOptions, StructType]]:
         return KcliStreamReader, (self.options, self.schema)
 
-    def initialOffset(self) -> dict[str, Any]:
+    def initialOffset(self) -> OffsetJson:
         options, topics = self.options, self._opened()
         parts = subscribed(topics, options.subscription)
         late = options.latest_if_no_offset
@@ -133,7 +134,7 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
         end = self._ends() if self._last is None else self._last
         if isinstance(limit, ReadAllAvailable):
             return to_json(end)
@@ -143,10 +144,10 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         admitted = self._admission.end(begin, end, may_wait=self._last is None)
         return start if admitted is None else to_json(admitted)
 
-    def reportLatestOffset(self) -> dict[str, Any]:
+    def reportLatestOffset(self) -> OffsetJson:
         return to_json(self._ends())
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         begin, stop = from_json(start), from_json(end)
         earliest = self._earliest([part for part in stop if part not in begin])
         return tasks(self._opened(), stream_ranges(begin, stop, earliest, self.options), self.options)

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from kcli.spark.streams.record import KEY, TIMESTAMP, VALUE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+    from pyspark.sql.types import StructType
 
-State = dict[str, Any]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+Field = TypeVar("Field")
+Sent = TypeVar("Sent")
+
 StateFunction = Callable[
-    [Any, list[Any], State | None], tuple[Iterable[tuple[Any, ...] | None], State | None]
+    [Key, list[Value], dict[str, Field] | None],
+    tuple[Iterable[tuple[Sent, ...] | None], dict[str, Field] | None],
 ]
+"""A function of a key, its values and its state: the values to send on, and the new state."""
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "RocksDBStateStoreProvider"
 """The only one that transformWithState runs on."""
 
 
-def process(frame: DataFrame, function: StateFunction, state: str, output: str) -> DataFrame:
+def process(
+    frame: DataFrame, function: StateFunction[Key, Value, Field, Sent], state: str, output: str
+) -> DataFrame:
     """Rows of key, value (a struct of `output`) and timestamp (the newest of the key's in the micro-batch)."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField, StructType
@@ -45,18 +56,23 @@ def process(frame: DataFrame, function: StateFunction, state: str, output: str) 
 
 
 def _processor(
-    function: StateFunction, state_fields: list[str], value_fields: list[str], state_schema: Any
-) -> Any:
+    function: StateFunction[Key, Value, Field, Sent],
+    state_fields: list[str],
+    value_fields: list[str],
+    state_schema: StructType,
+) -> StatefulProcessor:
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor
 
     class Processor(StatefulProcessor):
         """Calls the function with what Spark keeps for the key."""
 
-        def init(self, handle: Any) -> None:
+        def init(self, handle: StatefulProcessorHandle) -> None:
             self._state = handle.getValueState("state", state_schema)
 
-        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        def handleInputRows(
+            self, key: tuple[Key], rows: Iterator[Row], timerValues: TimerValues
+        ) -> Iterator[Row]:
             ordered = sorted(rows, key=lambda row: row[TIMESTAMP])
             before = self._state.get() if self._state.exists() else None
             known = None if before is None else dict(zip(state_fields, before, strict=True))
@@ -75,7 +91,7 @@ def _processor(
     return Processor()
 
 
-def state_row(state: State, fields: list[str]) -> tuple[Any, ...]:
+def state_row(state: dict[str, Field], fields: list[str]) -> tuple[Field, ...]:
     """In the order of `fields`. TypeError names what is missing or unknown."""
     if not isinstance(state, dict) or set(state) != set(fields):
         raise TypeError(
@@ -84,7 +100,7 @@ def state_row(state: State, fields: list[str]) -> tuple[Any, ...]:
     return tuple(state[name] for name in fields)
 
 
-def value_row(value: tuple[Any, ...], fields: list[str]) -> tuple[Any, ...]:
+def value_row(value: tuple[Sent, ...], fields: list[str]) -> tuple[Sent, ...]:
     """TypeError where it is no tuple of as many fields; a text would be taken for a tuple of letters."""
     if not isinstance(value, (tuple, list)) or len(value) != len(fields):
         raise TypeError(f"process got {value!r} to send on: expected a tuple of {', '.join(fields)}, or None")

@@ -26,7 +26,7 @@ from kcli.spark.streams.record import (
     without_watermark,
 )
 from kcli.spark.streams.serdes import Binary, Serde, keyed_by_window
-from kcli.spark.streams.stateful import StateFunction, process
+from kcli.spark.streams.stateful import Field, Key, Sent, StateFunction, Value, process
 from kcli.spark.streams.table_topic import Topic, looked_up, readable_serde, types_of
 from kcli.spark.streams.topology import Topology
 from kcli.spark.streams.windows import NO_GRACE, Session, Window, milliseconds
@@ -144,7 +144,7 @@ class Stream:
         marked = frame.withColumn(mark, on(record_of(frame)))
         return self._with(marked.dropDuplicatesWithinWatermark([mark]).drop(mark))
 
-    def process(self, function: StateFunction, *, state: str, output: str) -> Stream:
+    def process(self, function: StateFunction[Key, Value, Field, Sent], *, state: str, output: str) -> Stream:
         """Python with a state of its own for each key; `state` and `output` are DDL, as "count bigint, last string".
 
         `function(key, values, state)` gets the values of a key in a micro-batch, in the order of their timestamps, and

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 from kcli.spark.jobs.export.table_files import Layout, WrittenFile, filesystem, write_files
@@ -21,6 +21,8 @@ from kcli.spark.jobs.shared.errors import JobError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
 
 BATCH_PROPERTY = "kcli.last-batch."
 """An Iceberg table's property with the last micro-batch of an application, whose id follows."""
@@ -133,7 +135,7 @@ class DeltaTarget:
 class IcebergTarget:
     """An Iceberg table of a catalog, made where there is none."""
 
-    def __init__(self, layout: Layout, schema: pa.Schema, name: str, catalog: Any) -> None:
+    def __init__(self, layout: Layout, schema: pa.Schema, name: str, catalog: Catalog) -> None:
         from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
 
         self._schema = schema
@@ -196,15 +198,15 @@ class IcebergTarget:
             replaced += len(group)
         return replaced
 
-    def _small_files(self, max_bytes: int) -> list[list[Any]]:
+    def _small_files(self, max_bytes: int) -> list[list[DataFile]]:
         """Groups of files of one partition that together make a file of at most `max_bytes`."""
-        by_partition: dict[Any, list[Any]] = {}
+        by_partition: dict[str, list[DataFile]] = {}
         for task in self._table.scan().plan_files():
             if task.file.file_size_in_bytes < max_bytes // 2 and not task.delete_files:
                 by_partition.setdefault(str(task.file.partition), []).append(task.file)
         groups = []
         for files in by_partition.values():
-            group: list[Any] = []
+            group: list[DataFile] = []
             for file in sorted(files, key=lambda each: each.file_size_in_bytes):
                 if sum(each.file_size_in_bytes for each in group) + file.file_size_in_bytes > max_bytes:
                     groups.append(group)
@@ -219,7 +221,7 @@ class IcebergTarget:
         system, path = filesystem(uri)
         return pq.ParquetFile(system.open_input_file(path)).read()
 
-    def _replace(self, old: Sequence[Any], new: Sequence[WrittenFile]) -> None:
+    def _replace(self, old: Sequence[DataFile], new: Sequence[WrittenFile]) -> None:
         from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
         with self._table.transaction() as change, change.update_snapshot().overwrite() as snapshot:

@@ -13,7 +13,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from kcli.spark.data_source import KcliDataSource
 from kcli.spark.source.arrow import text
+from kcli.spark.source.offsets import OffsetJson
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -48,6 +49,10 @@ DATE = "date"
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The directory of null, as Hive, Spark, Delta and Iceberg have it."""
+
+
+FileStats = Mapping[str, int | Mapping[str, int]]
+"""The statistics of a file, as Delta keeps them: figures of the file, and by column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class WrittenFile:
     rows: int
     size_bytes: int
     partition: Mapping[str, str | None]
-    stats: Mapping[str, Any]
+    stats: FileStats
 
     @classmethod
     def of(cls, row: Row) -> WrittenFile:
@@ -134,10 +139,10 @@ class FilesReader(DataSourceReader):
 class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The offsets are the source's own."""
 
-    def __init__(self, source: Any, layout: Layout) -> None:
+    def __init__(self, source: DataSourceStreamReader, layout: Layout) -> None:
         self.source, self.layout = source, layout
 
-    def initialOffset(self) -> dict[str, Any]:
+    def initialOffset(self) -> OffsetJson:
         return self.source.initialOffset()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -146,19 +151,19 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         return self.source.getDefaultReadLimit()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
         return self.source.latestOffset(start, limit)
 
-    def reportLatestOffset(self) -> dict[str, Any]:
+    def reportLatestOffset(self) -> OffsetJson:
         return self.source.reportLatestOffset()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         return self.source.partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return written(self.source.read(partition), self.layout)
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: OffsetJson) -> None:
         self.source.commit(end)
 
     def stop(self) -> None:
@@ -273,7 +278,7 @@ class _File:
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
-        self._footers: list[Any] = []
+        self._footers: list[pq.FileMetaData] = []
         self.size_bytes = 0
         """Of the columns in memory: an upper bound of the file's."""
 
@@ -331,7 +336,7 @@ def leaves(path: str, kind: pa.DataType) -> Iterator[str]:
         yield path
 
 
-def statistics(footer: pq.FileMetaData) -> dict[str, Any]:
+def statistics(footer: pq.FileMetaData) -> FileStats:
     """What Delta keeps of a file: rows, and least, greatest and nulls of its whole numbers."""
     least: dict[str, int] = {}
     greatest: dict[str, int] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kcli.spark.jobs.export.options import DATE, ExportOptions, columns, is_decoded, reading, values_as
 from kcli.spark.jobs.export.rows import selected
@@ -27,6 +28,7 @@ from kcli.spark.jobs.shared.running import BAD_RECORDS, Counts, Done, run_batch,
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyiceberg.catalog import Catalog
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
@@ -130,7 +132,7 @@ def table_name(options: ExportOptions) -> str:
     return name
 
 
-def catalog_of(options: ExportOptions, settings: dict[str, str]) -> Any:
+def catalog_of(options: ExportOptions, settings: dict[str, str]) -> Catalog:
     """The catalog of that name in the user's configuration, or one in a file of the warehouse directory."""
     from pyiceberg.catalog import load_catalog
 
@@ -152,7 +154,7 @@ def _files(
 
     if rows is not None:
 
-        def write(batches: Any) -> Any:
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield report(write_files(batches, layout))
 
         return rows.mapInArrow(write, FILES)

@@ -16,9 +16,10 @@ import base64
 import datetime
 import decimal
 import json
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -41,6 +42,25 @@ ALL_ROWS = 1 << 62
 """No limit of a micro-batch."""
 
 INCREMENTING, TIMESTAMP = "incrementing", "timestamp"
+
+SqlValue = (
+    bool
+    | int
+    | float
+    | str
+    | bytes
+    | memoryview
+    | decimal.Decimal
+    | datetime.date
+    | datetime.time
+    | datetime.timedelta
+    | uuid.UUID
+    | None
+)
+"""A value of a column."""
+
+SqlOffset = dict[str, SqlValue]
+"""The offset of a stream in Spark's checkpoint: `position` is a value of the column, None before the first row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +100,7 @@ class SqlDataSource(DataSource):
 class Slice(InputPartition):
     """Rows above `low` up to `high` (timestamps: from `low` up to, not including, `high`); None is no limit."""
 
-    def __init__(self, low: Any, high: Any) -> None:
+    def __init__(self, low: SqlValue, high: SqlValue) -> None:
         super().__init__((low, high))
 
 
@@ -103,10 +123,10 @@ class SqlReader(DataSourceReader):
 class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, settings: SqlSettings) -> None:
         self.settings = settings
-        self._last: dict[str, Any] | None = None
+        self._last: SqlOffset | None = None
         """Where an AvailableNow query ends."""
 
-    def initialOffset(self) -> dict[str, Any]:
+    def initialOffset(self) -> SqlOffset:
         return {"position": None}
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -115,23 +135,23 @@ class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self.settings.max_rows or ALL_ROWS)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: SqlOffset, limit: ReadLimit) -> SqlOffset:
         end = self._end() if self._last is None else self._last
         low, high = start["position"], end["position"]
         if high is None:
             return start
         with connected(self.settings) as connection:
             where, bound = _range(connection, self.settings, low, high)
-            if not _scalar(connection, self.settings, "count", where, **bound):
+            if not _scalar(connection, self.settings, "count", where, bound):
                 return start  # nothing new: no micro-batch for the passing of time
             if self.settings.by == INCREMENTING and isinstance(limit, ReadMaxRows):
                 high = _nth(connection, self.settings, where, bound, limit.max_rows) or high
         return {"position": high}
 
-    def reportLatestOffset(self) -> dict[str, Any]:
+    def reportLatestOffset(self) -> SqlOffset:
         return self._end()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: SqlOffset, end: SqlOffset) -> Sequence[InputPartition]:
         low, high = start["position"], end["position"]
         if high is None or low == high:
             return []
@@ -141,7 +161,7 @@ class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_rows(self.settings, *partition.value)
 
-    def _end(self) -> dict[str, Any]:
+    def _end(self) -> SqlOffset:
         with connected(self.settings) as connection:
             greatest = _scalar(connection, self.settings, "max", "")
             if self.settings.by == INCREMENTING or greatest is None:
@@ -184,7 +204,7 @@ def columns(settings: SqlSettings) -> list[str]:
         return list(connection.execute(statement).keys())
 
 
-def slices(low: Any, high: Any, tasks: int, *, least: Any = None) -> list[Slice]:
+def slices(low: SqlValue, high: SqlValue, tasks: int, *, least: SqlValue = None) -> list[Slice]:
     """`low`..`high` in parts of about the same width, where the column has whole numbers."""
     first = low if low is not None else least
     if tasks == 1 or not isinstance(first, int) or not isinstance(high, int):
@@ -194,7 +214,7 @@ def slices(low: Any, high: Any, tasks: int, *, least: Any = None) -> list[Slice]
     return [Slice(a, b) for a, b in zip([low, *edges], [*edges, high], strict=True)]
 
 
-def read_rows(settings: SqlSettings, low: Any, high: Any) -> Iterator[pa.RecordBatch]:
+def read_rows(settings: SqlSettings, low: SqlValue, high: SqlValue) -> Iterator[pa.RecordBatch]:
     """In an executor: the rows of a slice, as JSON."""
     import pyarrow as pa
     import sqlalchemy
@@ -209,14 +229,12 @@ def read_rows(settings: SqlSettings, low: Any, high: Any) -> Iterator[pa.RecordB
             yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], names=["value"])
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: SqlValue) -> str:
     """What JSON has no form for: times as ISO 8601, exact numbers as text, bytes as base64."""
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, bytes | memoryview):
         return base64.b64encode(bytes(value)).decode()
-    if isinstance(value, decimal.Decimal | datetime.timedelta):
-        return str(value)
     return str(value)
 
 
@@ -234,7 +252,9 @@ def _column(connection: Connection, settings: SqlSettings) -> str:
     return connection.dialect.identifier_preparer.quote(settings.column)
 
 
-def _range(connection: Connection, settings: SqlSettings, low: Any, high: Any) -> tuple[str, dict[str, Any]]:
+def _range(
+    connection: Connection, settings: SqlSettings, low: SqlValue, high: SqlValue
+) -> tuple[str, dict[str, SqlValue]]:
     """A WHERE clause and its values."""
     above, below = (">", "<=") if settings.by == INCREMENTING else (">=", "<")
     terms, bound = [], {}
@@ -245,24 +265,31 @@ def _range(connection: Connection, settings: SqlSettings, low: Any, high: Any) -
     return (f" WHERE {' AND '.join(terms)}" if terms else ""), bound
 
 
-def _bound(connection: Connection, settings: SqlSettings, value: Any) -> Any:
+def _bound(connection: Connection, settings: SqlSettings, value: SqlValue) -> SqlValue:
     """A position as the database compares it: SQLite has times as text, others as times."""
     if settings.by == TIMESTAMP and connection.dialect.name != "sqlite":
+        assert isinstance(value, str), "the checkpoint has times as text"
         return datetime.datetime.fromisoformat(value)
     return value
 
 
-def _scalar(connection: Connection, settings: SqlSettings, function: str, where: str, **bound: Any) -> Any:
+def _scalar(
+    connection: Connection,
+    settings: SqlSettings,
+    function: str,
+    where: str,
+    bound: Mapping[str, SqlValue] | None = None,
+) -> SqlValue:
     import sqlalchemy
 
     column = "*" if function == "count" else _column(connection, settings)
     text = f"SELECT {function}({column}) FROM {_rows(connection, settings)}{where}"
-    return connection.execute(sqlalchemy.text(text), bound).scalar()
+    return connection.execute(sqlalchemy.text(text), bound or {}).scalar()
 
 
 def _nth(
-    connection: Connection, settings: SqlSettings, where: str, bound: dict[str, Any], rows: int
-) -> Any | None:
+    connection: Connection, settings: SqlSettings, where: str, bound: Mapping[str, SqlValue], rows: int
+) -> SqlValue:
     """The value of the last row that a limit lets through; None where there are fewer."""
     import sqlalchemy
 
@@ -278,7 +305,7 @@ def _nth(
     return connection.execute(found, bound).scalar()
 
 
-def _clock(connection: Connection, greatest: Any, delay_ms: int) -> str:
+def _clock(connection: Connection, greatest: SqlValue, delay_ms: int) -> str:
     """The database's time less the delay, written as the column's own values are."""
     import sqlalchemy
 

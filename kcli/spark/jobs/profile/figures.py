@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 from dataclasses import asdict, dataclass
 
+from kcli.command.rows import RowValue
+
 SIZE_LIMITS = (0, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
 """Upper bounds in bytes, inclusive, of the classes of sizes; one more class is above them."""
 
@@ -87,7 +89,7 @@ class TopicProfile:
         return max(each.records for each in self.partitions) * len(self.partitions) / self.records
 
 
-def as_json(profile: TopicProfile) -> dict[str, object]:
+def as_json(profile: TopicProfile) -> dict[str, RowValue]:
     """What is counted, and what follows from it."""
     figures = (
         "records",

@@ -9,9 +9,9 @@ Kafka Connect (KIP-298).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kcli.command.options import option
 from kcli.spark.client.cluster import Cluster
@@ -109,7 +109,7 @@ def sifted(
     return frame.where(~bad | send(*(when(bad, column) for column in columns))).drop("_error")
 
 
-def _sender(sink: dict[str, str], names: tuple[str, ...]) -> Any:
+def _sender(sink: dict[str, str], names: tuple[str, ...]) -> Callable[..., Column]:
     """A function for Spark that sends the rows whose error is not null, and is false for each row."""
     from pyspark.sql.functions import arrow_udf
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kcli.formats.avro import AvroSchema
+from kcli.formats.avro import AvroDeclaration, AvroSchema
 from kcli.formats.protobuf import TIMESTAMP, is_map
 from kcli.spark.jobs.shared.errors import JobError
 
@@ -79,7 +79,7 @@ def _primitive(name: str) -> pa.DataType:
     return types[name]
 
 
-def _logical(schema: dict[str, Any]) -> pa.DataType | None:
+def _logical(schema: AvroDeclaration) -> pa.DataType | None:
     """What fastavro turns into Python's own types; other logical types are what they are made of."""
     import pyarrow as pa
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kcli.command.options import Kind, option
 from kcli.formats.avro import avro_codec, avro_schema
@@ -176,7 +176,7 @@ def record_codec(schema: bytes, message: str | None) -> RecordCodec:
     return RecordCodec(avro_columns(declared), codec)
 
 
-def _decoder(spec: ValueSpec) -> Any:
+def _decoder(spec: ValueSpec) -> Callable[[Column], Column]:
     import pyarrow as pa
     from pyspark.sql.functions import arrow_udf
     from pyspark.sql.pandas.types import from_arrow_type
@@ -186,20 +186,20 @@ def _decoder(spec: ValueSpec) -> Any:
     result = pa.struct([("error", pa.string()), ("record", codec.columns)])
     rebuild = _rebuilder(spec)
 
-    def decode(values: Any) -> Any:
+    def decode(values: pa.Array) -> pa.Array:
         return decoded_values(values, rebuild(), skip, name)
 
     decode.__annotations__ = {"values": pa.Array, "return": pa.Array}
     return arrow_udf(decode, from_arrow_type(result))
 
 
-def _encoder(spec: ValueSpec) -> Any:
+def _encoder(spec: ValueSpec) -> Callable[[Column], Column]:
     import pyarrow as pa
     from pyspark.sql.functions import arrow_udf
 
     rebuild = _rebuilder(spec)
 
-    def encode(rows: Any) -> Any:
+    def encode(rows: pa.Array) -> pa.Array:
         codec = rebuild().values
         return pa.array([codec.encode(row) for row in rows.to_pylist()], pa.binary())
 

@@ -10,7 +10,7 @@ import importlib
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kcli.command.help import WIDTH_COLUMNS, entry, option_entry, usage_line
@@ -61,14 +61,14 @@ class Job(Generic[T]):
         """The options, checked. Raises UsageError, or HelpRequested for --help."""
         typed, defaults = self._read(argv)
         for key in defaults.unknown:
-            path = typed.values["config"]
+            path = typed.text("config")
             print(f"{self.name}: {path}: {key} is not an option of this job", file=sys.stderr)
         known, reader = self.known(), Reader(GRAMMAR)
         reader.read(Words(list(defaults.words)), known, self.exclusive)
         reader.read(Words(list(argv)), known, self.exclusive)
         reader.refuse_missing(known)
         reader.refuse_empty_groups(self.exclusive, known)
-        options = self.options(given=frozenset(typed.given), argv=tuple(argv), **reader.values)
+        options = replace(reader.filled(self.options, argv), given=frozenset(typed.given))
         try:
             return self.check(options)
         except (OSError, ValueError, JobError) as error:
@@ -85,7 +85,7 @@ class Job(Generic[T]):
         """What the words say, and what their file says beside them."""
         known, typed = self.known(), Reader(GRAMMAR)
         typed.read(Words(list(argv)), known, self.exclusive)
-        path = typed.values.get("config")
+        path = typed.text("config")
         if path is None:
             return typed, Defaults()
         # What an option on the command line excludes is not taken from the file.

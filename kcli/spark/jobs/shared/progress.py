@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kcli.spark.source.offsets import OffsetJson
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,10 +74,10 @@ def lag(progress: StreamingQueryProgress) -> int | None:
     return behind
 
 
-def _offsets(text: Any) -> dict[str, dict[str, int]] | None:
+def _offsets(offsets: str | OffsetJson | None) -> OffsetJson | None:
     """`{"topic": {"0": 23}}`, or None where the source speaks of something else."""
     try:
-        found = json.loads(text) if isinstance(text, str) else text
+        found = json.loads(offsets) if isinstance(offsets, str) else offsets
     except ValueError:
         return None
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):

@@ -8,20 +8,20 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
-from kcli.command.rows import json_line, plain, tsv_line
+from kcli.command.rows import RowValue, json_line, plain, tsv_line
 from kcli.errors import KcliError
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.options import JobOptions, ModeOptions
 from kcli.spark.jobs.shared.progress import BatchProgress, ProgressLine, stream_progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
@@ -54,7 +54,7 @@ class Done:
     rows: int
     stopped: bool = False
     bad_records: int = 0
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Mapping[str, RowValue] = field(default_factory=dict)
 
 
 class Stop:
@@ -140,7 +140,7 @@ def summary(name: str, done: Done, seconds: float, output: str) -> str:
     bad = f", {done.bad_records} bad records" if done.bad_records else ""
     stopped = " (stopped on request)" if done.stopped else ""
     lines = [f"{name}: {done.rows} records in {seconds:.1f} s{bad}{stopped}"]
-    return "\n".join(lines + [f"{key.replace('_', ' ')}: {value}" for key, value in done.details.items()])
+    return "\n".join(lines + [f"{key.replace('_', ' ')}: {value!s}" for key, value in done.details.items()])
 
 
 def reason(error: Exception) -> str:
@@ -172,9 +172,9 @@ class Counts:
 
     def __init__(self, *, streaming: bool) -> None:
         self._streaming = streaming
-        self._seen: list[tuple[Any, frozenset[str]]] = []
+        self._seen: list[tuple[Observation, frozenset[str]]] = []
 
-    def observed(self, frame: DataFrame, **metrics: Any) -> DataFrame:
+    def observed(self, frame: DataFrame, **metrics: Column) -> DataFrame:
         from pyspark.sql import Observation
 
         columns = [column.alias(name) for name, column in metrics.items()]

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from kcli.command.options import Exclusive, Kind, option
 from kcli.command.rows import tsv_line
@@ -37,7 +37,16 @@ from kcli.spark.jobs.sql.queries import (
 from kcli.spark.options import sink_options
 
 if TYPE_CHECKING:
+    import datetime
+    import decimal
+
     from pyspark.sql import DataFrame, Row, SparkSession
+
+    Scalar = (
+        bool | int | float | str | bytes | bytearray | decimal.Decimal | datetime.date | datetime.timedelta
+    )
+    Cell: TypeAlias = Scalar | Row | list["Cell"] | dict["Cell", "Cell"] | None
+    """A value of a column in PySpark."""
 
 PROMPT, MORE = "kcli> ", "   -> "
 FORMS = ("table", "json", "tsv")
@@ -225,7 +234,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], form: str) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def text_of(value: Any) -> str:
+def text_of(value: Cell) -> str:
     """A value of any type as one word or so."""
     if value is None:
         return "null"
