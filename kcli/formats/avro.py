@@ -1,4 +1,4 @@
-"""Avro values (binary, without the header of a file) through fastavro."""
+"""Reads and writes Avro values (binary, without a file header) by fastavro."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ AvroSchema = str | list["AvroSchema"] | AvroDeclaration
 
 
 def avro_schema(text: str | bytes) -> AvroSchema:
-    """The schema of an .avsc file. FormatError if the text is not JSON."""
+    """Reads the schema of an .avsc file. FormatError if the text is not JSON."""
     try:
         found: AvroSchema = json.loads(text)
     except ValueError as error:
@@ -44,14 +44,14 @@ def avro_schema(text: str | bytes) -> AvroSchema:
 
 
 def avro_codec(schema: AvroSchema) -> ValueCodec:
-    """FormatError if the schema is not valid."""
+    """Returns the codec of a schema. FormatError if the schema is invalid."""
     import fastavro
     from fastavro.schema import SchemaParseException, UnknownType
 
     try:
         parsed = fastavro.parse_schema(schema)
     except (SchemaParseException, UnknownType, KeyError, TypeError) as error:
-        raise FormatError(f"the Avro schema is not valid: {type(error).__name__}: {error}") from None
+        raise FormatError(f"the Avro schema is invalid: {type(error).__name__}: {error}") from None
 
     def decode(value: bytes) -> Value:
         stream = io.BytesIO(value)

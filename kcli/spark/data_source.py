@@ -1,12 +1,11 @@
 """The data source `kcli`: Spark's Kafka source in Python, for batch and stream, reading and writing.
 
-Everything here runs in Spark's Python workers: `schema` and the planning of partitions on the driver, `read` in the
-executors. Readers are pickled, so they hold options and a schema and open their connections where they are used.
+The code runs in Spark's Python workers: `schema` and the planning of partitions on the driver, `read` in executors.
 
     spark.read.format("kcli").option("kafka.bootstrap.servers", "localhost:9092").option("subscribe", "orders").load()
 
-Spark does not tell a Python source which columns a query uses. Give the ones you need as the schema, in any order,
-`.schema("value binary, offset bigint")`, and only those are decoded.
+Spark does not report to a Python source which columns a query uses. To decode only some columns, name them in a schema,
+in any order: `.schema("value binary, offset bigint")`.
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 
 class KcliDataSource(DataSource):
+    """The entry points that Spark calls for `format("kcli")`. Errors name the wrong option."""
+
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         freeze_imports()

@@ -103,13 +103,15 @@ def test_a_table_holds_what_pandas_makes_of_the_records(
     days = {datetime.date.isoformat(day) for day in wanted["date"]}
     directories = {each.name for each in path.rglob("date=*")}
     assert directories == {f"date={day}" for day in days}
-    # Written again the table would have each row twice; nothing said that this is meant.
-    with pytest.raises(JobError, match="exists: --save-mode append"):
+    # A second write without a save mode is refused, because each row would be in the table twice.
+    with pytest.raises(JobError, match="exists: use --save-mode append"):
         exported(spark, broker, *words)
     one = json.dumps({name: {"0": 29, "1": 30}})
     run = [*words, "--starting-offsets", one, "--run-id", "tonight", "--save-mode"]
     assert exported(spark, broker, *run, "append").rows == 1
-    assert exported(spark, broker, *run, "overwrite").details["skipped_batches"] == 1  # it is there already
+    assert (
+        exported(spark, broker, *run, "overwrite").details["skipped_batches"] == 1
+    )  # the run is in the table
     assert len(table_of(path, kind)) == len(records) + 1
     assert exported(spark, broker, *words, "--run-id", "b", "--save-mode", "overwrite").rows == len(records)
     assert len(table_of(path, kind)) == len(records)

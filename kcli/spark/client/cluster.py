@@ -1,7 +1,7 @@
 """A small blocking client of a Kafka cluster, for Spark's driver and its executors.
 
-A task reads one partition from one broker, batch after batch: there is nothing to overlap that a blocking socket and
-one request in flight do not, and a Python worker has no event loop to live in.
+A task reads one partition from one broker, batch after batch. A blocking socket with one request in flight is enough
+for that, and a Python worker of Spark has no event loop.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from kcli.errors import (
     ErrorCode,
@@ -20,6 +19,7 @@ from kcli.errors import (
     error_for,
 )
 from kcli.model.addresses import Address, read_server
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import READ_UNCOMMITTED, CoordinatorType
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.create_topics import (
@@ -45,34 +45,26 @@ from kcli.spark.client.calls import (
 from kcli.spark.client.connection import Connection
 
 NO_TRANSACTION_TIMEOUT = 0x7FFF_FFFF
-"""What an idempotent producer without transactions sends."""
-
+"""The transaction time-out that an idempotent producer without transactions sends."""
 
 BOOTSTRAP_SECONDS = 5.0
-"""How long to look for any broker in one go: a wrong address should be told soon."""
+"""How long one search for a reachable broker takes at most, so that a wrong address is reported soon."""
 
 FIRST_BACKOFF_SECONDS = 0.1
 LAST_BACKOFF_SECONDS = 1.0
 """retry.backoff.ms and retry.backoff.max.ms of Kafka's clients."""
 
 UNKNOWN_TOPIC_SECONDS = 3.0
-"""A topic made a moment ago may not be known everywhere; one that is misspelt never will be."""
-
-
-class FoundOffset(NamedTuple):
-    """What ListOffsets found; offset -1: no record has such a timestamp."""
-
-    offset: int
-    timestamp_ms: int
+"""How long an unknown topic is looked up again, because brokers learn of a new topic with a delay."""
 
 
 class UnreachableError(KcliError):
-    """No broker could be spoken to, or not in time."""
+    """No broker answered in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Where the cluster is and how long to try."""
+    """The servers of a cluster, and the settings of requests to it."""
 
     bootstrap_servers: str
     client_id: str = "kcli-spark"
@@ -80,12 +72,12 @@ class ClientSettings:
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
     max_partition_fetch_bytes: int = 8 << 20
-    """Larger than the consumer's 1 MiB: a task reads one partition, and per request there is a round trip."""
+    """Larger than the consumer's default (1 MiB), because a task reads one partition, request by request."""
     security: ClientSecurity | None = None
 
 
 class Cluster:
-    """Metadata, leaders and connections of one cluster; made anew in each task, never pickled."""
+    """Metadata, leaders and connections of one cluster. Each task makes its own; Spark never pickles one."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -103,20 +95,21 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
+        """Closes all connections. The next request opens new ones."""
         for connection in (*self._connections.values(), *([self._any] if self._any else [])):
             connection.close()
         self._connections.clear()
         self._any = None
 
     def topic_names(self) -> list[str]:
-        """Every topic that is not internal."""
+        """Returns the names of all topics that are not internal."""
         answer = self._on_any(METADATA, MetadataRequest(topics=None, allow_auto_topic_creation=False))
         return sorted(topic.name for topic in answer.topics if not topic.is_internal and topic.name)
 
     def partitions(self, topics: Iterable[str], *, create: bool = False) -> list[TopicPartition]:
-        """The partitions of `topics`; their leaders are known after this.
+        """Returns the partitions of `topics`, and learns their leaders.
 
-        `create`: topics that do not exist are made where the broker allows that (auto.create.topics.enable).
+        With `create`, the broker creates missing topics if auto.create.topics.enable is true.
         """
         wanted = sorted(set(topics))
         if not wanted:
@@ -131,7 +124,7 @@ class Cluster:
         return sorted(found)
 
     def topic_id(self, topic: str) -> uuid.UUID | None:
-        """Another one once the topic is deleted and made anew; None where the broker gives none (before 2.8)."""
+        """Returns the id of a topic; None from a broker older than 2.8. A topic that is created again has a new id."""
         found: list[uuid.UUID | None] = []
 
         def attempt() -> None:
@@ -141,7 +134,7 @@ class Cluster:
         return found[-1]
 
     def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
-        """Unless it is there; -1 partitions: as many as the broker gives by default."""
+        """Creates a topic if it is missing. With -1 partitions it gets the broker's default number."""
         wanted = CreatableTopic(
             name=topic,
             num_partitions=partitions,
@@ -154,17 +147,17 @@ class Cluster:
             (made,) = self._on_any(CREATE_TOPICS, request).topics
             if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 raise error_for(
-                    made.error_code, f"making topic {topic}: {made.error_message or made.error_code.name}"
+                    made.error_code, f"creating topic {topic}: {made.error_message or made.error_code.name}"
                 )
 
-        self.retried(attempt, f"making topic {topic}")
+        self.retried(attempt, f"creating topic {topic}")
 
     def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], isolation_level: int | None = None
-    ) -> dict[TopicPartition, FoundOffset]:
-        """The first offset at or after each timestamp; EARLIEST and LATEST are the ends of the log."""
+    ) -> dict[TopicPartition, OffsetAt]:
+        """Returns the first offset at or after each timestamp. EARLIEST and LATEST stand for the ends of the log."""
         level = self.settings.isolation_level if isolation_level is None else isolation_level
-        found: dict[TopicPartition, FoundOffset] = {}
+        found: dict[TopicPartition, OffsetAt] = {}
 
         def attempt() -> None:
             missing = [each for each in timestamps if each not in found]
@@ -179,7 +172,7 @@ class Cluster:
         node: int,
         wanted: dict[TopicPartition, int],
         level: int,
-        found: dict[TopicPartition, FoundOffset],
+        found: dict[TopicPartition, OffsetAt],
     ) -> None:
         by_topic: dict[str, list[ListOffsetsPartition]] = {}
         for part, timestamp in wanted.items():
@@ -201,14 +194,16 @@ class Cluster:
                 if each.error_code:
                     errors.append(error_for(each.error_code, f"offsets of {part}: {each.error_code.name}"))
                 else:
-                    found[part] = FoundOffset(each.offset, each.timestamp)
+                    found[part] = OffsetAt(
+                        offset=each.offset, timestamp=each.timestamp, leader_epoch=each.leader_epoch
+                    )
         if errors:
             raise errors[0]
 
     def init_producer_id(
         self, transactional_id: str | None = None, timeout_ms: int = NO_TRANSACTION_TIMEOUT
     ) -> tuple[int, int]:
-        """An idempotent producer: its id and epoch. With a transactional id, the next epoch of the one it has."""
+        """Returns the id and epoch of an idempotent producer. With a transactional id, its epoch is increased."""
         result: list[tuple[int, int]] = []
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
 
@@ -226,8 +221,8 @@ class Cluster:
         self.retried(attempt, "a producer id")
         return result[-1]
 
-    def coordinator(self, kind: int, name: str) -> int:
-        """The node that coordinates a group or a transactional id, asking for it where it is not known."""
+    def coordinator(self, kind: CoordinatorType, name: str) -> int:
+        """Returns the node that coordinates a group or a transactional id. An unknown coordinator is looked up."""
         if self._coordinators.get((kind, name)) not in self._nodes:
             answer = self._on_any(FIND_COORDINATOR, FindCoordinatorRequest(key=name, key_type=kind))
             if answer.error_code:
@@ -237,20 +232,21 @@ class Cluster:
         return self._coordinators[kind, name]
 
     def leader(self, part: TopicPartition) -> int:
-        """The node that leads a partition, asking for metadata where it is not known."""
+        """Returns the node that leads a partition. An unknown leader is looked up in the metadata."""
         return next(iter(self.by_leader([part])))
 
     def forget(self, part: TopicPartition) -> None:
-        """Its leader was wrong or is gone: ask again before the next use."""
+        """Drops the known leader of a partition, so that the next use looks it up again."""
         self._leaders.pop(part, None)
 
     def connection(self, node: int) -> Connection:
+        """Returns the connection to a node. Opens a missing one."""
         if node not in self._connections:
             self._connections[node] = self._connect(*self._nodes[node])
         return self._connections[node]
 
     def drop(self, node: int) -> None:
-        """Close a connection that failed, so that the next use makes a new one."""
+        """Closes the connection to a node after a failure. The next use opens a new one."""
         connection = self._connections.pop(node, None)
         if connection is not None:
             connection.close()
@@ -262,7 +258,7 @@ class Cluster:
         )
 
     def by_leader(self, parts: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """`parts` by the node that leads them, asking for metadata where it is not known."""
+        """Groups partitions by the node that leads them. Unknown leaders are looked up in the metadata."""
         parts = list(parts)
         unknown = {part.topic for part in parts if part not in self._leaders}
         if unknown:
@@ -288,7 +284,7 @@ class Cluster:
         return found
 
     def _metadata(self, topics: list[str], create: bool = False) -> MetadataResponse:
-        """Of topics that are all there; the first that is not is an error."""
+        """Returns the metadata of topics. Raises the error of the first topic that has one."""
         request = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=name) for name in topics), allow_auto_topic_creation=create
         )
@@ -300,7 +296,7 @@ class Cluster:
         return answer
 
     def _on_any(self, call: Call[RequestT, AnswerT], message: RequestT) -> AnswerT:
-        """Ask any broker; one that fails is replaced by another."""
+        """Sends a request to any broker. If the connection fails, another broker is asked."""
         if self._any is not None:
             try:
                 return self._any.request(call, message)
@@ -322,7 +318,7 @@ class Cluster:
                     failures.append(f"{host}:{port}: {error}")
             if time.monotonic() + backoff > deadline:
                 said = f"no broker can be reached ({'; '.join(failures)})"
-                # A cluster that was there may restart: the caller's patience counts. One that never was is misspelt.
+                # A cluster that answered before may be restarting, so the caller retries. Else the address is wrong.
                 raise ConnectionError(said) if self._nodes else UnreachableError(said)
             time.sleep(backoff)
             backoff = min(2 * backoff, LAST_BACKOFF_SECONDS)
@@ -334,7 +330,7 @@ class Cluster:
         topics: Iterable[str] = (),
         timeout_ms: int | None = None,
     ) -> None:
-        """Try until it works, an error is final, or `timeout_ms` (that of the api, where none is given) is over."""
+        """Repeats `attempt` until it succeeds or its error is final, for `timeout_ms` (default: api_timeout_ms)."""
         retry = Retry(self.settings.api_timeout_ms if timeout_ms is None else timeout_ms, what)
         names = set(topics)
         while True:
@@ -351,19 +347,20 @@ class Cluster:
 
 
 class Retry:
-    """When to try again: exponential back-off until a deadline; what is not worth a retry is raised at once."""
+    """Exponential back-off between attempts, until a deadline. Errors that are not retriable are raised at once."""
 
     def __init__(self, timeout_ms: int, what: str) -> None:
         self._timeout_ms, self._what = timeout_ms, what
         self.succeeded()
 
     def succeeded(self) -> None:
+        """Starts the time again after a successful attempt."""
         self._began = time.monotonic()
         self._deadline = self._began + self._timeout_ms / 1000
         self._backoff = FIRST_BACKOFF_SECONDS
 
     def after(self, error: OSError | KafkaError) -> None:
-        """Sleep before the next try, or raise."""
+        """Sleeps before the next attempt, or raises the error."""
         if isinstance(error, KafkaError) and not error.retriable:
             raise error
         unknown = isinstance(error, UnknownTopicOrPartitionException)
@@ -382,7 +379,7 @@ def _topic_error(name: str, code: ErrorCode) -> str:
 
 
 def parse_servers(text: str) -> list[Address]:
-    """Reads `host:port,[::1]:port`. Raises ValueError naming the part that is wrong."""
+    """Reads `host:port,[::1]:port`. ValueError names the part that is wrong."""
     servers = []
     for part in filter(None, (each.strip() for each in text.split(","))):
         address = read_server(part)

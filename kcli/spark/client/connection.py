@@ -86,7 +86,7 @@ class Connection:
             ) from error
         except ssl.SSLError as error:
             raise ProtocolError(
-                f"no TLS with {self.address} ({error.reason}): is kafka.security.protocol right?"
+                f"no TLS with {self.address} ({error.reason}): check kafka.security.protocol"
             ) from error
 
     def _log_in(self, credentials: Credentials) -> None:
@@ -95,7 +95,7 @@ class Connection:
         if answer.error_code:
             offered = ", ".join(answer.mechanisms) or "none"
             raise SaslAuthenticationException(
-                f"{self.address} does not take kafka.sasl.mechanism {mechanism}; it offers {offered}"
+                f"{self.address} does not support kafka.sasl.mechanism {mechanism}; it supports {offered}"
             )
 
         def ask(ours: bytes) -> bytes:
@@ -139,7 +139,7 @@ class Connection:
         correlation_id, message = decode_response(pending.key, pending.version, self._read(size))
         if correlation_id != pending.correlation_id:
             raise ProtocolError(
-                f"{self.address} answered request {correlation_id}; {pending.correlation_id} was next"
+                f"{self.address} answered request {correlation_id}; expected {pending.correlation_id}"
             )
         assert isinstance(message, pending.answer), f"{message} is not a {pending.answer.__name__}"
         return message

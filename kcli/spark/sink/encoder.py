@@ -3,8 +3,8 @@
 This is the reverse of `kcli.protocol.batches.columns`.
 
 A record is `length, attributes, deltas, key length | key | value length | value | headers`. The parts between keys and
-values are short runs of varints, built for all rows as one byte matrix; one join in Arrow then interleaves them with
-keys and values, and the join's own buffer is the records areas, cut where batches end.
+values are short runs of varints, which are built for all rows as one byte matrix. One join in Arrow then interleaves
+them with keys and values. The join's buffer holds the records areas, one after another.
 """
 
 from __future__ import annotations
@@ -23,25 +23,27 @@ from kcli.protocol.batches.compression import Codec, compress
 from kcli.protocol.batches.record_starts import Ints
 
 BATCH_BYTES = 512 << 10
-"""Records of one batch before compression: half of what a topic takes by default (max.message.bytes), since a
-batch may end a record too late; large, because each batch costs the broker and every reader a fixed part."""
+"""The size of a batch before compression: half the default of max.message.bytes, as a batch may end one record late.
+
+It is large, because each batch costs the broker and every reader a fixed time.
+"""
 
 BATCH_RECORDS = 1 << 20
-"""A bound on the offset deltas of a batch of empty records."""
+"""The largest number of records in a batch, which limits batches of empty records."""
 
 _ATTRIBUTES_SIZE = 1
-"""A record's attributes are unused."""
+"""The attributes of a record, which are unused."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsArea:
-    """The encoded records of one batch-to-be of partition group `group`; no times: that of sealing is theirs."""
+    """The encoded records of a future batch of one `group` of rows."""
 
     group: int
     count: int
     records: memoryview
     times: tuple[int, int] | None = None
-    """The first record's timestamp, which the others are relative to, and the latest."""
+    """The timestamps of the first and the latest record; None for the time of `seal`."""
 
 
 def encode_records(
@@ -51,7 +53,7 @@ def encode_records(
     headers: pa.ListArray | None,
     timestamps: Ints | None = None,
 ) -> Iterator[RecordsArea]:
-    """Rows, sorted by `groups`, as records areas of at most about BATCH_BYTES; one area holds one group only.
+    """Yields rows, sorted by `groups`, as records areas of about BATCH_BYTES at most. An area has one group.
 
     `keys` and `values` are large_binary; `headers` a list of structs (key: string, value: binary); `timestamps` in ms.
     """
@@ -100,7 +102,7 @@ def seal(
     level: int | None = None,
     is_transactional: bool = False,
 ) -> bytes:
-    """A whole batch of magic 2 as a producer sends it: base offset 0, the leader's to set."""
+    """Returns a batch of magic 2 as a producer sends it. The leader sets its base offset, which is 0 here."""
     body = compress(codec, area.records, level) if codec else area.records
     header = np.zeros(1, HEADER)
     header["length"] = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
@@ -118,9 +120,9 @@ def seal(
 
 
 def _batch_firsts(groups: Ints, sizes: Ints) -> Ints:
-    """The rows at which a new batch begins: where the group changes or the batch is full."""
+    """Returns the first row of each batch. A batch ends if it is full or the group changes."""
     starts = np.flatnonzero(np.diff(groups, prepend=groups[:1] - 1)) if len(groups) else np.empty(0, np.int64)
-    per_row = sizes + 20  # the varints of a record, generously
+    per_row = sizes + 20  # more than the varints of a record take
     before = np.cumsum(per_row) - per_row
     rows = np.arange(len(groups))
     of_group = np.repeat(starts, np.diff(starts, append=len(groups)))
@@ -131,7 +133,7 @@ def _batch_firsts(groups: Ints, sizes: Ints) -> Ints:
 
 
 def _header_tails(headers: pa.ListArray | None, rows: int) -> pa.Array:
-    """What follows each value: the header count, then the headers themselves. A null list is no headers."""
+    """Returns the bytes after each value: the number of headers, and the headers. A null list has none."""
     if headers is None:
         return pa.scalar(b"\0", pa.large_binary())
     lists = headers.cast(pa.large_list(headers.type.value_type))
@@ -155,11 +157,12 @@ def _header_tails(headers: pa.ListArray | None, rows: int) -> pa.Array:
 
 
 def zigzag(values: Ints) -> Ints:
+    """Maps signed numbers to unsigned ones, as varints need them."""
     return (values << 1) ^ (values >> 63)
 
 
 def varint_sizes(unsigned: Ints) -> Ints:
-    """Bytes that each value (below 2^35) takes."""
+    """Returns the size of each value (below 2^35) as a varint."""
     sizes = np.ones(len(unsigned), np.int64)
     for bits in range(7, int(unsigned.max(initial=0)).bit_length(), 7):
         sizes += unsigned >= 1 << bits
@@ -167,7 +170,7 @@ def varint_sizes(unsigned: Ints) -> Ints:
 
 
 def varint_columns(*columns: Ints) -> pa.Array:
-    """Per row, the varints of its values one after another, as large_binary."""
+    """Returns for each row the varints of its values, one after another, as large_binary."""
     sizes = [varint_sizes(column) for column in columns]
     edges = np.zeros(len(columns[0]) + 1, np.int64)
     np.cumsum(sum(sizes), out=edges[1:])
@@ -192,7 +195,7 @@ def _scatter(out: np.ndarray[tuple[int], np.dtype[np.uint8]], at: Ints, column: 
 
 
 def _lengths(values: pa.Array) -> Ints:
-    """Bytes of each value, -1 for null."""
+    """Returns the size of each value, -1 for null."""
     lengths = np.diff(_offsets(values))
     if values.null_count:
         lengths[np.asarray(values.is_null())] = -1
@@ -200,7 +203,7 @@ def _lengths(values: pa.Array) -> Ints:
 
 
 def _offsets(values: pa.Array) -> Ints:
-    """The offsets of a large_binary array, which may be a slice of a longer one."""
+    """Returns the offsets of a large_binary array, which may be a slice of a longer one."""
     if not len(values):
         return np.zeros(1, np.int64)
     return np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]

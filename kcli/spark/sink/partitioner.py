@@ -15,15 +15,17 @@ _SEED = np.uint32(0x9747B28C)
 
 
 def partitions_for_keys(buffer: bytes, keys: Spans, count: int) -> Ints:
-    """The partition of each key among `count`; what it says for a null key means nothing."""
+    """Returns the partition of each key among `count`. The result for a null key has no meaning."""
     positive = murmur2(buffer, keys) & np.uint32(0x7FFF_FFFF)
     return (positive % np.uint32(count)).astype(np.int64)
 
 
 def murmur2(buffer: bytes, keys: Spans) -> NDArray[np.uint32]:
-    """The 32-bit hash of each of `keys`, word by word over all keys that still have one."""
+    """Returns the 32-bit hash of each key. Each step hashes one word of all keys that are long enough."""
     lengths = np.maximum(keys.lengths, 0)
-    order = np.argsort(-lengths, kind="stable")  # the longest first: who still has words is a prefix
+    order = np.argsort(
+        -lengths, kind="stable"
+    )  # the longest first, so that the keys with words left are a prefix
     sizes, starts = lengths[order], keys.starts[order]
     source = np.frombuffer(buffer, np.uint8)
     state = _SEED ^ sizes.astype(np.uint32)
@@ -51,7 +53,7 @@ def murmur2(buffer: bytes, keys: Spans) -> NDArray[np.uint32]:
 
 
 def _word(source: NDArray[np.uint8], at: Ints, size: int) -> NDArray[np.uint32]:
-    """`size` bytes from each position, little-endian."""
+    """Returns `size` bytes from each position, little-endian."""
     word = source.take(at).astype(np.uint32)
     for nth in range(1, size):
         word |= source.take(at + nth).astype(np.uint32) << np.uint32(8 * nth)

@@ -1,4 +1,4 @@
-"""The sink's producer: sealed batches to their leaders, each exactly once as long as the producer lives (KIP-98)."""
+"""The sink's producer: sends batches to their leaders, without duplicates while the producer lives (KIP-98)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from kcli.spark.sink.encoder import RecordsArea, seal
 from kcli.spark.sink.transaction import NOT_OURS, Transaction, add_partitions
 
 REQUEST_BYTES = 8 << 20
-"""Batches for one leader that travel together; far below socket.request.max.bytes (100 MiB)."""
+"""When waiting batches are sent; far below socket.request.max.bytes (100 MiB)."""
 
 MAX_SEQUENCE = 0x7FFF_FFFF
 
 
 class Producer:
-    """An idempotent producer with one request in flight per leader, so that batches keep their order.
+    """An idempotent producer with one request in flight for each leader, so that batches keep their order.
 
-    With a transaction its batches are part of that, to be ended by somebody else.
+    With a transaction, its batches are part of the transaction, which the driver ends.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class Producer:
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
         self.began: float | None = None
-        """When the first partition was added to the transaction: from then on its time-out runs."""
+        """When the first partition was added to the transaction, which starts its time-out."""
         self._waiting: dict[TopicPartition, deque[bytes]] = {}
         self._waiting_bytes = 0
 
     def add(self, part: TopicPartition, area: RecordsArea) -> None:
-        """Take one batch; it is sent when enough has gathered."""
+        """Adds one batch. It is sent when REQUEST_BYTES are waiting, or at `flush`."""
         sequence = self._sequences.get(part, 0)
         self._sequences[part] = (sequence + area.count) & MAX_SEQUENCE
         batch = seal(
@@ -68,7 +68,7 @@ class Producer:
             self.flush()
 
     def flush(self) -> None:
-        """Send all that waits and see it acknowledged. A request holds one batch per partition (KIP-98)."""
+        """Sends all waiting batches and waits for the answers. A request has one batch for each partition (KIP-98)."""
         if self._transaction is not None and (new := self._waiting.keys() - self._added):
             self.began = self.began or time.time()
             add_partitions(self._cluster, self._transaction, new)
@@ -84,14 +84,14 @@ class Producer:
             errors = self._attempt(batches)
             if not errors:
                 continue
-            retry.after(min(errors, key=_can_be_retried))  # raises a final one, if there is one
+            retry.after(min(errors, key=_can_be_retried))  # raises the first final error
             for part in batches:
                 self._cluster.forget(part)
 
     def _attempt(self, batches: dict[TopicPartition, bytes]) -> list[OSError | KafkaError]:
-        """Send to all leaders at once and drop what is written from `batches`.
+        """Sends to all leaders at once, and removes written batches from `batches`. Returns the errors of the others.
 
-        Every answer is read, whatever the others say: one left behind would be taken for that of the next request.
+        Every answer is read, even after an error, because the next request would get an unread one.
         """
         errors: list[OSError | KafkaError] = []
         sent: list[tuple[int, Pending[ProduceResponse]]] = []
@@ -115,7 +115,7 @@ class Producer:
         return errors
 
     def _settle(self, answer: ProduceResponse, batches: dict[TopicPartition, bytes]) -> list[KafkaError]:
-        """Drop what is written from `batches`; the errors of the rest."""
+        """Removes written batches from `batches`. Returns the errors of the others."""
         errors = []
         for topic in answer.responses:
             for each in topic.partition_responses:

@@ -1,4 +1,4 @@
-"""From Spark's rows to records areas per partition: which topic and partition each row goes to, then the encoding."""
+"""Chooses topic and partition of each row, and encodes the rows of each partition."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from kcli.spark.sink.encoder import RecordsArea, encode_records
 from kcli.spark.sink.partitioner import partitions_for_keys
 
 MICROSECONDS = 1000
-"""In a millisecond: Spark's timestamps against Kafka's."""
+"""Microseconds (Spark's timestamps) in a millisecond (Kafka's)."""
 
 
 class Router:
-    """Places rows as Kafka's producer does: the partition column, else the key's hash, else one for the whole batch."""
+    """Chooses partitions as Kafka's producer does: by column, else by key, else one for the whole batch."""
 
     def __init__(self, cluster: Cluster, topic: str | None) -> None:
         self._cluster, self._topic = cluster, topic
         self._counts: dict[str, int] = {}
         self._turn = int.from_bytes(np.random.bytes(4), "little")
-        """Tasks begin at different partitions with their rows without key."""
+        """The partition for rows without a key; tasks begin at random ones."""
 
     def areas(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, RecordsArea]]:
-        """The rows of `batch`, encoded, partition by partition and in their order."""
+        """Yields the encoded rows of each partition, in their order."""
         if not batch.num_rows:
             return
         columns = {name: batch.column(name) for name in batch.schema.names}
@@ -54,7 +54,7 @@ class Router:
             yield TopicPartition(names[topic], partition), area
 
     def _topics(self, column: pa.Array | None, rows: int) -> tuple[list[str], Ints]:
-        """The topics of a batch, and for each row which. The option goes before the column, as in Spark."""
+        """Returns the topics of a batch, and the topic of each row. The option takes precedence over the column."""
         if self._topic is not None:
             return [self._topic], np.zeros(rows, np.int64)
         assert column is not None  # the schema was checked
@@ -91,14 +91,14 @@ class Router:
                 row = int(wrong[0])
                 topic = int(topic_of_row[row])
                 raise ValueError(
-                    f"partition {given[row]} of topic {names[topic]}: it has partitions 0 to {counts[topic] - 1}"
+                    f"partition {given[row]} of topic {names[topic]}: expected 0 to {counts[topic] - 1}"
                 )
             partitions = np.where(chosen, given, partitions)
         return partitions
 
 
 def _timestamps(column: pa.Array) -> Ints:
-    """Spark's microseconds as milliseconds; a row without a time has that of its writing."""
+    """Converts Spark's microseconds to milliseconds. A row without a timestamp gets the current time."""
     found = np.asarray(pc.fill_null(column.cast(pa.int64()), time.time_ns() // 1000)) // MICROSECONDS
     if found.min(initial=0) < 0:
         raise ValueError(f"timestamp {found.min()} ms: a record's timestamp cannot be before 1970")

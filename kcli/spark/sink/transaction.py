@@ -1,11 +1,11 @@
-"""Transactions of the sink (KIP-98): what a task wrote, and the note that it did, become visible together or never.
+"""Transactions of the sink (KIP-98): the rows of a task and its note become visible together or never.
 
-A transaction is begun and filled by a task and ended by the driver, so it is a plain value that travels between them.
-The note is the batch id, committed as an offset of a consumer group that is named like the transactional id (KIP-447
-lets a transaction carry offsets); `stored` reads it back when Spark runs a batch again.
+A task begins and fills a transaction, and the driver ends it, so it is a plain value that Spark sends between them. The
+note is the batch id. It is committed as an offset of a consumer group with the name of the transactional id, because a
+transaction can hold offsets (KIP-447). `stored` reads the note when Spark repeats a batch.
 
-The first protocol generation is spoken (partitions are added before they are written): every broker since 2.5 knows
-it, and because each attempt of a task takes a new epoch, the second's protection against late requests is here too.
+The client speaks the first generation of the protocol, which every broker since 2.5 knows: a partition is added before
+it is written. Each attempt of a task has a new epoch, so late requests are refused as in the second generation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kcli.spark.client.calls import (
 from kcli.spark.client.cluster import Cluster
 
 ABANDON_MS = 5_000
-"""How long to try to abort after a failure: the next attempt, or the time-out, does it otherwise."""
+"""How long an abort after a failure takes at most. Else the next attempt, or the time-out, aborts."""
 
 NOT_OURS = frozenset(
     {
@@ -50,23 +50,23 @@ NOT_OURS = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-"""What brokers say of a transaction that somebody else has ended meanwhile."""
+"""The errors of a transaction that another attempt or the broker has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One attempt of a task: the epoch tells it from every attempt before."""
+    """One attempt of a task. Each attempt has a higher epoch."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
 
     def refused(self, code: ErrorCode, doing: str) -> KafkaError:
-        """The error for an answer, in words that say what to do."""
+        """Returns the error for an answer, with a hint for the user."""
         what = f"{doing} in transaction {self.transactional_id}: {code.name}"
         if code in NOT_OURS:
             what += (
-                ". It is not open any more: another attempt of this task has begun, or it took longer than "
+                ". The transaction is no longer open: another attempt of this task has begun, or it took longer than "
                 "kafka.transaction.timeout.ms"
             )
         return error_for(code, what)
@@ -74,7 +74,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """`batch` of `query` is written, `rows` of it by this task. `tasks`, in the first task's: how many wrote it."""
+    """A task has written `rows` of a batch of `query`. The first task's note has the number of `tasks`."""
 
     query: str
     batch: int
@@ -83,20 +83,21 @@ class Note:
 
 
 def begin(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Transaction:
-    """Fences every earlier attempt, and returns once what it left open is aborted."""
+    """Begins a transaction. Fences every earlier attempt, and waits until its open transaction is aborted."""
     try:
         return Transaction(transactional_id, *cluster.init_producer_id(transactional_id, timeout_ms))
     except KafkaError as error:
         if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
             raise error_for(
                 error.code,
-                f"kafka.transaction.timeout.ms is {timeout_ms}: that is more than the broker allows "
+                f"kafka.transaction.timeout.ms is {timeout_ms}: the broker allows less "
                 "(its transaction.max.timeout.ms)",
             ) from None
         raise
 
 
 def add_partitions(cluster: Cluster, transaction: Transaction, parts: Iterable[TopicPartition]) -> None:
+    """Adds partitions to a transaction, before the first rows are written to them."""
     by_topic: dict[str, list[int]] = {}
     for part in sorted(parts):
         by_topic.setdefault(part.topic, []).append(part.partition)
@@ -128,7 +129,7 @@ def add_partitions(cluster: Cluster, transaction: Transaction, parts: Iterable[T
 
 
 def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) -> None:
-    """Make `note` part of the transaction."""
+    """Stores `note` in the transaction."""
     group = transaction.transactional_id
     adding = AddOffsetsToTxnRequest(
         transactional_id=transaction.transactional_id,
@@ -165,7 +166,7 @@ def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) ->
 
 
 def stored(cluster: Cluster, transactional_id: str, query: str, *, settled: bool) -> Note | None:
-    """The newest note of `query` under this id. `settled`: wait for a transaction that is being ended."""
+    """Returns the newest note of `query` under this id. With `settled`, waits until open transactions are decided."""
     request = OffsetFetchRequest(group_id=transactional_id, topics=None, require_stable=settled)
     found: list[Note] = []
 
@@ -189,9 +190,9 @@ def end(
     committed: bool,
     patience_ms: int | None = None,
 ) -> None:
-    """Commit or abort them all. Ending one twice the same way is the same as once.
+    """Commits or aborts transactions. Repeating the same end is harmless.
 
-    What somebody else has ended is nothing to abort any more; to commit it is refused.
+    A transaction that another attempt has ended counts as aborted; to commit it is an error.
     """
     left = list(transactions)
 
@@ -220,7 +221,7 @@ def end(
 
 
 def abandon(cluster: Cluster, transactions: Sequence[Transaction]) -> None:
-    """Abort as far as that is possible: readers then need not wait for the time-out, nor for the next attempt."""
+    """Aborts if possible, so that readers do not wait for the time-out or the next attempt. Raises nothing."""
     with contextlib.suppress(OSError, KcliError):
         end(cluster, transactions, committed=False, patience_ms=ABANDON_MS)
 
@@ -233,7 +234,7 @@ def _ask(
 
 
 def _check(transaction: Transaction, codes: Iterable[ErrorCode], doing: str) -> None:
-    """Raise the first error that says something; a partition beside a refused one was only not attempted."""
+    """Raises the first error. OPERATION_NOT_ATTEMPTED comes last, because another partition has the cause."""
     failed = sorted(
         (code for code in codes if code), key=lambda code: code is ErrorCode.OPERATION_NOT_ATTEMPTED
     )
@@ -242,7 +243,7 @@ def _check(transaction: Transaction, codes: Iterable[ErrorCode], doing: str) -> 
 
 
 def _note(batch: int, metadata: str | None) -> Note | None:
-    """None for an offset that somebody else committed there."""
+    """Reads a note; None if another client committed the offset."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         written = json.loads(metadata or "")
         return Note(str(written["query"]), batch, written.get("rows"), written.get("tasks"))

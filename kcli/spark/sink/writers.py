@@ -1,21 +1,21 @@
 """The sink `kcli`: rows with key, value, headers, topic, partition and timestamp columns, produced by the executors.
 
-Exactly once, for streams by default. Spark runs tasks again, and after a crash whole micro-batches, so each task writes
-in a transaction that also notes the batch id, and the driver commits the transactions of a batch when all its tasks
+Streams are exactly-once by default. Spark repeats failed tasks, and after a crash whole micro-batches. So each task
+writes in a transaction that also stores the batch id. The driver commits the transactions of a batch when all its tasks
 are done:
 
-* A task begins by fencing every earlier attempt at its place (the transactional id is the query and the task's
-  number). Then it looks for its note: if this batch is there, it was written, and the task has nothing to do.
-* Tasks never commit. So nothing of a failed batch is visible, and the next attempt may be cut into other tasks.
-* The driver commits the first task's transaction before all others: with it the batch is decided. It carries how many
-  tasks there are. If the driver dies before it has committed the rest (milliseconds), the batch comes again, the tasks
-  that were committed are skipped and the others write; that is only right if they are cut as before, so another number
-  of tasks is refused then, unless all that were are committed.
-* The driver's commit holds the epochs of the attempts that wrote. An old driver that is still alive can commit nothing
-  that a newer attempt has begun to replace, and as the first transaction goes first, it stops there.
+* A task first fences every earlier attempt of the same task: the transactional id is the query and the task's number.
+  Then it reads its note. If the note names this batch, the rows are committed, and the task writes nothing.
+* Tasks never commit. So a failed batch leaves nothing visible, and the next attempt may have other tasks.
+* The driver commits the first task's transaction before all others. This decides the batch. The first task's note holds
+  the number of tasks. If the driver dies before it has committed the rest, which takes milliseconds, Spark repeats the
+  batch. Tasks that are committed are skipped, and the others write. That is correct only if the tasks are the same as
+  before. So a different number of tasks is refused, unless all earlier tasks are committed.
+* The driver commits with the epochs of the attempts that wrote. An old driver that still runs cannot commit over a
+  newer attempt: it fails at the first task's transaction.
 
-Without transactions a task has an idempotent producer, so nothing it retries is written twice; but a task or a
-micro-batch that Spark runs again writes its rows again, as with Spark's own Kafka sink.
+Without transactions a task has an idempotent producer, so its own retries write no duplicates. But a task or
+micro-batch that Spark repeats writes its rows again, as with Spark's own Kafka sink.
 """
 
 from __future__ import annotations
@@ -44,59 +44,61 @@ if TYPE_CHECKING:
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
-"""Local properties of a stream's tasks; the query's id lives in its checkpoint."""
+"""Local properties of a stream's tasks. The query's id is in its checkpoint."""
 
 PREFIX = "kcli-"
-"""Of transactional ids that the user did not name, so that one ACL covers them."""
+"""The prefix of generated transactional ids, so that one ACL covers all of them."""
 
 
 class BatchChangedError(KcliError):
-    """A batch that is partly committed came again in other tasks."""
+    """Spark repeated a partly committed batch with different tasks."""
 
 
 class BatchTooLongError(KcliError):
-    """A batch took longer than its transactions may."""
+    """A batch took longer than the time-out of its transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a batch is part of. `name` begins its transactional ids; no batch id: it is never written again."""
+    """A batch of a query. `name` is the prefix of its transactional ids. A batch without a number is never repeated."""
 
     name: str
     query: str
     batch: int | None
 
     def id_of(self, task: int) -> str:
-        """The transactional id of a task: each attempt takes it over from the one before."""
+        """Returns the transactional id of a task, the same for all its attempts."""
         return f"{self.name}-{task}"
 
     @property
     def note(self) -> Note | None:
+        """The note that the batch is written; None if it is never repeated."""
         return None if self.batch is None else Note(self.query, self.batch)
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """A task's report. No transaction: there is nothing to commit."""
+    """The report of a task. Without a transaction there is nothing to commit."""
 
     rows: int
     task: int = 0
     work: Work | None = None
     transaction: Transaction | None = None
     began: float = 0.0
-    """When the transaction's time began to run."""
+    """When the time-out of the transaction started."""
     earlier_tasks: int | None = None
-    """This very batch was committed before, in part or whole, by so many tasks."""
+    """The number of tasks of an earlier attempt at this batch, which is committed in part or whole."""
     earlier_rows: int | None = None
-    """So many rows were committed before as this task's, which has `rows` now."""
+    """Rows that an earlier attempt of this task committed; compare with `rows`."""
 
     @property
     def is_changed(self) -> bool:
+        """Whether an earlier attempt of this task had another number of rows."""
         return self.earlier_rows not in (None, self.rows)
 
 
 class _Writer(ABC):
-    """What batch and stream share: check the schema on the driver, produce in the executors, commit on the driver."""
+    """The common part of batch and stream: the driver checks and commits, the executors produce."""
 
     is_transactional: bool
 
@@ -106,9 +108,10 @@ class _Writer(ABC):
 
     @abstractmethod
     def work(self, context: TaskContext) -> Work:
-        """Whose batch a task writes, and which."""
+        """Returns the batch that a task writes."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Writes the rows of a task, in an executor."""
         with Cluster(self.options.client) as cluster:
             if not self.is_transactional:
                 written = Written(self._produce(cluster, iterator, None)[0])
@@ -122,19 +125,22 @@ class _Writer(ABC):
     def write_once(
         self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], work: Work, task: int
     ) -> Written:
+        """Writes the rows in a transaction, unless an earlier attempt is committed."""
         if self.options.topic is not None:
-            cluster.partitions([self.options.topic], create=True)  # notes are kept under it, rows or none
-        # Before the notes are read: from here on no earlier attempt can add one.
+            cluster.partitions(
+                [self.options.topic], create=True
+            )  # notes name the topic, even if there are no rows
+        # This comes before reading the notes, because it keeps earlier attempts from adding one.
         mine = transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)
         own, first = self._notes(cluster, work, task)
         if is_written(work.batch, own, first):
-            rows = sum(each.num_rows for each in iterator)  # Spark's side waits until its rows are taken
+            rows = sum(each.num_rows for each in iterator)  # Spark waits until all rows are read
             tasks = first.tasks if first is not None and first.batch == work.batch else None
             noted = own.rows if own is not None and own.batch == work.batch else None
             return Written(rows, task, work, earlier_tasks=tasks, earlier_rows=noted)
         try:
             rows, began = self._produce(cluster, iterator, mine)
-            if work.note is not None and task != 0:  # the first task's is the driver's to store
+            if work.note is not None and task != 0:  # the driver stores the note of the first task
                 transaction.store(cluster, mine, replace(work.note, rows=rows), self._notes_topic())
         except BaseException:
             transaction.abandon(cluster, [mine])
@@ -143,9 +149,9 @@ class _Writer(ABC):
         return Written(rows, task, work, None if is_empty else mine, began)
 
     def _notes(self, cluster: Cluster, work: Work, task: int) -> tuple[Note | None, Note | None]:
-        """This task's note and the first task's.
+        """Returns the notes of this task and of the first task.
 
-        The first task's is read as it stands: it may be in a transaction of this very batch, which ends last.
+        The first task's note is read without waiting: it may be in an open transaction of the same batch.
         """
         if work.batch is None:
             return None, None
@@ -157,7 +163,7 @@ class _Writer(ABC):
     def _produce(
         self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], mine: Transaction | None
     ) -> tuple[int, float]:
-        """How many rows were written, and when the first were sent."""
+        """Writes rows. Returns their number, and the time at which the first were sent."""
         from kcli.spark.sink.producer import Producer
         from kcli.spark.sink.rows import Router
 
@@ -172,7 +178,7 @@ class _Writer(ABC):
         return rows, producer.began or time.time()
 
     def commit_tasks(self, messages: Sequence[Written | None]) -> None:
-        """Commit what the tasks wrote: the first task's transaction, and only then the others."""
+        """Commits the transactions of the tasks: the first task's, and then the others."""
         written = [each for each in messages if each is not None]
         with Cluster(self.options.client) as cluster:
             if self._is_committed(cluster, written):
@@ -190,7 +196,7 @@ class _Writer(ABC):
         freeze_imports()
 
     def _is_committed(self, cluster: Cluster, written: list[Written]) -> bool:
-        """Whether nothing is left to do. A batch committed in part, and cut into other tasks now, is refused."""
+        """Whether the whole batch is committed. BatchChangedError if it is in part, and its tasks are different now."""
         now = len(written)
         for each in written:
             if each.task == 0 and each.earlier_tasks not in (None, now):
@@ -207,7 +213,7 @@ class _Writer(ABC):
         return not left
 
     def _wrote_all(self, cluster: Cluster, work: Work, tasks: range, now: int) -> bool:
-        """Whether each of an earlier run's `tasks` has its note; those that are no tasks `now` are fenced here."""
+        """Whether all `tasks` of an earlier run have their notes. Tasks beyond the first `now` are fenced here."""
         for task in tasks:
             if task >= now:
                 transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)
@@ -217,7 +223,7 @@ class _Writer(ABC):
         return True
 
     def _check_age(self, cluster: Cluster, written: list[Written]) -> None:
-        """Refuse what may not be committed whole any more, while nothing is."""
+        """Raises BatchTooLongError before the first commit, if transactions may have timed out."""
         oldest = time.time() - min(each.began for each in written if each.transaction is not None)
         if oldest * 1000 > self.options.transaction_timeout_ms:
             transaction.abandon(cluster, _transactions(written))
@@ -228,7 +234,7 @@ class _Writer(ABC):
             )
 
     def abort_tasks(self, messages: Sequence[Written | None]) -> None:
-        """Some task failed: what the others wrote goes with it."""
+        """Aborts the transactions of all tasks after one has failed."""
         if left := _transactions(messages):
             with Cluster(self.options.client) as cluster:
                 transaction.abandon(cluster, left)
@@ -238,14 +244,14 @@ class _Writer(ABC):
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """A batch: in transactions where it is asked for, since a job may take longer than a transaction can."""
+    """A batch. Transactions are off by default, because a job may take longer than a transaction."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         super().__init__(options, schema)
         named = options.transactional_id is not None or options.batch_id is not None
         self.is_transactional = named if options.transactional is None else options.transactional
         if options.batch_id is not None and options.transactional_id is None:
-            raise ValueError("kcli.batch.id needs kafka.transactional.id, which says whose batch it is")
+            raise ValueError("kcli.batch.id needs kafka.transactional.id, which names the job of the batch")
         name = options.transactional_id or f"{PREFIX}{uuid.uuid4()}"
         self._work = Work(name, name, options.batch_id)
 
@@ -260,7 +266,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """A stream: exactly once unless it is turned off."""
+    """A stream: exactly-once unless transactions are off."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         super().__init__(options, schema)
@@ -283,7 +289,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 def is_written(batch: int | None, own: Note | None, first: Note | None) -> bool:
     """Whether a task's part of `batch` is committed, by its own note and the first task's.
 
-    The first task's of a later batch says so too: Spark begins a batch when the one before is committed whole.
+    A note of a later batch proves it too, because Spark begins a batch when the one before is committed.
     """
     if batch is None:
         return False
@@ -292,8 +298,8 @@ def is_written(batch: int | None, own: Note | None, first: Note | None) -> bool:
 
 def _changed(how: str) -> BatchChangedError:
     return BatchChangedError(
-        f"this batch was committed in part by an earlier run {how}, so what is missing cannot be told. Run it with as "
-        "many tasks as then (the same source options and number of cores), or once with kcli.transactional=false, "
+        f"this batch was committed in part by an earlier run {how}, so the missing rows are not known. Run it with the "
+        "same number of tasks (the same source options and number of cores), or once with kcli.transactional=false, "
         "which writes all of it again"
     )
 
@@ -303,7 +309,7 @@ def _transactions(messages: Sequence[Written | None]) -> list[Transaction]:
 
 
 def check_schema(schema: StructType, options: SinkOptions) -> None:
-    """ValueError names the column that is missing, unknown or of the wrong type."""
+    """Checks the columns of the rows. ValueError names one that is missing, unknown or of the wrong type."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, given in types.items():
         if name not in SINK_COLUMNS:

@@ -1,10 +1,10 @@
-"""Decoded columns as Arrow record batches with the columns of Spark's Kafka source, and no copy loop in Python.
+"""Makes Arrow record batches with the columns of Spark's Kafka source, without a loop over values in Python.
 
-A column of byte strings is laid over the chunk's buffer as `[start0, end0, start1, end1, …]`: an Arrow binary array
-whose even entries are the values (and whose odd entries are what lies between). Taking the even ones is one call
-into Arrow, which copies each value once.
+The edges `[start0, end0, start1, end1, …]` of a column's values make the chunk's buffer an Arrow binary array. Its even
+entries are the values, and its odd entries are the bytes between them. One call of Arrow takes the even entries and
+copies each value once.
 
-Arrays are made of buffers: `pa.array` and `pa.scalar` import pandas, half a CPU-second in every worker.
+Arrays are made of buffers, because `pa.array` and `pa.scalar` import pandas: half a CPU-second in every worker.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ DEPTHS = {
     "timestampType": Depth.TIMESTAMP,
     "headers": Depth.HEADERS,
 }
-"""The columns of the source, in Spark's order, and how deep each lies in a record."""
+"""The columns of the source in Spark's order, each with the depth of decoding that it needs."""
 
 MICROSECONDS = 1000
-"""In a millisecond: Kafka's timestamps against Spark's."""
+"""Microseconds (Spark's timestamps) in a millisecond (Kafka's)."""
 
 
 def record_batches(
     fetched: Iterator[Fetched], wanted: OffsetRange, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The records of `wanted` with the columns of `schema`, which must be among DEPTHS; nothing else is decoded."""
+    """Yields the records of `wanted` with the columns of `schema` (names of DEPTHS). Other columns are not decoded."""
     depth = max((DEPTHS[name] for name in schema.names), default=Depth.OFFSET)
     for each in fetched:
         chunks = decode(
@@ -52,9 +52,10 @@ def record_batches(
 
 
 def record_batch(columns: Columns, part: TopicPartition, schema: pa.Schema) -> pa.RecordBatch:
+    """Makes one record batch of decoded columns."""
     builders = _builders(columns, part)
     arrays = [builders[field.name](field.type) for field in schema]
-    if not arrays:  # count() of nothing: rows without columns
+    if not arrays:  # count() reads rows without columns
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(columns), pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -88,13 +89,13 @@ def _timestamp(columns: Columns, type_: pa.DataType) -> pa.Array:
 
 
 def _timestamp_type(columns: Columns, type_: pa.DataType) -> pa.Array:
-    """0 is CreateTime and 1 LogAppendTime, as in Kafka's TimestampType."""
+    """Returns 0 for CreateTime and 1 for LogAppendTime, as in Kafka's TimestampType."""
     assert columns.log_append_time is not None
     return fixed(columns.log_append_time.astype(np.int32), type_)
 
 
 def _headers(columns: Columns, type_: pa.ListType) -> pa.Array:
-    """A record without headers has null, as Spark's own source gives it."""
+    """Returns the headers; null for a record without headers, as in Spark's own source."""
     assert columns.headers is not None
     offsets = columns.headers.offsets.astype(np.int32)
     keys = text(binary(columns.buffer, columns.headers.keys))
@@ -106,23 +107,24 @@ def _headers(columns: Columns, type_: pa.ListType) -> pa.Array:
 
 
 def repeated(text: str, count: int) -> pa.Array:
+    """Returns `count` times the same text."""
     raw = text.encode()
     edges = np.arange(count + 1, dtype=np.int32) * np.int32(len(raw))
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(edges), pa.py_buffer(raw * count)])
 
 
 def fixed(values: NDArray[np.integer], type_: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
-    """Numbers that lie in memory as `type_` has them."""
+    """Makes an array of numbers, whose bytes in memory must be those of `type_`."""
     return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def bits(flags: NDArray[np.bool_]) -> pa.Buffer:
-    """Flags as Arrow keeps them."""
+    """Packs flags into bits, as in Arrow."""
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
 def binary(buffer: bytes, spans: Spans) -> pa.Array:
-    """`spans` of `buffer` as a binary array."""
+    """Makes a binary array of `spans` of `buffer`."""
     count = len(spans.starts)
     if not count:
         return pa.array([], pa.binary())
@@ -140,7 +142,7 @@ def binary(buffer: bytes, spans: Spans) -> pa.Array:
 
 
 def text(values: pa.Array) -> pa.Array:
-    """Binary as strings; what is not UTF-8 gets replacement characters, as Java reads it."""
+    """Decodes binary values as UTF-8. Invalid bytes become replacement characters, as in Java."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:

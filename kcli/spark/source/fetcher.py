@@ -1,12 +1,11 @@
-"""Reads one offset range of one partition as raw batches: what a Spark task does before any decoding.
+"""Reads one offset range of one partition as raw batches, which the task then decodes.
 
-One Fetch is always under way while the batches of the one before are decoded. A new leader, a lost connection or a
-throttled broker is waited out; an offset that is no longer there follows failOnDataLoss.
+The next Fetch is always under way while the batches of the last one are decoded. The reader waits for a new leader, a
+lost connection or a throttled broker. If an offset is gone, failOnDataLoss decides.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -29,10 +28,8 @@ from kcli.spark.client.connection import Pending
 from kcli.spark.options import SourceOptions
 from kcli.spark.source.offsets import OffsetRange, data_loss
 
-log = logging.getLogger("kcli.spark")
-
 MAX_WAIT_MS = 500
-"""fetch.max.wait.ms of Kafka's consumer."""
+"""The default of fetch.max.wait.ms."""
 
 LEADER_ERRORS = frozenset(
     {
@@ -47,9 +44,9 @@ LEADER_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Complete batches, and (read_committed only) the transactions among them that were aborted.
+    """Complete batches, and with read_committed the aborted transactions among them.
 
-    Records below `first_offset` were not asked for: a batch is sent whole.
+    The first batch may hold records below `first_offset`, because brokers send whole batches.
     """
 
     table: BatchHeaders
@@ -58,7 +55,7 @@ class Fetched:
 
 
 def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
-    """The batches that hold `wanted`; the first and the last may reach beyond it.
+    """Yields the batches that hold `wanted`. The first and the last may reach beyond it.
 
     Raises DataLossError, CorruptRecordError, UnreachableError, or the KafkaError of the broker.
     """
@@ -69,13 +66,13 @@ def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -
             reader.waited()
             continue
         table = read_headers(data.records, str(wanted.part))
-        if not len(table):  # since KIP-74 the first batch comes whole, however large it is
+        if not len(table):  # since KIP-74 brokers send the first batch whole, whatever its size
             raise CorruptRecordError(
-                f"there is no whole batch at offset {first_offset} of {wanted.part}, though bytes came"
+                f"the answer for offset {first_offset} of {wanted.part} has bytes, but no whole batch"
             )
         check_order(table)
         if table.next_offset <= first_offset:
-            raise corrupt(table, -1, f"ends before offset {first_offset}, for which it came")
+            raise corrupt(table, -1, f"ends before offset {first_offset}, which was requested")
         reader.advance(table.next_offset)
         aborted = None
         if options.client.isolation_level == READ_COMMITTED:
@@ -87,27 +84,30 @@ def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -
 
 
 def check_order(table: BatchHeaders, first: int = 0) -> None:
-    """Batches lie one after the other, from `first` on. Their offsets are not in the checksum: nothing else tells."""
+    """Checks that each batch begins after the one before, from `first` on. The checksum does not cover offsets.
+
+    Raises CorruptRecordError.
+    """
     bases = table.headers["base_offset"]
     ends = bases + table.headers["last_offset_delta"] + 1
     before = np.concatenate(([first], ends[:-1]))
     wrong = np.flatnonzero((bases < before) | (ends <= bases))
     if len(wrong):
         row = int(wrong[0])
-        raise corrupt(table, row, f"cannot be there: the one before it ends at offset {before[row]}")
+        raise corrupt(table, row, f"overlaps the one before it, which ends at offset {before[row]}")
 
 
 def bytes_per_offset(fetched: Iterator[Fetched], offset: int) -> float:
-    """How many bytes an offset takes, as stored, by the first batches from `offset` on."""
+    """Estimates the stored bytes for each offset by the first batches from `offset` on."""
     for each in fetched:
         headers = each.table.headers
         span = each.table.next_offset - max(offset, int(headers["base_offset"][0]))
         return float(headers["length"].sum() + LENGTH_OVERHEAD * len(headers)) / max(span, 1)
-    return 1.0  # nothing is left of these offsets: they cost nothing
+    return 1.0  # these offsets have no batches left, so their size does not matter
 
 
 class _RangeReader:
-    """Where reading stands: the next offset, and the request that is under way for it."""
+    """The next offset to read, and the request for it that is under way."""
 
     def __init__(self, cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> None:
         self._cluster, self._wanted, self._options = cluster, wanted, options
@@ -116,7 +116,7 @@ class _RangeReader:
         self._retry = Retry(options.poll_timeout_ms, f"reading {wanted}")
 
     def next_answer(self) -> PartitionData | None:
-        """The answer to the fetch at the present position, or None at the end of the range."""
+        """Returns the answer for the current position, or None at the end of the range."""
         while self.position < self._wanted.end:
             try:
                 node, pending = self._pending or self._send()
@@ -133,7 +133,7 @@ class _RangeReader:
         return None
 
     def advance(self, next_offset: int) -> None:
-        """Go on after `next_offset`, asking for it at once: the broker works while we decode."""
+        """Moves to `next_offset` and requests it, so that the broker works while the task decodes."""
         self.position = max(self.position, next_offset)
         self._retry.succeeded()
         if self.position < self._wanted.end:
@@ -143,7 +143,7 @@ class _RangeReader:
                 self._reconnect(error)
 
     def waited(self) -> None:
-        """The broker had nothing yet; below the high watermark that should pass."""
+        """Counts an answer without records. Below the high watermark the next one should have some."""
         self._retry.after(error_for(ErrorCode.REQUEST_TIMED_OUT, "the broker answers without records"))
 
     def _send(self) -> tuple[int, Pending[FetchResponse]]:
@@ -163,6 +163,7 @@ class _RangeReader:
         return node, self._cluster.connection(node).send(FETCH, request)
 
     def _recover(self, code: ErrorCode) -> None:
+        """Handles an error of the partition: waits, or raises it."""
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return self._out_of_range()
         error = error_for(code, f"reading {self._wanted.part} at offset {self.position}: {code.name}")
@@ -172,6 +173,7 @@ class _RangeReader:
         return None
 
     def _reconnect(self, error: OSError | KafkaError) -> None:
+        """Drops the connections after an error and waits, or raises it."""
         part = self._wanted.part
         self._pending = None
         self._retry.after(error)
@@ -179,7 +181,7 @@ class _RangeReader:
         self._cluster.forget(part)
 
     def _out_of_range(self) -> None:
-        """Move to where the log begins now, or to the end where it no longer reaches; never in silence."""
+        """Moves to the start of the log, or to the end of the range if the log ends before it. Reports the loss."""
         part = self._wanted.part
         first = self._cluster.list_offsets({part: EARLIEST})[part].offset
         last = self._cluster.list_offsets({part: LATEST})[part].offset

@@ -1,12 +1,11 @@
-"""Topics read straight from a broker's log directories, or a copy of them, without the broker.
+"""Reads topics from a broker's log directories, or a copy of them, without the broker.
 
-`LogDirectories` answers the questions that `Cluster` answers (which partitions, which offsets), from file names,
-checkpoints and indexes; `read_range` then gives the batches that a fetch would have given. What is read is what a
-consumer would see: from the log start offset up to the high watermark, or to the last stable offset with
-read_committed, without what aborted transactions wrote.
+`LogDirectories` finds partitions and offsets, as `Cluster` does, but from file names, checkpoints and indexes.
+`read_range` yields the batches that a fetch would return. The range is the one of a consumer: from the log start offset
+to the high watermark. With read_committed it ends at the last stable offset, without aborted transactions.
 
-The high watermark is the one that the broker last noted (replica.high.watermark.checkpoint.interval.ms: every 5 s).
-Without a note, as in a copy of single partitions, or with readUpTo=logEnd, it is the end of the last whole batch.
+The high watermark is that of the broker's last checkpoint (replica.high.watermark.checkpoint.interval.ms: every 5 s).
+Without a checkpoint, as in a copy of single partitions, or with readUpTo=logEnd, it is the end of the last whole batch.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
 from kcli.model.topic_partition import TopicPartition
@@ -26,7 +26,6 @@ from kcli.protocol.batches import batch_headers
 from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
 from kcli.protocol.batches.columns import Depth, decode
 from kcli.runtime.disk import SystemDisk
-from kcli.spark.client.cluster import FoundOffset
 from kcli.spark.options import SourceOptions
 from kcli.spark.source.fetcher import Fetched
 from kcli.spark.source.offsets import OffsetRange, data_loss
@@ -35,17 +34,17 @@ from kcli.storage.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, 
 from kcli.storage.log.producer_state import decode_snapshot
 from kcli.storage.log.transaction_index import AbortedTransaction
 
-log = logging.getLogger("kcli.spark")
+_log = logging.getLogger("kcli.spark")
 
 NOT_USERS = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
-"""Topics that Kafka keeps for itself."""
+"""Topics that are internal to Kafka."""
 
 ATTEMPTS = 5
-"""How often to look again for a segment that went away between listing and opening: cleaning is not that fast."""
+"""How often the segments are listed again after one was deleted between listing and opening."""
 
 
 class LogDirectories:
-    """The partitions under some log directories; a directory that is itself one partition's is taken, too."""
+    """The partitions in log directories. A path may also be the directory of a single partition."""
 
     def __init__(self, paths: Iterable[str], *, isolation_level: int, to_log_end: bool) -> None:
         self._paths = tuple(paths)
@@ -59,15 +58,16 @@ class LogDirectories:
         self.close()
 
     def close(self) -> None:
-        """Look anew next time."""
+        """Forgets the directories that were found. The next call lists them again."""
         self._directories = None
 
     def topic_names(self) -> list[str]:
-        """Every topic that is not internal."""
+        """Returns the names of all topics that are not internal."""
         self._directories = None
         return sorted({part.topic for part in self._found() if part.topic not in NOT_USERS})
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """Returns the partitions of `topics`. UnknownTopicOrPartitionException if one has no directory."""
         self._directories = None
         wanted = set(topics)
         parts = sorted(part for part in self._found() if part.topic in wanted)
@@ -77,27 +77,28 @@ class LogDirectories:
 
     def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], isolation_level: int | None = None
-    ) -> dict[TopicPartition, FoundOffset]:
-        """As `Cluster.list_offsets`."""
+    ) -> dict[TopicPartition, OffsetAt]:
+        """Returns the first offset at or after each timestamp, as `Cluster.list_offsets` does."""
         level = self._isolation_level if isolation_level is None else isolation_level
         found = {}
         for part, timestamp in timestamps.items():
             partition = self.partition(part)
             if timestamp == EARLIEST:
-                found[part] = FoundOffset(partition.log_start_offset, -1)
+                found[part] = OffsetAt(offset=partition.log_start_offset)
             elif timestamp == LATEST:
-                found[part] = FoundOffset(partition.end_offset(level), -1)
+                found[part] = OffsetAt(offset=partition.end_offset(level))
             else:
                 found[part] = partition.first_at(timestamp, partition.end_offset(level))
         return found
 
     def partition(self, part: TopicPartition) -> PartitionFiles:
+        """Returns the files of a partition. UnknownTopicOrPartitionException if it has no directory."""
         if part not in self._found():
             raise UnknownTopicOrPartitionException(f"{part} is not in {', '.join(self._paths)}")
         return PartitionFiles(part, self._found()[part], to_log_end=self._to_log_end)
 
     def cut(self, wanted: OffsetRange) -> list[OffsetRange]:
-        """`wanted` where segments begin, so that each task reads files of its own."""
+        """Cuts a range at the starts of segments, so that each task reads files of its own."""
         bases = [each.base_offset for each in self.partition(wanted.part).segments()]
         edges = [wanted.start, *(base for base in bases if wanted.start < base < wanted.end), wanted.end]
         return [OffsetRange(wanted.part, low, high) for low, high in pairwise(edges)]
@@ -108,7 +109,7 @@ class LogDirectories:
             for path in self._paths:
                 if not os.path.isdir(path):
                     raise KcliError(
-                        f"there is no directory {path} on {os.uname().nodename} (every node reads there)"
+                        f"there is no directory {path} on {os.uname().nodename} (every node of Spark needs it)"
                     )
                 own = _named(os.path.basename(os.path.abspath(path)))
                 if own is not None and list_segments(path):
@@ -122,12 +123,13 @@ class LogDirectories:
 
 
 class PartitionFiles:
-    """One partition's directory, as it is when it is asked."""
+    """The directory of one partition. Each call reads its present state."""
 
     def __init__(self, part: TopicPartition, directory: str, *, to_log_end: bool) -> None:
         self.part, self._directory, self._to_log_end = part, directory, to_log_end
 
     def segments(self) -> list[SegmentFile]:
+        """Returns the segments, oldest first. UnknownTopicOrPartitionException if there are none."""
         found = list_segments(self._directory)
         if not found:
             raise UnknownTopicOrPartitionException(f"{self._directory} holds no segment of {self.part}")
@@ -139,13 +141,13 @@ class PartitionFiles:
         return max(self.segments()[0].base_offset, 0 if noted is None else noted)
 
     def end_offset(self, isolation_level: int) -> int:
-        """The high watermark, or with read_committed the last stable offset."""
+        """Returns the high watermark, or with read_committed the last stable offset."""
         noted = None if self._to_log_end else self._checkpoint(HIGH_WATERMARK_FILE)
         end = self.log_end_offset() if noted is None else noted
         return self._last_stable_offset(end) if isolation_level == READ_COMMITTED else end
 
     def log_end_offset(self) -> int:
-        """After the last whole batch: what recovery would keep of a log whose tail was torn."""
+        """Returns the offset after the last whole batch, where recovery would cut a torn log."""
         last = self.segments()[-1]
         end, position = last.base_offset, last.position_of(1 << 62)
         batches = last.batches(position, str(self.part), is_last=True)
@@ -154,12 +156,12 @@ class PartitionFiles:
                 end = table.next_offset
         except CorruptRecordError as error:
             sound = self._sound_end(last, position)
-            log.warning("%s ends at offset %d, as recovery would cut it: %s", self.part, sound, error)
+            _log.warning("%s ends at offset %d, where recovery would cut it: %s", self.part, sound, error)
             return sound
         return end
 
     def _sound_end(self, segment: SegmentFile, position: int) -> int:
-        """The offset after the last batch before a corrupt one, batch by batch."""
+        """Returns the offset after the last batch before a corrupt one."""
         end = segment.base_offset
         with open(segment.path, "rb") as file:
             file.seek(position)
@@ -175,7 +177,7 @@ class PartitionFiles:
         return end
 
     def _last_stable_offset(self, end: int) -> int:
-        """Where the first transaction begins that is not decided before `end`."""
+        """Returns the first offset of the oldest transaction that is open at `end`."""
         start, open_ = self._newest_snapshot(end)
         for table, _ in self.tables(start, end):
             transactional = table.headers["attributes"] & TRANSACTIONAL != 0
@@ -189,7 +191,7 @@ class PartitionFiles:
         return min(open_.values(), default=end)
 
     def _newest_snapshot(self, end: int) -> tuple[int, dict[int, int]]:
-        """The latest offset at which the open transactions were noted, and those: producer id and first offset."""
+        """Returns the newest snapshot up to `end`: its offset, and by producer the start of its open transaction."""
         names = [name for name in os.listdir(self._directory) if name.endswith(".snapshot")]
         for name in sorted(names, reverse=True):
             stem = name.removesuffix(".snapshot")
@@ -199,13 +201,13 @@ class PartitionFiles:
                 with open(os.path.join(self._directory, name), "rb") as file:
                     producers = decode_snapshot(file.read(), name)
             except (FileNotFoundError, CorruptRecordError):
-                continue  # going, or never finished: an older one does
+                continue  # being deleted, or never finished: an older snapshot will do
             opened = ((each.producer_id, each.current_txn_first_offset) for each in producers)
             return int(stem), {producer: first for producer, first in opened if first is not None}
         return self.segments()[0].base_offset, {}
 
-    def first_at(self, timestamp_ms: int, end: int) -> FoundOffset:
-        """The first record of `timestamp_ms` or later before `end`; offset -1 where there is none."""
+    def first_at(self, timestamp_ms: int, end: int) -> OffsetAt:
+        """Finds the first record of `timestamp_ms` or later before `end`."""
         segments = self.segments()
         for segment in segments:
             if segment is not segments[-1] and segment.ends_before(timestamp_ms):
@@ -220,17 +222,18 @@ class PartitionFiles:
                     assert columns.timestamps is not None
                     late = np.flatnonzero(columns.timestamps >= timestamp_ms)
                     if len(late):
-                        return FoundOffset(int(columns.offsets[late[0]]), int(columns.timestamps[late[0]]))
-            return FoundOffset(-1, -1)
-        return FoundOffset(-1, -1)
+                        offset, timestamp = columns.offsets[late[0]], columns.timestamps[late[0]]
+                        return OffsetAt(offset=int(offset), timestamp=int(timestamp))
+            return OffsetAt()
+        return OffsetAt()
 
     def tables(
         self, start: int, end: int, lost: Callable[[str], None] | None = None
     ) -> Iterator[tuple[BatchHeaders, int]]:
-        """The batches from the one with `start` on, until `end` is reached, and where reading stands after each table.
+        """Yields the batches from the one with `start` up to `end`, each table with the offset after it.
 
-        Segments are looked up one by one, since old ones may be cleaned or deleted meanwhile; `lost` is told of what
-        was deleted before it was read.
+        Segments are listed again before each one is read, because old ones may be cleaned or deleted meanwhile. `lost`
+        is called with a message about records that were deleted before they were read.
         """
         position, missed = start, 0
         while position < end:
@@ -250,13 +253,13 @@ class PartitionFiles:
                         yield table, position
                     if position >= end:
                         return
-            except FileNotFoundError:  # cleaned or deleted a moment ago: look again
+            except FileNotFoundError:  # the cleaner or retention has deleted it: list the segments again
                 missed += 1
                 if missed == ATTEMPTS:
                     raise
                 continue
             missed = 0
-            if position == began:  # nothing more in this segment: its end may have been cleaned away
+            if position == began:  # this segment has no more batches: compaction may have removed its end
                 later = [each.base_offset for each in segments if each.base_offset > position]
                 if not later:
                     return
@@ -268,7 +271,7 @@ class PartitionFiles:
             yield table
 
     def aborted(self, wanted: OffsetRange) -> list[AbortedTransaction]:
-        """The aborted transactions that reach into `wanted`. Their index entries lie with their markers."""
+        """Returns the aborted transactions that overlap `wanted`. Their index entries are beside their markers."""
         return [
             each
             for segment in self.segments()
@@ -278,18 +281,18 @@ class PartitionFiles:
 
     def _checkpoint(self, name: str) -> int | None:
         path = os.path.join(os.path.dirname(os.path.abspath(self._directory)), name)
-        return read_offsets(SystemDisk(), path).get(TopicPartition(self.part.topic, self.part.partition))
+        return read_offsets(SystemDisk(), path).get(self.part)
 
 
 def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
-    """As `fetcher.fetch_range`, from files."""
+    """Yields the batches of a range, as `fetcher.fetch_range` does, from files."""
     partition = logs.partition(wanted.part)
     if wanted.start < (first := partition.log_start_offset):
         said = f"offset {wanted.start} of {wanted.part} cannot be read: the log begins at {first}"
         data_loss(options, said)
     aborted = partition.aborted(wanted) if options.client.isolation_level == READ_COMMITTED else None
     position = max(wanted.start, first)
-    for table, after in partition.tables(position, wanted.end, lambda what: data_loss(options, what)):
+    for table, after in partition.tables(position, wanted.end, lambda message: data_loss(options, message)):
         dropped = None
         if aborted is not None:
             dropped = tuple(
@@ -300,11 +303,11 @@ def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions
         yield Fetched(table, position, dropped)
         position = after
     last = partition.segments()[-1].base_offset
-    if max(position, last) < wanted.end:  # what a cleaning took off the end lies before the newest segment
+    if max(position, last) < wanted.end:  # between them compaction may have removed all records
         data_loss(options, f"{wanted.part} ends at offset {position}, before the wanted end {wanted.end}")
 
 
 def _named(name: str) -> TopicPartition | None:
-    """The partition that a directory is called after; `-delete`, `-future` and `-stray` are nobody's to read."""
+    """Returns the partition of a directory name; None for `-delete`, `-future` and `-stray` directories and others."""
     topic, dash, number = name.rpartition("-")
     return TopicPartition(topic, int(number)) if dash and topic and number.isdigit() else None

@@ -1,6 +1,6 @@
-"""From options to offsets: which partitions, from where to where, in how many tasks.
+"""Resolves the options of the source to partitions, offsets and tasks.
 
-Offsets of a stream are written to Spark's checkpoint as `{"topic": {"0": 23}}`, the form of Spark's own Kafka source.
+A stream's offsets are in Spark's checkpoint as `{"topic": {"0": 23}}`, the form of Spark's own Kafka source.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from itertools import pairwise
 from typing import Protocol
 
 from kcli.errors import KcliError, UnknownTopicOrPartitionException
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import EARLIEST, LATEST
 from kcli.model.topic_partition import TopicPartition
-from kcli.spark.client.cluster import FoundOffset
 from kcli.spark.options import Position, SourceOptions, Subscription
 
-log = logging.getLogger("kcli.spark")
+_log = logging.getLogger("kcli.spark")
 
 Offsets = dict[TopicPartition, int]
 
@@ -27,22 +27,22 @@ OffsetJson = dict[str, dict[str, int]]
 
 
 class Topics(Protocol):
-    """Where partitions are: a cluster, or log directories."""
+    """A source of partitions and offsets: a cluster, or log directories."""
 
     def topic_names(self) -> list[str]: ...
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]: ...
 
-    def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]: ...
+    def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]: ...
 
 
 class DataLossError(KcliError):
-    """Records that should be read are no longer there, and failOnDataLoss is true."""
+    """Records that should be read are gone, and failOnDataLoss is true."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets `start` up to `end` (exclusive) of one partition: what one task reads."""
+    """The offsets of one partition that one task reads: from `start` up to `end` (exclusive)."""
 
     part: TopicPartition
     start: int
@@ -56,7 +56,7 @@ class OffsetRange:
 
 
 def subscribed(cluster: Topics, subscription: Subscription) -> list[TopicPartition]:
-    """The partitions to read, as the cluster is now."""
+    """Returns the partitions that match the subscription now."""
     if subscription.partitions:
         known = set(cluster.partitions(part.topic for part in subscription.partitions))
         for part in subscription.partitions:
@@ -72,7 +72,7 @@ def subscribed(cluster: Topics, subscription: Subscription) -> list[TopicPartiti
 def resolve(
     cluster: Topics, parts: list[TopicPartition], position: Position, *, latest_if_no_offset: bool, name: str
 ) -> Offsets:
-    """The offset that `position` (option `name`) means in each partition."""
+    """Returns the offset of `position` in each partition. `name` is the option, for errors."""
     if position.by_time:
         return _by_time(cluster, parts, position, latest_if_no_offset, name)
     if position.offsets and set(parts) != position.named():
@@ -117,7 +117,7 @@ def _by_time(
 
 
 def batch_ranges(cluster: Topics, options: SourceOptions) -> list[OffsetRange]:
-    """What a batch reads, partition by partition, as the cluster is now."""
+    """Returns the ranges of a batch, one for each partition that exists now."""
     parts = subscribed(cluster, options.subscription)
     late = options.latest_if_no_offset
     start = resolve(cluster, parts, options.start, latest_if_no_offset=late, name="startingOffsets")
@@ -126,7 +126,7 @@ def batch_ranges(cluster: Topics, options: SourceOptions) -> list[OffsetRange]:
 
 
 def _within_logs(cluster: Topics, ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
-    """Offsets that the user named, checked against the logs before tasks fail, or wait for what never comes."""
+    """Checks offsets of the options against the logs, before a task fails or waits for records that never come."""
     first = _ends(
         cluster, [each.part for each in ranges if options.start.offsets.get(each.part, -1) >= 0], EARLIEST
     )
@@ -151,7 +151,7 @@ def _ends(cluster: Topics, parts: list[TopicPartition], end: int) -> Offsets:
 
 
 def split(ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
-    """Tasks: one per range, or more where `minPartitions` or `maxRecordsPerPartition` ask for it."""
+    """Cuts ranges into tasks: one each, or more by `minPartitions` or `maxRecordsPerPartition`."""
     ranges = [each for each in ranges if len(each)]
     pieces = dict.fromkeys(ranges, 1)
     if options.max_records_per_partition:
@@ -172,7 +172,7 @@ def _cut(whole: OffsetRange, pieces: int) -> list[OffsetRange]:
 def stream_ranges(
     start: Offsets, end: Offsets, earliest: Offsets, options: SourceOptions
 ) -> list[OffsetRange]:
-    """What a micro-batch reads. A partition that is new begins at its first record (`earliest`)."""
+    """Returns the ranges of a micro-batch. A new partition begins at its first record (`earliest`)."""
     ranges = []
     for part in sorted(end):
         first = start.get(part)
@@ -181,7 +181,10 @@ def stream_ranges(
             if first > 0:
                 data_loss(options, f"{part} is new to this query, but begins at offset {first}, not at 0")
         if end[part] < first:
-            data_loss(options, f"the end of {part} went back from {first} to {end[part]}: was it made anew?")
+            data_loss(
+                options,
+                f"the end of {part} went back from {first} to {end[part]}: the topic may have been created again",
+            )
         ranges.append(OffsetRange(part, first, end[part]))
     for part in sorted(set(start) - set(end)):
         data_loss(options, f"{part} was read before and is gone")
@@ -189,16 +192,16 @@ def stream_ranges(
 
 
 def data_loss(options: SourceOptions, what: str) -> None:
-    """Fail or warn, as failOnDataLoss says."""
+    """Raises DataLossError, or logs a warning if failOnDataLoss is false."""
     if options.fail_on_data_loss:
         raise DataLossError(
             f"{what}. Some records may have been lost. To go on without them, set failOnDataLoss to false"
         )
-    log.warning("%s; failOnDataLoss is false, so reading goes on", what)
+    _log.warning("%s; failOnDataLoss is false, so reading continues", what)
 
 
 def to_json(offsets: Offsets) -> OffsetJson:
-    """As in Spark's checkpoint."""
+    """Returns offsets in the form of Spark's checkpoint."""
     written: OffsetJson = {}
     for part in sorted(offsets):
         written.setdefault(part.topic, {})[str(part.partition)] = offsets[part]
@@ -206,6 +209,7 @@ def to_json(offsets: Offsets) -> OffsetJson:
 
 
 def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """Reads offsets from Spark's checkpoint."""
     return {
         TopicPartition(topic, int(part)): offset
         for topic, each in written.items()

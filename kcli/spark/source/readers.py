@@ -71,22 +71,21 @@ FIELDS = (
 HEADERS = StructField(
     "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 )
-"""The columns of Spark's Kafka source; headers only where includeHeaders asks for them."""
-
+"""The columns of Spark's Kafka source. HEADERS is added if includeHeaders is true."""
 
 SAMPLE_BYTES = 256 << 10
-"""What is looked at of a partition to tell how many bytes an offset takes there (maxBytesPerTrigger)."""
+"""How much of a partition is read to estimate the bytes for each offset (maxBytesPerTrigger)."""
 
 
 class RangePartition(InputPartition):
-    """One task's offsets."""
+    """The offsets that one task reads."""
 
     def __init__(self, wanted: OffsetRange) -> None:
         super().__init__(wanted)
 
 
 class KcliReader(DataSourceReader):
-    """A batch: offsets are settled once, when the query is planned."""
+    """A batch. Its offsets are resolved once, when Spark plans the query."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options, self.schema = options, schema
@@ -100,14 +99,14 @@ class KcliReader(DataSourceReader):
 
 
 class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream of micro-batches. Offsets live in Spark's checkpoint, never in a consumer group."""
+    """A stream of micro-batches. Its offsets are in Spark's checkpoint, never in a consumer group."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options, self.schema = options, schema
         self._topics: Cluster | LogDirectories | None = None
         self._admission = Admission(options, self._density)
         self._last: Offsets | None = None
-        """Where an AvailableNow query ends."""
+        """The end of an AvailableNow query."""
 
     def __reduce__(self) -> tuple[type[KcliStreamReader], tuple[SourceOptions, StructType]]:
         return KcliStreamReader, (self.options, self.schema)
@@ -124,7 +123,7 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = self._ends()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """One limit is all that can be said to Spark; `latestOffset` keeps to all of them."""
+        """Returns one of the limits, because Spark takes only one. `latestOffset` keeps all of them."""
         options = self.options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
@@ -140,7 +139,7 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return to_json(end)
         begin = from_json(start)
         begin |= self._earliest([part for part in end if part not in begin])
-        # An AvailableNow query knows its end: there is nothing to wait for.
+        # An AvailableNow query does not wait for more, because its end is known.
         admitted = self._admission.end(begin, end, may_wait=self._last is None)
         return start if admitted is None else to_json(admitted)
 
@@ -181,14 +180,14 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         topics, options = self._opened(), self.options
         first = wanted.start
-        if isinstance(topics, Cluster):  # one answer, and no request for what comes after it
+        if isinstance(topics, Cluster):  # one request is enough for an estimate
             wanted = OffsetRange(wanted.part, first, first + 1)
             options = replace(options, client=replace(options.client, max_partition_fetch_bytes=SAMPLE_BYTES))
         return bytes_per_offset(fetched(topics, wanted, options), first)
 
 
 def opened(options: SourceOptions) -> Cluster | LogDirectories:
-    """Where the options say that topics are."""
+    """Opens the cluster or the log directories of the options."""
     if not options.log_directories:
         return Cluster(options.client)
     from kcli.spark.source.log_directory import LogDirectories
@@ -200,7 +199,7 @@ def opened(options: SourceOptions) -> Cluster | LogDirectories:
 def tasks(
     topics: Cluster | LogDirectories, ranges: list[OffsetRange], options: SourceOptions
 ) -> list[InputPartition]:
-    """What each task reads: the same for the same ranges, so that a batch that comes again is cut alike."""
+    """Returns the ranges of the tasks: the same for the same ranges, so that a repeated batch has the same tasks."""
     if not isinstance(topics, Cluster):
         ranges = [piece for each in ranges if len(each) for piece in topics.cut(each)]
     freeze_imports()
@@ -210,7 +209,7 @@ def tasks(
 def fetched(
     topics: Cluster | LogDirectories, wanted: OffsetRange, options: SourceOptions
 ) -> Iterator[Fetched]:
-    """The raw batches of a range."""
+    """Yields the raw batches of a range."""
     if isinstance(topics, Cluster):
         from kcli.spark.source.fetcher import fetch_range
 
@@ -223,13 +222,13 @@ def fetched(
 def read_partition(
     partition: InputPartition, options: SourceOptions, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
-    """In an executor: fetch, decode and hand over one range."""
+    """Fetches and decodes one range, in an executor."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from kcli.spark.source.arrow import record_batches
 
     wanted: OffsetRange | None = partition.value
-    if wanted is None:  # what Spark makes of a batch that has no tasks
+    if wanted is None:  # Spark's own partition of a batch without tasks
         return
     with opened(options) as topics:
         batches = fetched(topics, wanted, options)
@@ -238,12 +237,12 @@ def read_partition(
 
 
 def checked_schema(schema: StructType) -> StructType:
-    """A schema given by the user may leave columns out and reorder them, and nothing else."""
+    """Checks a schema of the user: it may leave columns out and reorder them. ValueError if it does more."""
     full = {field.name: field.dataType for field in (*FIELDS, HEADERS)}
     for field in schema.fields:
         if field.name not in full:
             raise ValueError(f"column {field.name} is not one of {', '.join(full)}")
         if field.dataType != full[field.name]:
-            meant, given = full[field.name].simpleString(), field.dataType.simpleString()
-            raise ValueError(f"column {field.name} is {meant}, not {given}: cast it in the query")
+            expected, given = full[field.name].simpleString(), field.dataType.simpleString()
+            raise ValueError(f"column {field.name} is {expected}, not {given}: cast it in the query")
     return schema

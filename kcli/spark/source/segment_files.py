@@ -1,8 +1,8 @@
-"""Segments of a partition as files that somebody else may be writing, cleaning or deleting: found, searched and read.
+"""Finds, searches and reads the segment files of a partition while a broker may write, clean or delete them.
 
-Nothing is changed and nothing is trusted: a file may be gone by the time it is opened, may end in half a batch or,
-where it was preallocated, in zeros; indexes of the newest segment are longer than what is in them. An index only says
-where to begin, so a wrong one costs time and no records.
+This module changes no file and trusts none. A file may be gone when it is opened. It may end in half a batch, or in
+zeros if it was preallocated. Index files of the newest segment are longer than their entries. An index only gives the
+position to begin at, so a wrong one costs time and loses no records.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kcli.storage.log.transaction_index import ENTRY as ABORTED_ENTRY
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 CHUNK_BYTES = 8 << 20
-"""Read at once, as a fetch would be; more where a batch is larger."""
+"""The size of one read; a larger batch is read whole."""
 
 MAX_BATCH_BYTES = 1 << 30
-"""A length beyond it is no batch's: Kafka's files of batches are themselves at most 2 GiB, and 1 by default."""
+"""The largest valid length of a batch. Kafka's segments are 1 GiB by default, and 2 GiB at most."""
 
 MIN_MESSAGE_SIZE = 14
-"""CRC, magic, attributes and two lengths: the smallest message of the oldest format (magic 0)."""
+"""The smallest message of the oldest format (magic 0): CRC, magic, attributes and two lengths."""
 
 NO_END = 1 << 63
-"""Beyond every offset."""
+"""Greater than every offset."""
 
 OFFSET_INDEX = np.dtype([("offset", ">i4"), ("position", ">i4")])
 TIME_INDEX = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
@@ -41,28 +41,28 @@ _NAME = re.compile(r"(\d{20})\.log(\.swap)?")
 _PREFIX = struct.Struct(">qi")
 _MAGIC_AT = 16
 _DELTA_AT, _DELTA = 23, struct.Struct(">i")
-"""Where a batch of magic 2 has its last offset delta."""
+"""The position and format of the last offset delta in a batch of magic 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """One `.log` file. `path` without its suffixes is what its indexes are called, too."""
+    """One `.log` file. Its index files have the same path with other suffixes."""
 
     base_offset: int
     path: str
 
     def beside(self, suffix: str) -> str:
-        """The path of another file of this segment; with `.swap`, as its log, while a cleaning is under way."""
+        """Returns the path of another file of this segment, with `.swap` if the log has it (during a cleaning)."""
         stem, _, swap = self.path.rpartition(".log")
         return f"{stem}{suffix}{swap}"
 
     def batches(
         self, position: int, partition: str, *, is_last: bool, end: int = NO_END
     ) -> Iterator[tuple[int, BatchHeaders]]:
-        """The whole batches from byte `position` on, up to offset `end`, by chunks and with the position after each.
+        """Yields the whole batches from byte `position` up to offset `end`, in chunks, with the position after each.
 
-        FileNotFoundError where it is gone. CorruptRecordError names what is no batch; in the last segment the end of
-        what was written is only the end.
+        FileNotFoundError if the file was deleted. CorruptRecordError names bytes that are not a batch; but in the last
+        segment an incomplete batch is the end of the log.
         """
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -83,7 +83,7 @@ class SegmentFile:
                 needed = _needed(raw)
                 if needed is None or len(raw) < size:
                     if is_last:
-                        return  # zeros of a preallocated file, or a batch that is being written or was torn
+                        return  # a preallocated file's zeros, or a batch that is half written
                     raise CorruptRecordError(
                         f"there is no whole batch of {partition} after offset {offset - 1}, at byte {position} of "
                         f"{self.path}"
@@ -93,30 +93,30 @@ class SegmentFile:
             os.close(descriptor)
 
     def position_of(self, offset: int) -> int:
-        """Where to begin to read for `offset`: a batch start at or before it."""
+        """Returns the position of a batch at or before `offset`."""
         entries = self._index(".index", OFFSET_INDEX, "position")
         found = int(np.searchsorted(entries["offset"], offset - self.base_offset, side="right"))
         return self._checked(int(entries["position"][found - 1]), offset) if found else 0
 
     def offset_before(self, timestamp_ms: int) -> int:
-        """An offset before which no record has `timestamp_ms` or later."""
+        """Returns an offset before which all records are older than `timestamp_ms`."""
         entries = self._index(".timeindex", TIME_INDEX, "timestamp")
         found = int(np.searchsorted(entries["timestamp"], timestamp_ms, side="left"))
         return self.base_offset + (int(entries["offset"][found - 1]) if found else 0)
 
     def ends_before(self, timestamp_ms: int) -> bool:
-        """Whether the index says that no record here is as late; for segments that are not written any more."""
+        """Whether all records are older, by the time index. Only for segments that are no longer written."""
         entries = self._index(".timeindex", TIME_INDEX, "timestamp")
         return bool(len(entries)) and int(entries["timestamp"][-1]) < timestamp_ms
 
     def aborted(self) -> list[AbortedTransaction]:
-        """The transactions whose abort marker lies here; the file is there only if there is one."""
+        """Returns the transactions with an abort marker in this segment. Without one there is no index file."""
         raw = _read(self.beside(".txnindex"))
         whole = len(raw) - len(raw) % ABORTED_ENTRY.size  # the rest is being written
         return [AbortedTransaction(*fields[1:]) for fields in ABORTED_ENTRY.iter_unpack(raw[:whole])]
 
     def _index(self, suffix: str, entry: np.dtype[np.void], rising: str) -> np.ndarray:
-        """The entries up to where they stop rising: after that a file that is mapped is filled with zeros."""
+        """Returns the entries up to the last rising one. After that a mapped file is filled with zeros."""
         raw = _read(self.beside(suffix))
         entries = np.frombuffer(raw, entry, len(raw) // entry.itemsize)
         falls = np.flatnonzero(np.diff(entries[rising].astype(np.int64)) <= 0)
@@ -124,7 +124,7 @@ class SegmentFile:
         return entries if len(entries) != 1 or any(entries[0].tolist()) else entries[:0]
 
     def _checked(self, position: int, offset: int) -> int:
-        """`position` if a batch begins there that is not past `offset`, else the beginning of the file."""
+        """Returns `position` if a batch at or before `offset` begins there, else 0, the start of the file."""
         with open(self.path, "rb", buffering=0) as file:
             prefix = os.pread(file.fileno(), _PREFIX.size, max(position, 0))
         if len(prefix) == _PREFIX.size:
@@ -135,9 +135,9 @@ class SegmentFile:
 
 
 def list_segments(directory: str) -> list[SegmentFile]:
-    """The segments of a partition, oldest first.
+    """Returns the segments of a partition, oldest first.
 
-    A `.swap` is a cleaned segment whose older form is going: it is whole, and goes before what it replaces.
+    A `.swap` file is a complete cleaned segment, and takes precedence over the segment that it replaces.
     """
     found: dict[int, SegmentFile] = {}
     for name in sorted(os.listdir(directory)):
@@ -148,13 +148,15 @@ def list_segments(directory: str) -> list[SegmentFile]:
 
 
 def whole_batches(raw: bytes, end: int) -> int:
-    """How many bytes at the front are whole batches, or messages of an old format, that begin before offset `end`.
+    """Returns the size of the whole batches (or old messages) at the front that begin before offset `end`.
 
-    What lies beyond is not looked at: it may be unfinished, and it is not asked for.
+    Bytes beyond `end` are not read, because they may be unfinished.
     """
     at, size, prefix = 0, len(raw), _PREFIX.unpack_from
     while at + _PREFIX.size <= size:
-        last, length = prefix(raw, at)  # of compressed messages of old formats it is the last one's offset
+        last, length = prefix(
+            raw, at
+        )  # a compressed message of an old format has the offset of its last record
         if length < MIN_MESSAGE_SIZE or at + LENGTH_OVERHEAD + length > size or _is_beyond(raw, at, end):
             break
         if raw[at + _MAGIC_AT] >= 2 and length >= _DELTA_AT:
@@ -166,12 +168,12 @@ def whole_batches(raw: bytes, end: int) -> int:
 
 
 def _is_beyond(raw: bytes, at: int, end: int) -> bool:
-    """Whether a batch at `at` begins at or after offset `end`, as only those of magic 2 can tell."""
+    """Whether a batch of magic 2 at `at` begins at or after offset `end`."""
     return at + _MAGIC_AT < len(raw) and raw[at + _MAGIC_AT] >= 2 and _PREFIX.unpack_from(raw, at)[0] >= end
 
 
 def _refuse_overtaken(raw: bytes, partition: str, path: str, position: int) -> None:
-    """A batch at the front that seems to be beyond the end, with lower offsets after it, has a wrong offset."""
+    """Raises CorruptRecordError if a batch beyond the end is followed by a lower offset: its own must be wrong."""
     base, length = _PREFIX.unpack_from(raw)
     after = LENGTH_OVERHEAD + length
     if length < MIN_MESSAGE_SIZE or len(raw) <= after + _MAGIC_AT or raw[after + _MAGIC_AT] != 2:
@@ -179,13 +181,13 @@ def _refuse_overtaken(raw: bytes, partition: str, path: str, position: int) -> N
     following, length = _PREFIX.unpack_from(raw, after)
     if length >= MIN_MESSAGE_SIZE and following < base:
         raise CorruptRecordError(
-            f"the batch at offset {base} of {partition} in {path} (position {position}) cannot be there: the one "
-            f"after it is at offset {following}"
+            f"the batch at offset {base} of {partition} in {path} (position {position}) has a wrong offset: the "
+            f"one after it is at offset {following}"
         )
 
 
 def _needed(raw: bytes) -> int | None:
-    """The size of the batch at the front of `raw`; None where no batch can begin so."""
+    """Returns the size of the batch at the front of `raw`; None if its header is invalid."""
     if len(raw) < _PREFIX.size:
         return _PREFIX.size
     length = int(_PREFIX.unpack_from(raw)[1])
@@ -193,7 +195,7 @@ def _needed(raw: bytes) -> int | None:
 
 
 def _read(path: str) -> bytes:
-    """A whole file, or nothing where there is none."""
+    """Returns the content of a file, empty if it is missing."""
     try:
         with open(path, "rb") as file:
             return file.read()

@@ -88,7 +88,7 @@ sys.exit(_run([sys.executable, "-c", child], {}, is_ours=True))
 """
 
 
-def test_a_job_that_is_told_to_stop_has_its_time() -> None:
+def test_a_stopped_job_has_time_to_finish() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", STOPPED],
         stdout=subprocess.PIPE,

@@ -108,7 +108,9 @@ def test_a_java_without_release_file_is_asked(tmp_path: Path) -> None:
 def test_missing_or_old_java_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SubmitError, match="Spark needs Java, and there is none: install Java 17 or newer"):
+    with pytest.raises(
+        SubmitError, match="Spark needs Java, which is not installed: install Java 17 or newer"
+    ):
         check_java()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
     with pytest.raises(SubmitError, match="has no bin/java: install Java 17"):
@@ -134,7 +136,7 @@ def test_help_names_the_jobs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Usage: kcli spark-submit" in capsys.readouterr().err
 
 
-def test_wrong_job_options_are_told_without_starting_spark(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_job_options_are_reported_without_starting_spark(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["spark-submit", "export", "--bootstrap-server", "h:1", "--topic", "t"]) == 1
     assert "kcli spark-submit export: error: argument --path is required" in capsys.readouterr().err
     words = ["--bootstrap-server", "h:1", "--topic", "t", "--path", "p"]
@@ -287,7 +289,7 @@ def test_the_shipped_defaults_are_options_of_the_jobs(
     assert capsys.readouterr().err == ""  # no key was unknown
 
 
-def test_an_unknown_key_is_told_and_a_flag_is_true_or_false(
+def test_an_unknown_key_is_reported_and_a_flag_is_true_or_false(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = tmp_path / "p.properties"

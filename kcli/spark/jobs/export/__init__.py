@@ -1,1 +1,1 @@
-"""Topics to files and tables."""
+"""The job `export`: topics to files and tables."""

@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 
 def plan(options: ExportOptions) -> list[str]:
-    """What the job would do, one line each. Raises KcliError or ValueError if it cannot."""
+    """Returns the plan of the job in lines. KcliError or ValueError if it cannot run."""
     must_not_exist = not options.is_stream and options.save_mode == "error" and options.format in FILE_FORMATS
     if must_not_exist and os.path.exists(options.path):
-        raise JobError(f"{options.path} exists: --save-mode append, overwrite or ignore, or another --path")
+        raise JobError(
+            f"{options.path} exists: use --save-mode append, overwrite or ignore, or another --path"
+        )
     ranges = planned(reading(options), options.mode)
     total = sum(map(len, ranges))
     lines = [
@@ -38,13 +40,14 @@ def plan(options: ExportOptions) -> list[str]:
     ]
     lines.append(f"columns: {', '.join(columns(options))}")
     if is_decoded(options):
-        lines.append(f"values: {options.value_format}, what does not parse: {options.on_bad_record}")
+        lines.append(f"values: {options.value_format}, bad records: {options.on_bad_record}")
     if options.is_stream:
-        lines.append(f"checkpoint: {options.checkpoint} (a stream that was there goes on from it)")
+        lines.append(f"checkpoint: {options.checkpoint} (an earlier stream continues from it)")
     return [*lines, *map(str, ranges)]
 
 
 def run(spark: SparkSession, options: ExportOptions) -> Done:
+    """Exports the records."""
     if options.format in TABLE_FORMATS:
         from kcli.spark.jobs.export.tables import run_tables
 

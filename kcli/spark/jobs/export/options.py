@@ -1,4 +1,4 @@
-"""The options of the job `export`, and what follows from them: which columns are written, and how."""
+"""The options of the job `export`, and the columns that they choose."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ COLUMN_TYPES = {
     "headers": "array<struct<key: string, value: binary>>",
 }
 DATE = "date"
-"""A column that can be exported besides: the day of the timestamp, to partition files by."""
+"""An extra column to partition files by: the day of the timestamp."""
 
 FILE_FORMATS = ("parquet", "json", "csv", "text")
 TABLE_FORMATS = ("delta", "iceberg")
 BINARY_FORMATS = ("parquet", *TABLE_FORMATS)
-"""Those that can hold bytes."""
+"""The formats that can hold bytes."""
 
 VALUES_AS = ("binary", "string", "base64")
 
@@ -44,54 +44,64 @@ VALUES_AS = ("binary", "string", "base64")
 class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptions, BadInputOptions):
     """The options of the job."""
 
-    path: str = option("Where the files go; of iceberg, the warehouse.", metavar="DIR", required=True)
+    path: str = option("The directory of the files; iceberg: the warehouse.", metavar="DIR", required=True)
     format: str = option(
         "The format of the files or tables.", choices=(*FILE_FORMATS, *TABLE_FORMATS), default="parquet"
     )
     columns: str | None = option(
-        f"Which columns (default: all but headers; text: value): {', '.join(COLUMN_TYPES)} and {DATE}.",
+        f"The columns to write: {', '.join(COLUMN_TYPES)} and {DATE}. Default: all except headers; text: value.",
         metavar="NAME[,NAME]",
     )
-    include_headers: bool = flag("Also the record headers.")
+    include_headers: bool = flag("Write the record headers too.")
     values_as: str | None = option(
-        "The form of keys and values (default: binary in Parquet and tables, else string).", choices=VALUES_AS
+        "The form of keys and values. Default: binary in Parquet and tables, else string.", choices=VALUES_AS
     )
-    partition_by: str | None = option("A directory for each value; date is one too.", metavar="NAME[,NAME]")
+    partition_by: str | None = option(
+        "Write a directory for each value of a column (example: date).", metavar="NAME[,NAME]"
+    )
     save_mode: str = option(
-        "What to do if DIR (or the table) exists; batch only.",
+        "The action if DIR (or the table) exists; batch only.",
         choices=("error", "append", "overwrite", "ignore"),
         default="error",
     )
-    write_option: tuple[str, ...] = option("For Spark's writer.", metavar="KEY=VALUE", repeatable=True)
-    table: str | None = option("iceberg: its name (default: default.TOPIC).", metavar="SPACE.NAME")
+    write_option: tuple[str, ...] = option(
+        "An option of Spark's writer.", metavar="KEY=VALUE", repeatable=True
+    )
+    table: str | None = option(
+        "iceberg: the name of the table. Default: default.TOPIC.", metavar="SPACE.NAME"
+    )
     catalog: str | None = option(
-        "iceberg: a catalog of .pyiceberg.yaml (default: a file catalog.db in DIR).", metavar="NAME"
+        "iceberg: a catalog of .pyiceberg.yaml. Default: the file catalog.db in DIR.", metavar="NAME"
     )
     table_option: tuple[str, ...] = option(
-        "delta: of the object store; iceberg: of the catalog.", metavar="KEY=VALUE", repeatable=True
+        "An option of the object store (delta) or of the catalog (iceberg).",
+        metavar="KEY=VALUE",
+        repeatable=True,
     )
     compact_every: int = option(
-        "Tables: after N micro-batches, and after a batch, put small files together and delete files that no "
-        "version needs; 0 for never.",
+        "Tables: every N micro-batches, and after a batch, merge small files and delete files that no version "
+        "needs; 0: never.",
         Kind.INTEGER,
         metavar="N",
         default=0,
     )
-    target_file_bytes: int = option("The size of such files.", Kind.LONG, metavar="N", default=128 << 20)
+    target_file_bytes: int = option(
+        "Tables: the size of merged files.", Kind.LONG, metavar="N", default=128 << 20
+    )
     vacuum_hours: int = option(
-        "How old a file must be to be deleted; readers of older versions and other writers need the time.",
+        "Tables: the least age of deleted files. Readers of older versions and other writers still need newer ones.",
         Kind.INTEGER,
         metavar="N",
         default=168,
     )
     run_id: str | None = option(
-        "Tables, of a batch that may be started twice: a run that is in the table is not written again.",
+        "Tables: the id of a batch. If the table has a run with this id, nothing is written.",
         metavar="TEXT",
     )
 
 
 def check(options: ExportOptions) -> ExportOptions:
-    """JobError or ValueError if the options do not fit each other."""
+    """Checks the options. JobError or ValueError if they do not fit each other."""
     check_mode(options)
     check_reader(reading(options), options.mode)
     _check_columns(options)
@@ -107,19 +117,19 @@ def _check_columns(options: ExportOptions) -> None:
     chosen = columns(options)
     form = values_as(options)
     if form == "binary" and options.format == "csv":
-        raise JobError("CSV cannot hold binary values: --values-as string or base64")
+        raise JobError("CSV cannot hold binary values: use --values-as string or base64")
     if options.format == "text" and [name for name in chosen if name not in names(options.partition_by)] != [
         "value"
     ]:
-        raise JobError("text files have lines and no columns: only value can be written")
+        raise JobError("text files have no columns: only value can be written")
     if options.value_format != "raw" and options.format in ("csv", "text"):
         raise JobError(
-            f"{options.format} cannot hold values with columns: --format json, parquet, delta or iceberg"
+            f"{options.format} cannot hold values with columns: use --format json, parquet, delta or iceberg"
         )
     if options.format in TABLE_FORMATS:
         require("deltalake" if options.format == "delta" else "pyiceberg", "kcli-streaming[tables]")
     if options.format in TABLE_FORMATS and options.write_option:
-        raise JobError("--write-option is for Spark's writers, and tables are not written by those")
+        raise JobError("--write-option is for Spark's writers, which do not write tables")
 
 
 TABLE_OPTIONS = ("compact-every", "target-file-bytes", "vacuum-hours", "table-option", "run-id")
@@ -140,23 +150,23 @@ def _check_idle(options: ExportOptions) -> None:
 
 
 def reading(options: ExportOptions) -> dict[str, str]:
-    """As the data source takes them."""
+    """Returns the options of the source."""
     headers = "headers" in columns(options) or (is_decoded(options) and bad_input(options).needs_headers)
     return reader_options(options, include_headers=headers)
 
 
 def is_decoded(options: ExportOptions) -> bool:
-    """Whether values become columns."""
+    """Whether values are decoded to columns."""
     return options.value_format != "raw"
 
 
 def values_as(options: ExportOptions) -> str:
-    """The form of keys and values."""
+    """Returns the form of keys and values."""
     return options.values_as or ("binary" if options.format in BINARY_FORMATS else "string")
 
 
 def columns(options: ExportOptions) -> list[str]:
-    """The columns to write, in the order asked for."""
+    """Returns the columns to write, in order. JobError names an unknown one."""
     usual = ["value"] if options.format == "text" else [name for name in COLUMN_TYPES if name != "headers"]
     chosen = names(options.columns) or usual
     if options.include_headers and "headers" not in chosen:
@@ -166,5 +176,5 @@ def columns(options: ExportOptions) -> list[str]:
             chosen.append(name)
     for name in chosen:
         if name not in COLUMN_TYPES and name != DATE:
-            raise JobError(f"there is no column {name}; there are {', '.join(COLUMN_TYPES)} and {DATE}")
+            raise JobError(f"there is no column {name}; the columns are {', '.join(COLUMN_TYPES)} and {DATE}")
     return chosen

@@ -1,4 +1,4 @@
-"""The rows that the job `export` writes: read from topics, decoded, and in a form that the files can hold."""
+"""Reads and decodes the rows that the job `export` writes, in a form that the files can hold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def selected(spark: SparkSession, options: ExportOptions, counts: Counts) -> DataFrame:
-    """The rows to write, with their columns."""
+    """Returns the rows to write, with their columns."""
     chosen = columns(options)
     needed = [name for name in chosen if name in COLUMN_TYPES]
     if DATE in chosen and "timestamp" not in needed:
@@ -47,7 +47,7 @@ def selected(spark: SparkSession, options: ExportOptions, counts: Counts) -> Dat
 
 
 def settled(spark: SparkSession, options: ExportOptions) -> ValueSpec:
-    """The format of the values, with the schema inferred where none was given."""
+    """Returns the format of the values, with an inferred schema if the options have no schema."""
     spec = options.values
     if spec.format != "json" or spec.schema:
         return spec
@@ -55,7 +55,7 @@ def settled(spark: SparkSession, options: ExportOptions) -> ValueSpec:
 
 
 def _selected(options: ExportOptions, chosen: list[str]) -> list[Column]:
-    """Keys, values and headers as the format can hold them: CSV knows no lists, and neither text format bytes."""
+    """Returns the columns in a form of the format: CSV has no lists, and CSV and JSON have no bytes."""
     from pyspark.sql.functions import base64, col, expr, to_date
 
     form = values_as(options)

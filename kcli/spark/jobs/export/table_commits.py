@@ -1,8 +1,8 @@
-"""Delta and Iceberg tables without a jar: a commit carries the files of a micro-batch and its number.
+"""Delta and Iceberg tables without a jar: a commit adds the files of a micro-batch and its number.
 
-Spark may commit a micro-batch twice (its own commit comes after ours). The number of the last micro-batch is therefore
-in the table, by application (the id of the checkpoint), written in the same commit as the files; a micro-batch that the
-table has is not written again. Both classes are used on the driver only.
+Spark may repeat a micro-batch that is committed here, because its own commit comes later. So each commit also stores
+the number of the micro-batch in the table, by application (the id of the checkpoint). A micro-batch that the table has
+is not written again. Only the driver uses these classes.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
 
 BATCH_PROPERTY = "kcli.last-batch."
-"""An Iceberg table's property with the last micro-batch of an application, whose id follows."""
+"""The prefix of an Iceberg property with the last micro-batch of an application. The application's id follows."""
 
 COMPACT_MIN_FILES = 4
-"""So many small files of a partition are worth rewriting; fewer only move bytes about."""
+"""The least number of small files of a partition that is worth a compaction."""
 
 HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A micro-batch: the application (stable over restarts) and its number."""
+    """A micro-batch: its application, which is stable over restarts, and its number."""
 
     application: str
     number: int
 
 
 class TargetTable(Protocol):
-    """What an export needs of a table."""
+    """A table that an export writes to."""
 
     @property
     def layout(self) -> Layout:
-        """Where the workers put files, and how."""
+        """The form of the files that the workers write."""
 
     def last_batch(self, application: str) -> int | None:
-        """The last micro-batch that is in the table."""
+        """Returns the last micro-batch in the table."""
 
     def commit(self, files: Sequence[WrittenFile], batch: Batch | None, *, overwrite: bool = False) -> None:
-        """Add the files, or with `overwrite` replace all that is there, in one commit."""
+        """Adds the files in one commit. With `overwrite` they replace all others."""
 
     def compact(self, max_bytes: int) -> int:
-        """Put small files together into files of up to so many bytes; how many were replaced."""
+        """Merges small files into files of up to `max_bytes`. Returns how many were replaced."""
 
     def vacuum(self, retention_hours: int) -> int:
-        """Delete files older than that which no present version needs; how many."""
+        """Deletes older files that the current version does not need. Returns how many."""
 
 
 class DeltaTarget:
-    """A Delta table in a directory, made where there is none."""
+    """A Delta table in a directory, created if it is missing."""
 
     def __init__(
         self, layout: Layout, schema: pa.Schema, storage_options: Mapping[str, str] | None = None
@@ -72,7 +72,7 @@ class DeltaTarget:
         self._layout, self._schema = layout, schema
         self._storage = dict(storage_options or {}) or None
         self._vacuumed: set[str] = set()
-        """Delta names a deleted file again until its tombstone is gone."""
+        """Deleted files, which Delta reports again until their tombstones are gone."""
         uri = layout.uri if "://" in layout.uri else os.path.abspath(layout.uri)
         self._table = deltalake.DeltaTable.create(
             uri,
@@ -133,7 +133,7 @@ class DeltaTarget:
 
 
 class IcebergTarget:
-    """An Iceberg table of a catalog, made where there is none."""
+    """An Iceberg table of a catalog, created if it is missing."""
 
     def __init__(self, layout: Layout, schema: pa.Schema, name: str, catalog: Catalog) -> None:
         from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
@@ -178,7 +178,7 @@ class IcebergTarget:
             if overwrite and self._table.current_snapshot() is not None:
                 change.delete(AlwaysTrue())
             if files:
-                # Names are unique, so no manifest need be read to see whether a file is there already.
+                # Names of files are unique, so reading the manifests for duplicates is not needed.
                 change.add_files([self._uri(each) for each in files], check_duplicate_files=False)
             if batch is not None:
                 change.set_properties({BATCH_PROPERTY + batch.application: str(batch.number)})
@@ -187,7 +187,7 @@ class IcebergTarget:
         return f"{self._layout.uri}/{file.path}"
 
     def compact(self, max_bytes: int) -> int:
-        """Partition by partition: small files are read and written anew, and one commit puts new for old."""
+        """Merges small files of each partition. One commit for each group replaces the old files."""
         self._table.refresh()
         replaced = 0
         for group in self._small_files(max_bytes):
@@ -199,7 +199,7 @@ class IcebergTarget:
         return replaced
 
     def _small_files(self, max_bytes: int) -> list[list[DataFile]]:
-        """Groups of files of one partition that together make a file of at most `max_bytes`."""
+        """Returns groups of files of one partition, each of at most `max_bytes` together."""
         by_partition: dict[str, list[DataFile]] = {}
         for task in self._table.scan().plan_files():
             if task.file.file_size_in_bytes < max_bytes // 2 and not task.delete_files:
@@ -233,7 +233,7 @@ class IcebergTarget:
                 )
 
     def vacuum(self, retention_hours: int) -> int:
-        """Forget snapshots older than that, then delete data files that no snapshot has."""
+        """Expires older snapshots, then deletes data files that no snapshot has. Returns how many."""
         import datetime
 
         self._table.refresh()
@@ -246,7 +246,7 @@ class IcebergTarget:
 
 
 def delete_orphans(uri: str, used: set[str], before_ms: int) -> int:
-    """Delete Parquet files below `uri` that are not `used` and were last changed before that time; how many."""
+    """Deletes Parquet files below `uri` that are not `used` and older than `before_ms`. Returns how many."""
     from pyarrow import fs
 
     system, root = filesystem(uri)
@@ -260,10 +260,10 @@ def delete_orphans(uri: str, used: set[str], before_ms: int) -> int:
 
 
 def check_same_columns(layout: Layout, columns: Sequence[str], partition_by: Sequence[str]) -> None:
-    """A table that is there must be as the files will be."""
+    """Checks an existing table against the files to write. JobError if they differ."""
     if set(columns) != set(layout.columns):
         raise JobError(
-            f"the table has the columns {', '.join(columns)}, and {', '.join(layout.columns)} would be written"
+            f"the table has the columns {', '.join(columns)}, but the export has {', '.join(layout.columns)}"
         )
     if list(partition_by) != list(layout.partition_by):
         said = ", ".join(partition_by) or "nothing"

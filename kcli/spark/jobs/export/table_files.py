@@ -1,9 +1,8 @@
-"""Parquet files of a table, written by the workers that decode the records; only names of files pass through Spark.
+"""Writes the Parquet files of a table in the workers that decode the records. Spark gets only the names of files.
 
-The data source `kcli-table-files` is the source `kcli` with another result: its tasks write what they read as Parquet
-and give one row per file. Rows that had to go through Spark (decoded values) are written by the same code in
-mapInArrow. A file belongs to no table until the driver commits it, so one of a task that failed or ran twice is an
-orphan, nothing worse.
+The data source `kcli-table-files` is the source `kcli` with another result: its tasks write Parquet files and return a
+row for each file. Rows from Spark (decoded values) are written by the same code in mapInArrow. A file belongs to no
+table until the driver commits it, so a task that fails or runs twice only leaves an orphan.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ if TYPE_CHECKING:
 
 FORMAT = "kcli-table-files"
 FILES = "path string, rows bigint, bytes bigint, partition string, stats string"
-"""What the workers report, in DDL: `partition` and `stats` are JSON objects."""
+"""The columns of the workers' reports, as DDL. `partition` and `stats` are JSON objects."""
 
 MAX_OPEN_FILES = 64
-"""Per task: of directories with a file under way, each with a row group in memory."""
+"""The largest number of open files of a task. Each has a row group in memory."""
 
 ROW_GROUP_BYTES = 32 << 20
-"""How much of a file is gathered before it is written; readers skip whole row groups by their statistics."""
+"""The size of a row group in memory. Readers skip whole row groups by their statistics."""
 
 UNIQUE = frozenset({"value", "offset"})
-"""Columns that hardly repeat: a dictionary of them, which Parquet would give up later, is a third of the cost."""
+"""Columns without a dictionary, because their values rarely repeat: it would take a third of the time."""
 
 DATE = "date"
-"""The column that is the day of the timestamp."""
+"""The column with the day of the timestamp."""
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""The directory of null, as Hive, Spark, Delta and Iceberg have it."""
+"""The directory of null in Hive, Spark, Delta and Iceberg."""
 
 
 FileStats = Mapping[str, int | Mapping[str, int]]
@@ -57,13 +56,13 @@ FileStats = Mapping[str, int | Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the files of a table are: where, with which columns, in which directories."""
+    """The place, columns and directories of the files of a table."""
 
     uri: str
     columns: tuple[str, ...]
     partition_by: tuple[str, ...] = ()
     keeps_partition_columns: bool = False
-    """Whether the files have the columns of their directories too: Iceberg wants them, Delta does not."""
+    """Whether files also have the columns of their directories: true for Iceberg, false for Delta."""
     values_as: str = "binary"
     compression: str = "snappy"
     max_file_bytes: int = 256 << 20
@@ -79,7 +78,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file that waits for its commit. `path` is relative to the table; `partition` has text or None by column."""
+    """A file that is not committed. `path` is relative to the table; `partition` has text or None by column."""
 
     path: str
     rows: int
@@ -93,7 +92,7 @@ class WrittenFile:
 
 
 class TableFilesSource(DataSource):
-    """Takes the options of the source `kcli`, and `layout`."""
+    """The data source. Its options are those of the source `kcli`, and `layout`."""
 
     @classmethod
     def name(cls) -> str:
@@ -117,7 +116,7 @@ class TableFilesSource(DataSource):
 
 
 def source_schema(columns: Sequence[str]) -> StructType:
-    """The columns to read for the columns to write."""
+    """Returns the columns to read for the columns to write."""
     from kcli.spark.source.readers import FIELDS, HEADERS
 
     fields = {field.name: field for field in (*FIELDS, HEADERS)}
@@ -126,6 +125,8 @@ def source_schema(columns: Sequence[str]) -> StructType:
 
 
 class FilesReader(DataSourceReader):
+    """Reads a batch with the reader of `kcli`, and writes its files."""
+
     def __init__(self, source: DataSourceReader, layout: Layout) -> None:
         self.source, self.layout = source, layout
 
@@ -137,7 +138,7 @@ class FilesReader(DataSourceReader):
 
 
 class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The offsets are the source's own."""
+    """Reads a stream with the reader of `kcli`, whose offsets it has, and writes its files."""
 
     def __init__(self, source: DataSourceStreamReader, layout: Layout) -> None:
         self.source, self.layout = source, layout
@@ -171,12 +172,12 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def written(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[pa.RecordBatch]:
-    """Write records as the source gives them; the report."""
+    """Writes records of the source to files. Yields the report."""
     yield report(write_files((shaped(batch, layout) for batch in batches), layout))
 
 
 def shaped(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
-    """The columns of `layout`, made of those of the source."""
+    """Returns the columns of `layout`, made from the columns of the source."""
     columns = []
     for name in layout.columns:
         if name == DATE:
@@ -198,7 +199,7 @@ def as_text(values: pa.Array, values_as: str) -> pa.Array:
 
 
 def report(files: Sequence[WrittenFile]) -> pa.RecordBatch:
-    """Files as rows of FILES."""
+    """Returns the files as rows of FILES."""
     return pa.RecordBatch.from_pydict(
         {
             "path": pa.array([each.path for each in files], pa.string()),
@@ -211,7 +212,7 @@ def report(files: Sequence[WrittenFile]) -> pa.RecordBatch:
 
 
 def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
-    """Where `uri` is: a directory of this machine, or an object store that Arrow knows."""
+    """Returns the file system and the path of `uri`: a local directory, or an object store that Arrow knows."""
     if "://" not in uri:
         uri = os.path.abspath(uri)
         return fs.LocalFileSystem(), uri
@@ -219,7 +220,7 @@ def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
 
 
 def write_files(batches: Iterator[pa.RecordBatch], layout: Layout) -> list[WrittenFile]:
-    """All of `batches` in files, a file for each directory (or several, where it gets too large)."""
+    """Writes batches to files: one for each directory, or several if it becomes too large."""
     files: list[WrittenFile] = []
     system, root = filesystem(layout.uri)
     under_way: dict[tuple[str | None, ...], _File] = {}
@@ -230,7 +231,7 @@ def write_files(batches: Iterator[pa.RecordBatch], layout: Layout) -> list[Writt
                 if len(under_way) >= MAX_OPEN_FILES:
                     files.append(under_way.pop(next(iter(under_way))).close())
                 file = _File(system, root, values, layout)
-            under_way[values] = file  # the latest used is last
+            under_way[values] = file  # the last one is the latest used
             file.write(rows)
             if file.size_bytes >= layout.max_file_bytes:
                 files.append(under_way.pop(values).close())
@@ -240,7 +241,7 @@ def write_files(batches: Iterator[pa.RecordBatch], layout: Layout) -> list[Writt
 def split_by(
     batch: pa.RecordBatch, names: Sequence[str]
 ) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
-    """The rows of each combination of values, which are given as text."""
+    """Yields the rows of each combination of values, with the values as text."""
     if not batch.num_rows:
         return
     if not names:
@@ -262,7 +263,7 @@ def split_by(
 
 
 class _File:
-    """One Parquet file under way."""
+    """One open Parquet file."""
 
     def __init__(
         self, system: fs.FileSystem, root: str, values: tuple[str | None, ...], layout: Layout
@@ -280,7 +281,7 @@ class _File:
         self._waiting_bytes = 0
         self._footers: list[pq.FileMetaData] = []
         self.size_bytes = 0
-        """Of the columns in memory: an upper bound of the file's."""
+        """The size of the columns in memory, an upper bound of the file's size."""
 
     def write(self, rows: pa.RecordBatch) -> None:
         self._waiting.append(rows)
@@ -323,7 +324,7 @@ class _File:
 
 
 def leaves(path: str, kind: pa.DataType) -> Iterator[str]:
-    """The columns of Parquet that a column becomes."""
+    """Yields the columns of Parquet for a column of Arrow."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from leaves(f"{path}.{field.name}", field.type)
@@ -337,7 +338,7 @@ def leaves(path: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def statistics(footer: pq.FileMetaData) -> FileStats:
-    """What Delta keeps of a file: rows, and least, greatest and nulls of its whole numbers."""
+    """Returns the statistics for Delta: rows, and the least, greatest and nulls of columns of integers."""
     least: dict[str, int] = {}
     greatest: dict[str, int] = {}
     nulls: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Topics to Delta and Iceberg tables: the workers write files, the driver commits them once per micro-batch."""
+"""Exports topics to Delta and Iceberg tables: the workers write files, and the driver commits each micro-batch."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
 QUERY_ID = "sql.streaming.queryId"
-"""Spark's name for the id of a stream, which stays the same as long as its checkpoint."""
+"""The property with the id of a stream, which the checkpoint keeps."""
 
 
 def run_tables(spark: SparkSession, options: ExportOptions) -> Done:
+    """Exports the records to a table."""
     counts = Counts(streaming=options.is_stream)
     if options.is_stream:
         writer, commit, upkeep = stream_writer(spark, options, counts)
@@ -49,7 +50,7 @@ def run_tables(spark: SparkSession, options: ExportOptions) -> Done:
         return Done(0)
     batch = None if options.run_id is None else Batch(options.run_id, 0)
     if batch is not None and target.last_batch(batch.application) is not None:
-        print(f"export: run {options.run_id} is in the table already: skipped", file=sys.stderr)
+        print(f"export: run {options.run_id} is already in the table: skipped", file=sys.stderr)
         return Done(0, details={"files": 0, "skipped_batches": 1})
     upkeep = Upkeep(target, options)
     files = _files(spark, options, target.layout, rows, counts)
@@ -64,10 +65,10 @@ def run_tables(spark: SparkSession, options: ExportOptions) -> Done:
 def stream_writer(
     spark: SparkSession, options: ExportOptions, counts: Counts
 ) -> tuple[DataStreamWriter, Commit, Upkeep]:
-    """The stream, not started."""
+    """Returns the stream before its start."""
     rows = selected(spark, options, counts) if is_decoded(options) else None
     target = opened(options, _schema(options, rows))
-    assert target is not None  # a stream goes on with its table
+    assert target is not None  # a stream ignores --save-mode
     upkeep = Upkeep(target, options)
     commit = Commit(target, upkeep)
     files = _files(spark, options, target.layout, rows, counts)
@@ -75,7 +76,7 @@ def stream_writer(
 
 
 def _schema(options: ExportOptions, rows: DataFrame | None) -> pa.Schema:
-    """The columns of the files."""
+    """Returns the columns of the files."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -92,7 +93,7 @@ def _schema(options: ExportOptions, rows: DataFrame | None) -> pa.Schema:
 
 
 def opened(options: ExportOptions, schema: pa.Schema) -> TargetTable | None:
-    """The table, created if it is missing; None if it exists and --save-mode is ignore."""
+    """Opens the table, or creates it. None if it exists and --save-mode is ignore."""
     layout = Layout(
         uri=options.path,
         columns=tuple(schema.names),
@@ -115,15 +116,16 @@ def opened(options: ExportOptions, schema: pa.Schema) -> TargetTable | None:
 
 
 def _is_ignored(options: ExportOptions, exists: bool) -> bool:
-    """Whether there is nothing to do, by --save-mode; a stream goes on with its table."""
+    """Whether --save-mode leaves nothing to do. A stream always continues with its table."""
     if options.is_stream or not exists:
         return False
     if options.save_mode == "error":
-        raise JobError(f"the table in {options.path} exists: --save-mode append, overwrite or ignore")
+        raise JobError(f"the table in {options.path} exists: use --save-mode append, overwrite or ignore")
     return options.save_mode == "ignore"
 
 
 def table_name(options: ExportOptions) -> str:
+    """Returns the name of the Iceberg table. JobError if it is invalid."""
     if options.table is None and options.topic is None:
         raise JobError("--topic-pattern needs --table")
     name = options.table or f"default.{(options.topic or '').replace('.', '_').replace(',', '_')}"
@@ -133,7 +135,7 @@ def table_name(options: ExportOptions) -> str:
 
 
 def catalog_of(options: ExportOptions, settings: dict[str, str]) -> Catalog:
-    """The catalog of that name in the user's configuration, or one in a file of the warehouse directory."""
+    """Opens a catalog of the user's configuration, or one in a file of the warehouse directory."""
     from pyiceberg.catalog import load_catalog
 
     if options.catalog is not None or settings:
@@ -149,7 +151,7 @@ def catalog_of(options: ExportOptions, settings: dict[str, str]) -> Catalog:
 def _files(
     spark: SparkSession, options: ExportOptions, layout: Layout, rows: DataFrame | None, counts: Counts
 ) -> DataFrame:
-    """One row for each file; the files are written when the frame is computed."""
+    """Returns a frame with a row for each file. Spark writes the files when it computes the frame."""
     from pyspark.sql.functions import sum as total
 
     if rows is not None:
@@ -165,7 +167,7 @@ def _files(
 
 
 class Commit:
-    """What Spark calls with each micro-batch, in order."""
+    """Commits the files of each micro-batch. Spark calls it in order."""
 
     def __init__(self, target: TargetTable, upkeep: Upkeep) -> None:
         self._target, self._upkeep = target, upkeep
@@ -176,7 +178,7 @@ class Commit:
         application = files.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         last = self._target.last_batch(application)
         if last is not None and number <= last:
-            print(f"export: micro-batch {number} is in the table already: skipped", file=sys.stderr)
+            print(f"export: micro-batch {number} is already in the table: skipped", file=sys.stderr)
             self.skipped += 1
             return
         written = [WrittenFile.of(row) for row in files.collect()]
@@ -186,7 +188,7 @@ class Commit:
 
 
 class Upkeep:
-    """Compaction and vacuum, every so many micro-batches."""
+    """Compaction and vacuum, every --compact-every micro-batches."""
 
     def __init__(self, target: TargetTable, options: ExportOptions) -> None:
         self._target, self._options = target, options
@@ -195,6 +197,7 @@ class Upkeep:
         self._deleted = 0
 
     def after_batch(self, *, last: bool = False) -> None:
+        """Counts a micro-batch, and compacts if it is time."""
         every = self._options.compact_every
         self._batches += 1
         if not every or (self._batches % every and not last):
@@ -203,6 +206,7 @@ class Upkeep:
         self._deleted += self._target.vacuum(self._options.vacuum_hours)
 
     def details(self) -> dict[str, int]:
+        """Returns the figures for the summary."""
         if not self._options.compact_every:
             return {}
         return {"compacted_files": self._compacted, "deleted_files": self._deleted}

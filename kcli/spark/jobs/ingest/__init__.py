@@ -1,1 +1,1 @@
-"""Files, or the rows of a database, to a topic."""
+"""The job `ingest`: files, or the rows of a database, to a topic."""

@@ -1,13 +1,13 @@
-"""Rows of a database through SQLAlchemy, as a batch or as a stream that goes on from where it was.
+"""Reads the rows of a database through SQLAlchemy, as a batch or a stream.
 
-The data source `kcli-sql` gives each row as a JSON object. The position of a stream is in Spark's checkpoint:
+The data source `kcli-sql` returns each row as a JSON object. The position of a stream is in Spark's checkpoint:
 
-* by an incrementing column: the greatest value read. Rows must appear in the order of their values; one that a slow
-  transaction commits after a greater one was read is not seen.
-* by a timestamp column: a time, to which all rows before it were read. It stays `delay_ms` behind the database's clock,
-  which is how long a transaction may take between stamping a row and committing it.
+* With an incrementing column it is the greatest value read. Rows must appear in the order of their values. A row that a
+  slow transaction commits after a greater value was read is never read.
+* With a timestamp column it is a time, and all earlier rows were read. It stays `delay_ms` behind the database's clock,
+  the longest time from a row's timestamp to its commit.
 
-Between two positions the same rows come again after a failure unless the database has changed them.
+After a failure the range between two positions is read again. Its rows are the same unless the database has changed.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 FORMAT = "kcli-sql"
 SETTINGS = "secret.settings"
-"""The option's name. A URL may hold a password, and Spark hides the values of options named so from logs and plans."""
+"""The name of the option. A URL may have a password, and Spark hides options with such names in logs and plans."""
 
 ROWS_PER_BATCH = 10_000
-"""Rows that are fetched and handed over together."""
+"""The rows of one fetch, and of one Arrow batch."""
 
 ALL_ROWS = 1 << 62
-"""No limit of a micro-batch."""
+"""The limit of a micro-batch without a limit."""
 
 INCREMENTING, TIMESTAMP = "incrementing", "timestamp"
 
@@ -65,7 +65,7 @@ SqlOffset = dict[str, SqlValue]
 
 @dataclass(frozen=True, slots=True)
 class SqlSettings:
-    """What to read. Exactly one of `table` and `query`; `by` says what `column` is."""
+    """The rows to read, of either `table` or `query`. `by` is the kind of `column`."""
 
     url: str
     table: str | None = None
@@ -77,11 +77,12 @@ class SqlSettings:
     max_rows: int | None = None
 
     def to_json(self) -> str:
+        """Returns the settings as the option SETTINGS."""
         return json.dumps(asdict(self))
 
 
 class SqlDataSource(DataSource):
-    """Its one option, SETTINGS, holds SqlSettings."""
+    """The data source. Its one option, SETTINGS, holds SqlSettings."""
 
     @classmethod
     def name(cls) -> str:
@@ -98,13 +99,15 @@ class SqlDataSource(DataSource):
 
 
 class Slice(InputPartition):
-    """Rows above `low` up to `high` (timestamps: from `low` up to, not including, `high`); None is no limit."""
+    """Rows above `low` up to `high`. By timestamp: from `low` up to `high` (exclusive). None is no limit."""
 
     def __init__(self, low: SqlValue, high: SqlValue) -> None:
         super().__init__((low, high))
 
 
 class SqlReader(DataSourceReader):
+    """A batch."""
+
     def __init__(self, settings: SqlSettings) -> None:
         self.settings = settings
 
@@ -121,10 +124,12 @@ class SqlReader(DataSourceReader):
 
 
 class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream of micro-batches."""
+
     def __init__(self, settings: SqlSettings) -> None:
         self.settings = settings
         self._last: SqlOffset | None = None
-        """Where an AvailableNow query ends."""
+        """The end of an AvailableNow query."""
 
     def initialOffset(self) -> SqlOffset:
         return {"position": None}
@@ -143,7 +148,7 @@ class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with connected(self.settings) as connection:
             where, bound = _range(connection, self.settings, low, high)
             if not _scalar(connection, self.settings, "count", where, bound):
-                return start  # nothing new: no micro-batch for the passing of time
+                return start  # without new rows there is no micro-batch, though time passes
             if self.settings.by == INCREMENTING and isinstance(limit, ReadMaxRows):
                 high = _nth(connection, self.settings, where, bound, limit.max_rows) or high
         return {"position": high}
@@ -170,7 +175,7 @@ class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def engine(url: str) -> Engine:
-    """JobError names the missing driver, or reports an invalid URL without showing a password."""
+    """Returns the engine of a URL. JobError if the URL is invalid or its driver is missing; it shows no password."""
     import sqlalchemy
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
@@ -185,18 +190,19 @@ def engine(url: str) -> Engine:
 
 
 def connected(settings: SqlSettings) -> Connection:
+    """Opens a connection to the database."""
     return engine(settings.url).connect()
 
 
 def shown(url: str) -> str:
-    """A URL without its password."""
+    """Returns a URL without its password."""
     from sqlalchemy import make_url
 
     return make_url(url).render_as_string(hide_password=True)
 
 
 def columns(settings: SqlSettings) -> list[str]:
-    """What the rows have."""
+    """Returns the columns of the rows."""
     import sqlalchemy
 
     with connected(settings) as connection:
@@ -205,7 +211,7 @@ def columns(settings: SqlSettings) -> list[str]:
 
 
 def slices(low: SqlValue, high: SqlValue, tasks: int, *, least: SqlValue = None) -> list[Slice]:
-    """`low`..`high` in parts of about the same width, where the column has whole numbers."""
+    """Cuts `low`..`high` into parts of about the same width, if the column has integers."""
     first = low if low is not None else least
     if tasks == 1 or not isinstance(first, int) or not isinstance(high, int):
         return [Slice(low, high)]
@@ -215,7 +221,7 @@ def slices(low: SqlValue, high: SqlValue, tasks: int, *, least: SqlValue = None)
 
 
 def read_rows(settings: SqlSettings, low: SqlValue, high: SqlValue) -> Iterator[pa.RecordBatch]:
-    """In an executor: the rows of a slice, as JSON."""
+    """Reads the rows of a slice as JSON, in an executor."""
     import pyarrow as pa
     import sqlalchemy
 
@@ -230,7 +236,7 @@ def read_rows(settings: SqlSettings, low: SqlValue, high: SqlValue) -> Iterator[
 
 
 def as_json(value: SqlValue) -> str:
-    """What JSON has no form for: times as ISO 8601, exact numbers as text, bytes as base64."""
+    """Converts values that JSON cannot hold: times to ISO 8601, exact numbers to text, bytes to base64."""
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, bytes | memoryview):
@@ -239,7 +245,7 @@ def as_json(value: SqlValue) -> str:
 
 
 def _rows(connection: Connection, settings: SqlSettings) -> str:
-    """What stands behind FROM."""
+    """Returns the table or the query, for FROM."""
     if settings.query is not None:
         return f"({settings.query}) q"
     assert settings.table is not None
@@ -255,7 +261,7 @@ def _column(connection: Connection, settings: SqlSettings) -> str:
 def _range(
     connection: Connection, settings: SqlSettings, low: SqlValue, high: SqlValue
 ) -> tuple[str, dict[str, SqlValue]]:
-    """A WHERE clause and its values."""
+    """Returns a WHERE clause and its values."""
     above, below = (">", "<=") if settings.by == INCREMENTING else (">=", "<")
     terms, bound = [], {}
     for name, operator, value in (("low", above, low), ("high", below, high)):
@@ -266,7 +272,7 @@ def _range(
 
 
 def _bound(connection: Connection, settings: SqlSettings, value: SqlValue) -> SqlValue:
-    """A position as the database compares it: SQLite has times as text, others as times."""
+    """Returns a position in the type of the column: SQLite has times as text, other databases as times."""
     if settings.by == TIMESTAMP and connection.dialect.name != "sqlite":
         assert isinstance(value, str), "the checkpoint has times as text"
         return datetime.datetime.fromisoformat(value)
@@ -290,7 +296,7 @@ def _scalar(
 def _nth(
     connection: Connection, settings: SqlSettings, where: str, bound: Mapping[str, SqlValue], rows: int
 ) -> SqlValue:
-    """The value of the last row that a limit lets through; None where there are fewer."""
+    """Returns the column's value in row number `rows`; None if there are fewer rows."""
     import sqlalchemy
 
     if rows >= ALL_ROWS:
@@ -306,7 +312,7 @@ def _nth(
 
 
 def _clock(connection: Connection, greatest: SqlValue, delay_ms: int) -> str:
-    """The database's time less the delay, written as the column's own values are."""
+    """Returns the database's time less the delay, in the form of the column's values."""
     import sqlalchemy
 
     now = connection.execute(sqlalchemy.text("SELECT CURRENT_TIMESTAMP")).scalar()

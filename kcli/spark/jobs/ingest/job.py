@@ -1,4 +1,4 @@
-"""The job `ingest`: files of text, CSV, JSON or Parquet, or the rows of a database, to a topic."""
+"""The job `ingest`: writes files of text, CSV, JSON or Parquet, or the rows of a database, to a topic."""
 
 from __future__ import annotations
 
@@ -40,50 +40,53 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
     """The options of the job."""
 
     topic: str = option("The topic to write to.", metavar="NAME", required=True)
-    path: str | None = option("A file, a directory or a pattern of files.", metavar="PATH")
+    path: str | None = option("A file, a directory, or a pattern of files.", metavar="PATH")
     format: str = option("The format of the files, or jdbc.", choices=(*FILE_FORMATS, JDBC), default="text")
-    key_column: str | None = option("The column that is the key (JSON: the field).", metavar="NAME")
+    key_column: str | None = option("The column of the key (JSON: the field).", metavar="NAME")
     value_column: str | None = option(
-        "The column that is the value. Default: the line (text, JSON); a column named value if there is one, "
-        "else the whole row as JSON (CSV, Parquet, jdbc).",
+        "The column of the value. Default: the line (text, JSON); else a column named value, or the whole row as "
+        "JSON (CSV, Parquet, jdbc).",
         metavar="NAME",
     )
-    partition_column: str | None = option("The column that is the partition.", metavar="NAME")
-    max_files_per_trigger: str | None = option("The size of a micro-batch, in files.", metavar="N")
-    read_option: tuple[str, ...] = option("For Spark's reader.", metavar="KEY=VALUE", repeatable=True)
+    partition_column: str | None = option("The column of the partition.", metavar="NAME")
+    max_files_per_trigger: str | None = option("The largest size of a micro-batch, in files.", metavar="N")
+    read_option: tuple[str, ...] = option(
+        "An option of Spark's reader.", metavar="KEY=VALUE", repeatable=True
+    )
     url: str | None = option(
-        "jdbc: the database, as SQLAlchemy has it (postgresql://user:password@host/db), or jdbc:… with its "
+        "jdbc: the database, as a URL of SQLAlchemy (postgresql://user:password@host/db), or jdbc:… with the "
         "driver in Spark's --jars (batch only).",
         metavar="URL",
     )
     table: str | None = option("jdbc: the table.", metavar="NAME")
     query: str | None = option("jdbc: a SELECT in place of a table.", metavar="SQL")
     incrementing_column: str | None = option(
-        "jdbc: a column that only grows; streams go on from it.", metavar="NAME"
+        "jdbc: a column whose values only grow; a stream continues from the last value.", metavar="NAME"
     )
     timestamp_column: str | None = option(
-        "jdbc: a column with the time of the last change; streams go on from it.", metavar="NAME"
+        "jdbc: a column with the time of the last change; a stream continues from the last time.",
+        metavar="NAME",
     )
     timestamp_delay_ms: int = option(
-        "jdbc: how long a row may take from its timestamp to its commit.",
+        "jdbc: the longest time from a row's timestamp to its commit.",
         Kind.LONG,
         metavar="MS",
         default=1000,
     )
     max_rows_per_trigger: int | None = option(
-        "jdbc: of a micro-batch by --incrementing-column.", Kind.LONG, metavar="N"
+        "jdbc: the largest size of a micro-batch by --incrementing-column, in rows.", Kind.LONG, metavar="N"
     )
-    tasks: int = option("jdbc: connections that read side by side.", Kind.INTEGER, metavar="N", default=1)
+    tasks: int = option("jdbc: the number of parallel connections.", Kind.INTEGER, metavar="N", default=1)
 
     @property
     def database(self) -> str:
-        """The URL that `_check` asked for."""
+        """The URL, which `_check` requires."""
         assert self.url is not None, "--format jdbc needs --url"
         return self.url
 
     @property
     def source(self) -> str:
-        """The files that `_check` asked for."""
+        """The path, which `_check` requires."""
         assert self.path is not None, "files need --path"
         return self.path
 
@@ -125,7 +128,7 @@ def _check_jdbc(options: IngestOptions) -> None:
         raise JobError("--format jdbc needs --url, and --table or --query")
     if options.url.startswith("jdbc:"):
         if options.is_stream or options.incrementing_column or options.timestamp_column:
-            raise JobError("a jdbc: URL is read once and as a whole: a stream needs a URL of SQLAlchemy")
+            raise JobError("a jdbc: URL is for a batch of whole tables: a stream needs a URL of SQLAlchemy")
         return
     if options.is_stream and not options.incrementing_column and not options.timestamp_column:
         raise JobError(f"--mode {options.mode} needs --incrementing-column or --timestamp-column")
@@ -138,7 +141,7 @@ def _check_jdbc(options: IngestOptions) -> None:
 
 
 def files(path: str) -> list[str] | None:
-    """The files that `path` means on this machine; None where it is elsewhere (a URI)."""
+    """Returns the files of `path` on this machine; None for a URI. JobError if there are none."""
     if "://" in path:
         return None
     found = sorted(glob.glob(path))
@@ -155,7 +158,7 @@ def files(path: str) -> list[str] | None:
 
 
 def plan(options: IngestOptions) -> list[str]:
-    """What the job would do, one line each."""
+    """Returns the plan of the job in lines."""
     found: list[str] = []
     if options.format == JDBC:
         lines = [_jdbc_plan(options)]
@@ -168,7 +171,7 @@ def plan(options: IngestOptions) -> list[str]:
     lines.append(target_plan(writer_options(options, options.topic), options.topic)[0])
     if options.is_stream:
         what = "rows" if options.format == JDBC else "files"
-        lines.append(f"checkpoint: {options.checkpoint} ({what} it knows are not written again)")
+        lines.append(f"checkpoint: {options.checkpoint} ({what} that it has are not written again)")
     return [*lines, *found]
 
 
@@ -188,6 +191,7 @@ def _jdbc_plan(options: IngestOptions) -> str:
 
 
 def run(spark: SparkSession, options: IngestOptions) -> Done:
+    """Writes the rows to the topic."""
     counts = Counts(streaming=options.is_stream)
     frame = _jdbc(spark, options) if options.format == JDBC else _of_files(spark, options)
     if options.format in ("json", "csv"):
@@ -204,10 +208,10 @@ def run(spark: SparkSession, options: IngestOptions) -> Done:
 
 
 def _of_files(spark: SparkSession, options: IngestOptions) -> DataFrame:
-    # JSON lines are kept byte for byte, so they are read as text.
+    # JSON lines are read as text, so that their bytes are kept.
     form = "text" if options.format == "json" else options.format
     reading = {"recursiveFileLookup": "true"}
-    if form == "csv":  # without enforceSchema=false the header of one file would be taken for that of all
+    if form == "csv":  # with enforceSchema the header of one file would apply to all
         reading |= {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT}
     reading |= pairs(options.read_option, "--read-option")
     schema = spark.read.format(form).options(**reading).load(options.source).schema
@@ -260,14 +264,14 @@ def _jdbc(spark: SparkSession, options: IngestOptions) -> DataFrame:
 
 
 def _check_columns(options: IngestOptions, found: Sequence[str]) -> None:
-    """JobError names a column that the database does not have; it may also be a field of one that is JSON."""
+    """Checks the columns of the options. JobError names a missing one. A name may be a field of a JSON column."""
     for name in (options.key_column, options.value_column, options.partition_column):
         if name is not None and name.partition(".")[0] not in found:
             raise JobError(f"there is no column {name}; the rows have {', '.join(found)}")
 
 
 def _well(frame: DataFrame, options: IngestOptions, counts: Counts) -> DataFrame:
-    """The rows of JSON and CSV files that parse; with the others goes what the user said."""
+    """Returns the rows of JSON and CSV files that parse. The others are handled as --on-bad-record says."""
     from pyspark.sql.functions import col, length, lit, struct, trim, try_parse_json, when
 
     names = [name for name in frame.columns if name not in (CORRUPT, "file_path")]
@@ -285,7 +289,7 @@ def _well(frame: DataFrame, options: IngestOptions, counts: Counts) -> DataFrame
 
 
 def _record(frame: DataFrame, options: IngestOptions) -> list[Column]:
-    """key, value, headers and partition of each row, where there are such."""
+    """Returns the columns key, value, headers and partition, if the rows have them."""
     from pyspark.sql.functions import col, get_json_object, struct, to_json
 
     is_json = options.format in ("json", JDBC)
@@ -317,7 +321,7 @@ def _record(frame: DataFrame, options: IngestOptions) -> list[Column]:
 
 
 def _bytes(frame: DataFrame, name: str) -> Column:
-    """A column as key or value: bytes and strings as they are, everything else as text."""
+    """Returns a column as key or value: bytes and strings unchanged, other types as text."""
     from pyspark.sql.functions import col
 
     column = col(f"`{name}`")

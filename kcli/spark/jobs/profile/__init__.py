@@ -1,1 +1,1 @@
-"""Statistics of topics."""
+"""The job `profile`: statistics of topics."""

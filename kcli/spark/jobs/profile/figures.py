@@ -1,4 +1,4 @@
-"""What the job `profile` finds out of a topic: the figures, and what follows from them."""
+"""The figures of a topic that the job `profile` finds, and the figures derived from them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass
 from kcli.command.rows import RowValue
 
 SIZE_LIMITS = (0, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
-"""Upper bounds in bytes, inclusive, of the classes of sizes; one more class is above them."""
+"""The upper bounds (inclusive, in bytes) of the classes of sizes. One more class is above them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionProfile:
+    """The figures of a partition."""
+
     partition: int
     records: int
     first_offset: int
@@ -21,19 +23,21 @@ class PartitionProfile:
 
     @property
     def missing_offsets(self) -> int:
-        """Offsets in between that have no record: compacted away, or markers of transactions."""
+        """The offsets without a record: compacted, or markers of transactions."""
         return self.last_offset - self.first_offset + 1 - self.records
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCount:
+    """A key, and how many records have it."""
+
     key: str
     records: int
 
 
 @dataclass(frozen=True, slots=True)
 class TopicProfile:
-    """Times are milliseconds since 1970, sizes bytes."""
+    """The figures of a topic. Times are in milliseconds since 1970, sizes in bytes."""
 
     topic: str
     partitions: tuple[PartitionProfile, ...]
@@ -43,12 +47,12 @@ class TopicProfile:
     smallest_value: int
     largest_value: int
     sizes: tuple[int, ...]
-    """Records by class of size, of SIZE_LIMITS and above."""
+    """The records of each class of SIZE_LIMITS, and above."""
     first_ms: int
     last_ms: int
     step_ms: int
     rate: tuple[int, ...]
-    """Records in each step of time."""
+    """The records in each step of time."""
     distinct_keys: int | None = None
     top_keys: tuple[KeyCount, ...] = ()
 
@@ -71,7 +75,7 @@ class TopicProfile:
 
     @property
     def longest_silence_ms(self) -> int:
-        """To the accuracy of a step: how long nothing came, between the first and the last record."""
+        """The longest time without records between the first and the last, in whole steps."""
         longest, length = 0, 0
         for count in self.rate:
             length = 0 if count else length + 1
@@ -85,12 +89,12 @@ class TopicProfile:
 
     @property
     def partition_skew(self) -> float:
-        """The fullest partition against the average of those that have records."""
+        """The records of the largest partition, relative to the average of partitions with records."""
         return max(each.records for each in self.partitions) * len(self.partitions) / self.records
 
 
 def as_json(profile: TopicProfile) -> dict[str, RowValue]:
-    """What is counted, and what follows from it."""
+    """Returns the figures and the derived figures."""
     figures = (
         "records",
         "value_bytes",
@@ -104,7 +108,7 @@ def as_json(profile: TopicProfile) -> dict[str, RowValue]:
 
 
 def table(profile: TopicProfile) -> list[str]:
-    """The profile as lines."""
+    """Returns the profile in lines of text."""
     records = profile.records
     fastest = max(profile.rate) * 1000 / profile.step_ms
     average = profile.value_bytes / records
@@ -136,5 +140,5 @@ def table(profile: TopicProfile) -> list[str]:
 
 
 def moment(at_ms: int) -> str:
-    """A time in UTC, to the second."""
+    """Returns a time in UTC, to the second."""
     return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

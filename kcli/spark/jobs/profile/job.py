@@ -1,7 +1,7 @@
-"""The job `profile`: what is in topics: records, sizes, keys, gaps, rates; a table, and a page with charts.
+"""The job `profile`: statistics of topics (records, sizes, keys, gaps, rates) as a table and a page with charts.
 
-Spark aggregates; only figures come to the driver. A topic is read three times, each time only as deep as needed: for
-keys and sizes, for time, and (unless --no-keys) for how often each key comes.
+Spark aggregates, and only figures come to the driver. A topic is read three times: for sizes, for rates, and without
+--no-keys for the frequency of keys. Each time only the needed columns are decoded.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TIME_STEPS = 60
-"""The time of a topic is cut into this many steps, for its rates and gaps."""
+"""The number of steps of time, for rates and gaps."""
 
 Read = Callable[[str], "DataFrame"]
-"""Reads the topics with the columns of a DDL text."""
+"""A function that reads the topics with the columns of a DDL text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileOptions(OfflineOptions, SubscriptionOptions):
     """The options of the job."""
 
-    html: str | None = option("Also a page with charts; needs nothing but a browser.", metavar="FILE")
-    top: int = option("How many of the most frequent keys are shown.", Kind.INTEGER, metavar="N", default=10)
-    no_keys: bool = flag("Do not count how often each key comes.")
+    html: str | None = option("Write a page with charts too, for any browser.", metavar="FILE")
+    top: int = option("How many of the most frequent keys to show.", Kind.INTEGER, metavar="N", default=10)
+    no_keys: bool = flag("Do not count the records of each key.")
 
 
 def _check(options: ProfileOptions) -> ProfileOptions:
@@ -60,12 +60,12 @@ def _check(options: ProfileOptions) -> ProfileOptions:
     if options.top < 1:
         raise JobError(f"--top {options.top}: expected a positive number")
     if options.html is not None and not Path(options.html).absolute().parent.is_dir():
-        raise JobError(f"--html {options.html}: there is no such directory")
+        raise JobError(f"--html {options.html}: the directory does not exist")
     return options
 
 
 def plan(options: ProfileOptions) -> list[str]:
-    """What the job would do, one line each."""
+    """Returns the plan of the job in lines."""
     ranges = planned(reader_options(options))
     passes = 2 if options.no_keys else 3
     lines = [
@@ -77,6 +77,7 @@ def plan(options: ProfileOptions) -> list[str]:
 
 
 def run(spark: SparkSession, options: ProfileOptions) -> Done:
+    """Profiles the topics, and prints or writes the result."""
     found = run_batch(spark, options, "profile", lambda: profiles(spark, options))
     if options.html:
         Path(options.html).write_text(page(found), encoding="utf-8")
@@ -89,6 +90,7 @@ def run(spark: SparkSession, options: ProfileOptions) -> Done:
 
 
 def profiles(spark: SparkSession, options: ProfileOptions) -> list[TopicProfile]:
+    """Returns the profile of each topic."""
     reading = settled_range(options)
 
     def read(schema: str) -> DataFrame:
@@ -104,7 +106,7 @@ def profiles(spark: SparkSession, options: ProfileOptions) -> list[TopicProfile]
 
 
 def settled_range(options: ProfileOptions) -> dict[str, str]:
-    """The source's options with the offsets as they are now, so that each pass reads the same records."""
+    """Returns the options of the source with the present offsets, so that each pass reads the same records."""
     reading = reader_options(options)
     ranges = planned(reading)
     starts: dict[str, dict[str, int]] = {}
@@ -128,7 +130,7 @@ def settled_range(options: ProfileOptions) -> dict[str, str]:
 
 
 def _partitions(read: Read) -> dict[str, list[dict[str, int]]]:
-    """By topic, the figures of each partition that has records."""
+    """Returns by topic the figures of each partition that has records."""
     from pyspark.sql import functions as f
 
     size = f.coalesce(f.octet_length("value"), f.lit(0))
@@ -160,7 +162,7 @@ def _partitions(read: Read) -> dict[str, list[dict[str, int]]]:
 
 
 def _rates(read: Read, found: dict[str, list[dict[str, int]]]) -> dict[str, tuple[int, list[int]]]:
-    """By topic, the width of a step of time and the records in each."""
+    """Returns by topic the width of a step of time, and the records in each step."""
     from pyspark.sql import functions as f
 
     steps, firsts = {}, {}
@@ -184,7 +186,7 @@ def _rates(read: Read, found: dict[str, list[dict[str, int]]]) -> dict[str, tupl
 
 
 def _keys(read: Read, top: int) -> dict[str, tuple[int | None, tuple[KeyCount, ...]]]:
-    """By topic, how many keys there are, and the most frequent."""
+    """Returns by topic the number of keys, and the most frequent ones."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -193,7 +195,7 @@ def _keys(read: Read, top: int) -> dict[str, tuple[int | None, tuple[KeyCount, .
     counted.persist()
     try:
         keys = {row.topic: row["count"] for row in counted.groupBy("topic").count().collect()}
-        # Spark keeps only so many rows of each task before it sorts them, as the filter is on row_number alone.
+        # The filter is on row_number alone, so that Spark keeps only the top rows of each task before it sorts them.
         place = f.row_number().over(Window.partitionBy("topic").orderBy(f.desc("records"), "key"))
         ranked = counted.withColumn("place", place).where(f.col("place") <= top).orderBy("topic", "place")
         most: dict[str, list[KeyCount]] = {topic: [] for topic in keys}
@@ -210,7 +212,7 @@ def _profile(
     rate: tuple[int, list[int]],
     keys: tuple[int | None, tuple[KeyCount, ...]],
 ) -> TopicProfile:
-    """The figures of a topic out of those of its partitions."""
+    """Returns the profile of a topic from the figures of its partitions."""
 
     def total(name: str) -> int:
         return sum(row[name] for row in rows)
@@ -239,7 +241,7 @@ def _profile(
 
 JOB = Job(
     name="profile",
-    description="Statistics of topics: records, sizes, keys, gaps, rates.",
+    description="Shows statistics of topics: records, sizes, keys, gaps, rates.",
     options=ProfileOptions,
     check=_check,
     plan=plan,

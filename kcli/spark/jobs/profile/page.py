@@ -12,7 +12,7 @@ from html import escape
 from kcli.spark.jobs.profile.figures import SIZE_LIMITS, TopicProfile, moment
 
 WIDTH, HEIGHT, MARGIN = 640, 180, 24
-"""Of a chart, in pixels; the margin is the room for words below and above."""
+"""The size of a chart in pixels. The margins above and below are for text."""
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1100px; padding: 0 1rem; color: #1c2733 }
@@ -78,7 +78,7 @@ def _topic(profile: TopicProfile) -> str:
 
 
 def chart(names: Sequence[str], counts: Sequence[int]) -> str:
-    """Bars from left to right; each says its name and count where the mouse is over it."""
+    """Returns a bar chart. Each bar shows its name and count under the mouse."""
     most = max([*counts, 1])
     width = WIDTH / max(len(counts), 1)
     bars = []

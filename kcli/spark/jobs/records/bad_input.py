@@ -1,10 +1,9 @@
-"""What happens to a record that does not parse: the one implementation for all jobs.
+"""Handles records that do not parse, for all jobs.
 
-A job gives each row an error (null where it is well) and columns that say where the row came from. `sifted` then
-hands on the rows without error and, as the user chose, fails naming the first bad row, counts the bad ones, or sends
-them to a dead-letter topic. Dead letters are produced by the worker that meets them, before the micro-batch is
-committed: a task or micro-batch that runs again sends them again (at least once). Their headers have the names of
-Kafka Connect (KIP-298).
+A job gives each row an error (null for a good row) and columns with its origin. `sifted` returns the good rows. As the
+user chooses, a bad row fails the job, is counted, or is sent to a dead-letter topic. The worker that finds a bad row
+sends it before the micro-batch is committed. A task or micro-batch that Spark repeats sends it again (at least once).
+The headers of dead letters have the names of Kafka Connect (KIP-298).
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ HEADER_PREFIX = "__connect.errors."
 ERROR_HEADER = HEADER_PREFIX + "exception.message"
 
 KAFKA_ORIGIN = ("topic", "partition", "offset")
-"""The columns that say where a record of a topic came from."""
+"""The columns with the origin of a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadInput:
-    """The user's choice; `sink` are the options of the dead-letter topic."""
+    """The choice for bad records. `sink` has the options of the dead-letter topic."""
 
     policy: str = FAIL
     sink: Mapping[str, str] | None = None
 
     @property
     def needs_headers(self) -> bool:
-        """A dead letter keeps the headers of the record."""
+        """Whether headers must be read, because a dead letter keeps them."""
         return self.policy == DEAD_LETTER
 
 
@@ -52,18 +51,19 @@ class BadInputOptions(JobOptions):
     """The options of a job that parses what it reads."""
 
     on_bad_record: str = option(
-        "A record that does not parse: fail, drop and count, or send to --dead-letter-topic.",
+        "The action for a record that does not parse: fail, drop it (it is counted), or send it to "
+        "--dead-letter-topic.",
         choices=(FAIL, DROP, DEAD_LETTER),
         default=FAIL,
     )
     dead_letter_topic: str | None = option(
-        f"For {DEAD_LETTER}: gets the record as it was, and headers with the error and the origin of the record.",
+        f"For {DEAD_LETTER}: the topic for bad records. Headers have the error and the origin.",
         metavar="NAME",
     )
 
 
 def bad_input(options: BadInputOptions) -> BadInput:
-    """The user's choice. JobError if the options do not fit each other."""
+    """Returns the choice for bad records. JobError if the options do not fit each other."""
     if options.on_bad_record != DEAD_LETTER:
         if options.dead_letter_topic is not None:
             raise JobError(f"--dead-letter-topic is for --on-bad-record {DEAD_LETTER}")
@@ -80,9 +80,9 @@ def bad_input(options: BadInputOptions) -> BadInput:
 def sifted(
     frame: DataFrame, error: Column, origin: Mapping[str, Column], chosen: BadInput, counts: Counts
 ) -> DataFrame:
-    """The rows of `frame` whose `error` is null. `origin` are the columns that say where a row came from, by name.
+    """Returns the rows of `frame` whose `error` is null. `origin` has the columns with the origin of a row, by name.
 
-    A dead letter is the row's columns `key`, `value` and `headers`, where there are such.
+    A dead letter has the columns `key`, `value` and `headers` of the row, if they exist.
     """
     from pyspark.sql.functions import col, concat, count, lit, raise_error, when
 
@@ -105,12 +105,12 @@ def sifted(
     letter = [name for name in ("key", "value", "headers") if name in frame.columns]
     send = _sender(dict(chosen.sink), (*letter, ERROR_HEADER, *(HEADER_PREFIX + name for name in origin)))
     columns = [*map(col, letter), col("_error"), *(column.cast("string") for column in origin.values())]
-    # Only bad rows carry anything over to Python.
+    # Good rows send only nulls to Python.
     return frame.where(~bad | send(*(when(bad, column) for column in columns))).drop("_error")
 
 
 def _sender(sink: dict[str, str], names: tuple[str, ...]) -> Callable[..., Column]:
-    """A function for Spark that sends the rows whose error is not null, and is false for each row."""
+    """Returns a function for Spark that sends the rows whose error is not null. Its result is false for each row."""
     from pyspark.sql.functions import arrow_udf
 
     def send(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
@@ -118,7 +118,7 @@ def _sender(sink: dict[str, str], names: tuple[str, ...]) -> Callable[..., Colum
 
     import pyarrow as pa
 
-    # PySpark reads the kind of function off its annotations, which must therefore be types and not their names.
+    # PySpark reads the kind of function from its annotations, so they must be types, and not names of types.
     send.__annotations__ = {"batches": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
     return arrow_udf(send, "boolean").asNondeterministic()
 
@@ -126,7 +126,7 @@ def _sender(sink: dict[str, str], names: tuple[str, ...]) -> Callable[..., Colum
 def send_dead_letters(
     batches: Iterator[tuple[pa.Array, ...]], sink: dict[str, str], names: tuple[str, ...]
 ) -> Iterator[pa.Array]:
-    """In an executor. `names` say what each array is: key, value, headers, or else the name of a header."""
+    """Sends dead letters, in an executor. `names` are the names of the arrays: key, value, headers, or a header's."""
     import numpy as np
     import pyarrow as pa
 
@@ -151,7 +151,7 @@ def send_dead_letters(
 
 
 def dead_letters(rows: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """Rows as the sink takes them: the record as it was, with headers that say what is wrong."""
+    """Returns rows for the sink: the record, with added headers about the error."""
     import pyarrow as pa
 
     entry = pa.struct([("key", pa.string()), ("value", pa.binary())])

@@ -1,4 +1,4 @@
-"""The columns that Avro and Protobuf values become, as Arrow types."""
+"""The Arrow types of Avro and Protobuf values."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 def avro_columns(schema: AvroSchema) -> pa.StructType:
-    """The columns of an Avro record. JobError if the schema is not a record, or has what a table cannot hold."""
+    """Returns the columns of an Avro record. JobError if the schema has no Arrow type or is not a record."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise JobError("the Avro schema must be a record")
     return _avro_type(schema, {})
 
 
 def _avro_type(schema: AvroSchema, named: dict[str, AvroSchema], path: tuple[str, ...] = ()) -> pa.DataType:
-    """The Arrow type of an Avro schema; `named` are the types declared before, `path` those under way."""
+    """Returns the type of an Avro schema. `named` are the types declared so far, `path` the types around it."""
     import pyarrow as pa
 
     if isinstance(schema, list):
         kinds = [each for each in schema if each != "null"]
         if len(kinds) != 1:
-            raise JobError("an Avro union is null and one type here; a union of several has no column type")
+            raise JobError("an Avro union of several types has no column type; only null and one type")
         return _avro_type(kinds[0], named, path)
     if isinstance(schema, str):
         if schema in path:
-            raise JobError(f"the Avro type {schema} holds itself, which no column type can")
+            raise JobError(f"the Avro type {schema} contains itself, so it has no column type")
         return _avro_type(named[schema], named, path) if schema in named else _primitive(schema)
     kind = schema["type"]
     logical = _logical(schema)
@@ -75,12 +75,12 @@ def _primitive(name: str) -> pa.DataType:
         "string": pa.string(),
     }
     if name not in types:
-        raise JobError(f"the Avro type {name} is not known")
+        raise JobError(f"the Avro type {name} is unknown")
     return types[name]
 
 
 def _logical(schema: AvroDeclaration) -> pa.DataType | None:
-    """What fastavro turns into Python's own types; other logical types are what they are made of."""
+    """Returns the type of a logical type that fastavro converts; None for others, which have their base types."""
     import pyarrow as pa
 
     match schema.get("logicalType"):
@@ -93,17 +93,17 @@ def _logical(schema: AvroDeclaration) -> pa.DataType | None:
         case "decimal":
             return pa.decimal128(schema["precision"], schema.get("scale", 0))
         case "time-millis" | "time-micros" | "uuid":
-            raise JobError(f"the Avro logical type {schema['logicalType']} has no column type here")
+            raise JobError(f"the Avro logical type {schema['logicalType']} has no column type")
         case _:
             return None
 
 
 def protobuf_columns(descriptor: Descriptor, path: tuple[str, ...] = ()) -> pa.StructType:
-    """The Arrow type of a message; `path` are the messages around it."""
+    """Returns the type of a Protobuf message. `path` are the messages around it."""
     import pyarrow as pa
 
     if descriptor.full_name in path:
-        raise JobError(f"the message {descriptor.full_name} holds itself, which no column type can")
+        raise JobError(f"the message {descriptor.full_name} contains itself, so it has no column type")
     inner = (*path, descriptor.full_name)
     return pa.struct([(field.name, _field_type(field, inner)) for field in descriptor.fields])
 

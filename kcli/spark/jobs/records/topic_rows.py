@@ -1,8 +1,8 @@
-"""Rows of a query as records of a topic.
+"""Turns rows of a query into records of a topic.
 
-`_key`, `_headers` and `_timestamp` become the record's; `_topic`, `_partition` and `_offset`, which say where a row
-came from, are left out; all other columns make up the value. In the format raw there is no such making up: `key`,
-`value`, `headers`, `partition` and `timestamp` are the record's.
+`_key`, `_headers` and `_timestamp` become key, headers and timestamp of the record. `_topic`, `_partition` and
+`_offset`, the origin of a row, are left out. All other columns form the value. In the format raw, rows already have the
+columns of a record: `key`, `value`, `headers`, `partition` and `timestamp`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class OutputOptions(JobOptions):
 
     output_format: str = option("The format of the values written.", choices=FORMATS, default="json")
     output_schema: str | None = option(
-        "The schema of Avro and Protobuf values, as --value-schema.", metavar="FILE"
+        "The schema of Avro and Protobuf values, in a file as for --value-schema.", metavar="FILE"
     )
     output_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")
 
 
 def output_spec(options: OutputOptions) -> ValueSpec:
-    """How values are written. JobError if the options do not fit each other."""
+    """Returns the format of the values to write. JobError if the options do not fit each other."""
     spec = ValueSpec(options.output_format, options.output_schema, options.output_message)
     if spec.format in ("avro", "protobuf"):
         spec.check()
@@ -45,12 +45,12 @@ def output_spec(options: OutputOptions) -> ValueSpec:
 
 
 def records(frame: DataFrame, spec: ValueSpec) -> DataFrame:
-    """The rows as the sink takes them. JobError names what cannot be written."""
+    """Returns the rows with the columns of the sink. JobError names a column that cannot be written."""
     from pyspark.sql.functions import col
 
     if spec.format == "raw":
         if "value" not in frame.columns:
-            raise JobError("raw records need a column value: name one, or choose --output-format json")
+            raise JobError("raw records need a column value: add one, or use --output-format json")
         return frame.select(
             *(_record_column(frame, name, name) for name in frame.columns if name in SINK_COLUMNS)
         )
@@ -66,7 +66,7 @@ def records(frame: DataFrame, spec: ValueSpec) -> DataFrame:
 
 
 def _record_column(frame: DataFrame, name: str, record: str) -> Column:
-    """A column as the sink takes it; keys and values of other types become text."""
+    """Returns a column in a type of the sink. Keys and values of other types become text."""
     from pyspark.sql.functions import col
 
     kind = dict(frame.dtypes)[name]

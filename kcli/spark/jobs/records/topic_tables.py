@@ -1,14 +1,14 @@
-"""Topics as tables: a view for each topic that a query names, with the fields of its values as columns.
+"""Topics as tables: a view for each topic that a query names. Its columns are the fields of the values.
 
-Beside the fields a table has `_key` (text), `_topic`, `_partition`, `_offset` and `_timestamp`. Where values are raw,
-the columns are those of the source, with key and value as text.
+A table also has `_key` (text), `_topic`, `_partition`, `_offset` and `_timestamp`. With raw values it has the columns
+of the source, with key and value as text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kcli.command.options import option
 from kcli.spark.client.cluster import Cluster
@@ -38,29 +38,30 @@ RAW_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "tim
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """How a topic is seen as a table."""
+    """A topic as a table."""
 
     name: str
     topic: str
     values: ValueSpec
     watermark: tuple[str, str] | None = None
-    """A column of time, and how late rows may come."""
+    """The column of time, and how late rows may come."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(RangeOptions, ValueOptions, BadInputOptions):
-    """The options of a job that sees topics as tables."""
+    """The options of a job that reads topics as tables."""
 
     value_format: str = option("The format of the values read.", choices=FORMATS, default="json")
     tables: str | None = option(
-        "YAML: for each table topic, format, schema, message, skip-bytes, watermark ('COLUMN 10 minutes').",
+        "A YAML file of tables by name, each with topic, format, schema, message, skip-bytes and watermark "
+        "('COLUMN 10 minutes').",
         metavar="FILE",
     )
 
 
 @dataclass(slots=True)
 class TopicTables:
-    """The tables of a query: those declared, and any topic by its name."""
+    """The tables of a query: the declared ones, and every topic by its name."""
 
     spark: SparkSession
     options: TableOptions
@@ -69,10 +70,10 @@ class TopicTables:
     counts: Counts
     made: list[str] = field(default_factory=list)
     schemas: dict[str, str] = field(default_factory=dict)
-    """Those that were inferred, by topic."""
+    """The inferred schemas, by topic."""
 
     def add(self, name: str) -> bool:
-        """Make the view `name`; False where there is no such topic."""
+        """Makes the view `name`. Returns False if there is no such topic."""
         table = self.declared.get(name) or TopicTable(name, name, self.options.values)
         if name in self.made or not topic_exists(self.options, table.topic):
             return False
@@ -81,13 +82,14 @@ class TopicTables:
         return True
 
     def drop(self) -> None:
-        """Take the views away, so that the next statement makes and counts its own."""
+        """Drops the views, so that the next statement makes and counts its own."""
         for name in self.made:
             self.spark.catalog.dropTempView(name)
         self.made.clear()
         self.counts = Counts(streaming=self.streaming)
 
     def frame(self, table: TopicTable) -> DataFrame:
+        """Returns the rows of a table."""
         from pyspark.sql.functions import col
 
         chosen = bad_input(self.options)
@@ -129,7 +131,7 @@ DECLARED = ("topic", "format", "schema", "message", "skip-bytes", "watermark")
 
 
 def declared_tables(options: TableOptions) -> dict[str, TopicTable]:
-    """The tables of --tables. JobError says what is wrong in the file."""
+    """Reads the tables of --tables. JobError names the error in the file."""
     if options.tables is None:
         return {}
     import yaml
@@ -144,7 +146,7 @@ def declared_tables(options: TableOptions) -> dict[str, TopicTable]:
     return {name: _declared(str(name), entry, options) for name, entry in found.items()}
 
 
-def _declared(name: str, entry: Mapping[str, Any], options: TableOptions) -> TopicTable:
+def _declared(name: str, entry: Mapping[str, str], options: TableOptions) -> TopicTable:
     for key in entry:
         if key not in DECLARED:
             raise JobError(f"--tables {options.tables}: {name}.{key} is not one of {', '.join(DECLARED)}")
@@ -167,13 +169,13 @@ def _declared(name: str, entry: Mapping[str, Any], options: TableOptions) -> Top
 
 
 def topic_exists(options: TableOptions, topic: str) -> bool:
-    """Without making it, as asking for its partitions might."""
+    """Whether a topic exists. Asking for its partitions instead could create it."""
     with Cluster(source_options(reader_options(options, topic=topic), streaming=True).client) as cluster:
         return topic in cluster.topic_names()
 
 
 def sample(spark: SparkSession, reading: Mapping[str, str]) -> list[str]:
-    """The first values of each partition that are there, as text."""
+    """Returns the first values of each partition, as text."""
     wanted = {name: value for name, value in reading.items() if name not in _POSITIONS}
     options = source_options(wanted, streaming=False)
     with opened_topics(options) as cluster:
@@ -202,4 +204,4 @@ _POSITIONS = frozenset(
         "minPartitions",
     }
 )
-"""Options of the range: a schema is inferred from the first records that are there, whatever is read."""
+"""Options of the range. A schema is inferred from the first records of the log, whatever the range is."""

@@ -1,7 +1,7 @@
-"""Values of records as columns, and columns as values: JSON and CSV by Spark, Avro and Protobuf by Arrow functions.
+"""Decodes values to columns, and encodes columns: JSON and CSV by Spark, Avro and Protobuf in Arrow functions.
 
-`decoded` adds a struct column `_record`, and a column `_parse_error` that is null unless the value does not parse. A
-null value (a tombstone) is not an error: its columns are null. `encoded` is the way back.
+`decoded` adds a struct column `_record` and a column `_parse_error`, which is null if the value parses. A null value (a
+tombstone) is not an error: its columns are null. `encoded` is the reverse.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ if TYPE_CHECKING:
 FORMATS = ("raw", "json", "csv", "avro", "protobuf")
 RECORD, ERROR = "_record", "_parse_error"
 CORRUPT = "_corrupt_record"
-"""Where Spark puts the text of a JSON or CSV value that does not parse."""
+"""The column in which Spark stores a JSON or CSV text that does not parse."""
 
 SAMPLE_RECORDS = 1000
-"""Of each partition, to infer a JSON schema from."""
+"""How many records of each partition a JSON schema is inferred from."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueSpec:
-    """How values are written: a format, its schema, and for Protobuf the name of the message."""
+    """A format of values with its schema, and for Protobuf the name of the message."""
 
     format: str = "raw"
     schema: str | None = None
     """JSON and CSV: columns as `id bigint, name string`; Avro and Protobuf: the path of a file."""
     message: str | None = None
     skip_bytes: int = 0
-    """Before the value proper: 5 for the prefix that schema registries have Avro values begin with, 6 for Protobuf."""
+    """The size of a prefix to skip. The prefix of schema registries has 5 bytes for Avro, and 6 for Protobuf."""
 
     def check(self) -> None:
-        """JobError says what is missing."""
+        """Checks the format. JobError names the missing or wrong part."""
         if self.format not in FORMATS:
             raise JobError(f"value format {self.format}: expected one of {', '.join(FORMATS)}")
         if self.format == "csv" and not self.schema:
             raise JobError("CSV values need a schema, such as 'id bigint, name string'")
         if self.format in ("avro", "protobuf"):
             if not self.schema:
-                raise JobError(f"{self.format} values need the file of their schema")
+                raise JobError(f"{self.format} values need a schema file")
             if not Path(self.schema).is_file():
                 raise JobError(f"there is no schema file {self.schema}")
             require("fastavro" if self.format == "avro" else "google.protobuf", "kcli-streaming[spark]")
             codec_of(self)
         elif self.skip_bytes:
-            raise JobError(f"bytes can be skipped in Avro and Protobuf values, not in {self.format}")
+            raise JobError(f"bytes can be skipped in Avro and Protobuf values only, not in {self.format}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +67,13 @@ class ValueOptions(JobOptions):
 
     value_format: str = option("The format of the values read.", choices=FORMATS, default="raw")
     value_schema: str | None = option(
-        "JSON, CSV: 'id bigint, name string' (JSON: inferred without it); Avro: the .avsc file; "
+        "JSON, CSV: columns as 'id bigint, name string' (JSON: inferred by default); Avro: the .avsc file; "
         "Protobuf: a file of protoc --descriptor_set_out --include_imports.",
         metavar="TEXT",
     )
     value_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")
     value_skip_bytes: int = option(
-        "Avro, Protobuf: bytes before the value; 5 and 6 if a schema registry is used.",
+        "Avro, Protobuf: the size of a prefix to skip; with a schema registry 5 (Avro) or 6 (Protobuf).",
         Kind.INTEGER,
         metavar="N",
         default=0,
@@ -86,7 +86,7 @@ class ValueOptions(JobOptions):
 
 
 def decoded(frame: DataFrame, spec: ValueSpec) -> DataFrame:
-    """`frame` with the columns RECORD and ERROR, made of its column `value`."""
+    """Returns `frame` with the columns RECORD and ERROR, decoded from its column `value`."""
     from pyspark.sql.functions import col, from_csv, from_json, lit, struct, when
 
     if spec.format in ("avro", "protobuf"):
@@ -113,7 +113,7 @@ def decoded(frame: DataFrame, spec: ValueSpec) -> DataFrame:
 
 
 def struct_type(ddl: str) -> StructType:
-    """Columns of a DDL text. JobError if the text is not DDL."""
+    """Reads columns in DDL. JobError if the text is not DDL."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -126,16 +126,16 @@ def struct_type(ddl: str) -> StructType:
 
 
 def inferred(spark: SparkSession, lines: list[str]) -> str:
-    """The columns of JSON texts, as DDL. JobError if there is no JSON object to infer them from."""
+    """Infers the columns of JSON texts, as DDL. JobError if there is no JSON object."""
     found = spark.read.json(spark.sparkContext.parallelize(lines, 1)).schema
     fields = [field for field in found.fields if field.name != CORRUPT]
     if not fields:
-        raise JobError("no schema can be inferred: no JSON object was found; give one with --value-schema")
+        raise JobError("no schema can be inferred, because there is no JSON object: use --value-schema")
     return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
 
 
 def encoded(columns: list[Column], spec: ValueSpec) -> Column:
-    """One value made of the columns."""
+    """Encodes the columns as one value."""
     from pyspark.sql.functions import struct, to_csv, to_json
 
     row = struct(*columns)
@@ -148,14 +148,14 @@ def encoded(columns: list[Column], spec: ValueSpec) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class RecordCodec:
-    """Values of one Avro or Protobuf schema, and the columns they become."""
+    """The codec of one Avro or Protobuf schema, and the columns of its values."""
 
     columns: pa.StructType
     values: ValueCodec
 
 
 def codec_of(spec: ValueSpec) -> RecordCodec:
-    """JobError if the schema cannot be used."""
+    """Returns the codec of a format. JobError if the schema is invalid."""
     assert spec.schema is not None
     is_protobuf = spec.format == "protobuf"
     if is_protobuf and spec.message is None:
@@ -167,7 +167,7 @@ def codec_of(spec: ValueSpec) -> RecordCodec:
 
 
 def record_codec(schema: bytes, message: str | None) -> RecordCodec:
-    """`schema` is what the schema file holds: Protobuf's with a message, else Avro's."""
+    """Returns the codec of the content of a schema file: Protobuf with a message, else Avro."""
     if message is not None:
         found = message_class(schema, message)
         return RecordCodec(protobuf_columns(found.DESCRIPTOR), protobuf_codec(found))
@@ -208,7 +208,7 @@ def _encoder(spec: ValueSpec) -> Callable[[Column], Column]:
 
 
 def _rebuilder(spec: ValueSpec) -> Callable[[], RecordCodec]:
-    """Makes the codec where it is called, once: parsed schemas do not travel, and the file is not in the executors."""
+    """Returns a function that makes the codec once, in the executor: Spark cannot send parsed schemas."""
     assert spec.schema is not None
     content = Path(spec.schema).read_bytes()
     message = spec.message if spec.format == "protobuf" else None
@@ -223,7 +223,7 @@ def _rebuilder(spec: ValueSpec) -> Callable[[], RecordCodec]:
 
 
 def decoded_values(values: pa.Array, codec: RecordCodec, skip_bytes: int, name: str) -> pa.Array:
-    """Each value as a struct of `error` and `record`; what does not decode has an error and no record."""
+    """Decodes values to structs of `error` and `record`. A value that does not decode has an error and no record."""
     import pyarrow as pa
 
     errors: list[str | None] = []
@@ -234,7 +234,7 @@ def decoded_values(values: pa.Array, codec: RecordCodec, skip_bytes: int, name: 
         if value is not None:
             try:
                 record = codec.values.decode(value[skip_bytes:])
-            except Exception as wrong:  # whatever a library says of hostile bytes
+            except Exception as wrong:  # libraries raise any error for hostile bytes
                 error = f"the value is not {name} of the schema ({type(wrong).__name__}: {wrong})"
         errors.append(error)
         records.append(record)

@@ -1,1 +1,1 @@
-"""A range of records to another topic or cluster."""
+"""The job `replay`: a range of records to another topic or cluster."""

@@ -1,7 +1,7 @@
-"""The job `replay`: a range of the records of a topic to another topic, of this cluster or another.
+"""The job `replay`: copies a range of a topic's records to another topic, of this cluster or another.
 
-Keys, values and headers go along as they are. Timestamps and partitions are kept on request; in one partition the order
-stays. As a stream it goes on from its checkpoint.
+Keys, values and headers are copied unchanged, timestamps and partitions on request. The records of one partition keep
+their order. A stream continues from its checkpoint.
 """
 
 from __future__ import annotations
@@ -37,24 +37,26 @@ class ReplayOptions(ModeOptions, RangeOptions, SinkOptions):
 
     topic: str = option("The topic to read.", metavar="NAME", required=True)
     target_topic: str = option("The topic to write to.", metavar="NAME", required=True)
-    target_bootstrap_server: str | None = option("Its cluster (default: the same).", metavar="HOST:PORT")
+    target_bootstrap_server: str | None = option(
+        "The cluster of --target-topic. Default: the same cluster.", metavar="HOST:PORT"
+    )
     target_command_config: str | None = option(
         "Client properties for connections to that cluster.", metavar="FILE"
     )
-    keep_timestamps: bool = flag("Records keep their time.")
+    keep_timestamps: bool = flag("Keep the timestamps of the records.")
     keep_partitions: bool = flag(
-        "Records go to the partition of the same number (default: the partition of their key)."
+        "Write each record to the partition with the same number. Default: by its key."
     )
-    without_headers: bool = flag("Leave headers out.")
+    without_headers: bool = flag("Do not copy headers.")
 
 
 def _check(options: ReplayOptions) -> ReplayOptions:
     check_mode(options)
     if "," in options.topic:
-        raise JobError("--topic: one topic is copied to one")
+        raise JobError(f"--topic {options.topic}: expected one topic")
     elsewhere = options.target_bootstrap_server not in (None, options.bootstrap_server)
     if options.topic == options.target_topic and not elsewhere:
-        raise JobError("--target-topic is the topic itself: name another, or another cluster")
+        raise JobError(f"--target-topic {options.target_topic}: expected another topic, or another cluster")
     if options.target_command_config is not None and options.target_bootstrap_server is None:
         raise JobError("--target-command-config needs --target-bootstrap-server")
     check_reader(_reading(options), options.mode)
@@ -67,7 +69,7 @@ def _reading(options: ReplayOptions) -> dict[str, str]:
 
 
 def target_options(options: ReplayOptions) -> dict[str, str]:
-    """As the sink takes them."""
+    """Returns the options of the sink."""
     if options.target_bootstrap_server is None:
         return writer_options(options, options.target_topic)
     found = cluster_options(
@@ -77,7 +79,7 @@ def target_options(options: ReplayOptions) -> dict[str, str]:
 
 
 def plan(options: ReplayOptions) -> list[str]:
-    """What the job would do, one line each. Raises KcliError or ValueError if it cannot."""
+    """Returns the plan of the job in lines. KcliError or ValueError if it cannot run."""
     ranges = planned(_reading(options), options.mode)
     where = options.target_bootstrap_server or options.bootstrap_server
     total = sum(map(len, ranges))
@@ -88,15 +90,16 @@ def plan(options: ReplayOptions) -> list[str]:
     lines.append(line)
     if options.keep_partitions and count is not None and count < len(ranges):
         raise JobError(
-            f"{options.target_topic} has {count} partitions and {options.topic} {len(ranges)}: "
-            "--keep-partitions needs as many"
+            f"--keep-partitions: {options.topic} has {len(ranges)} partitions, and {options.target_topic} only "
+            f"{count}"
         )
     if options.is_stream:
-        lines.append(f"checkpoint: {options.checkpoint} (a stream that was there goes on from it)")
+        lines.append(f"checkpoint: {options.checkpoint} (an earlier stream continues from it)")
     return [*lines, *map(str, ranges)]
 
 
 def run(spark: SparkSession, options: ReplayOptions) -> Done:
+    """Copies the records."""
     streaming = options.is_stream
     counts = Counts(streaming=streaming)
     columns = ["key binary", "value binary"]

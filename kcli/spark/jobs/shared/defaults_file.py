@@ -1,7 +1,7 @@
-"""The file of `--config`: defaults for the options of jobs.
+"""Reads the file of `--config`: defaults for the options of jobs.
 
-Precedence is command line, then file, then default. The file says `bootstrap.servers=…` for every job, or
-`export.format=…` for one; options are spelt with dots for dashes.
+The command line takes precedence over the file. The key of an option has dots for dashes: `bootstrap.servers=…` is for
+every job, and `export.format=…` for one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kcli.config.properties import load
 from kcli.spark.submit import JOBS
 
 ALIASES = {"bootstrap.servers": "bootstrap.server"}
-"""Kafka's own spelling in files, and its spelling on command lines."""
+"""Kafka's name of a setting in files, and its name on command lines."""
 
 SHARED_KEYS = frozenset(
     {
@@ -26,21 +26,21 @@ SHARED_KEYS = frozenset(
         "read.committed",
     }
 )
-"""Keys that may stand for all jobs in a file; a job that has no such option ignores them without a warning."""
+"""Keys that a file may have for all jobs. A job without such an option ignores them without a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a file says to one job."""
+    """The defaults of one job."""
 
     words: tuple[str, ...] = ()
-    """Options as words of a command line."""
+    """The options as words of a command line."""
     unknown: tuple[str, ...] = ()
-    """Keys that are not an option of the job."""
+    """Keys without an option of the job."""
 
 
 def load_defaults(path: str, job: str, known: list[Option], taken: Collection[str]) -> Defaults:
-    """`taken` are the names of options that the file cannot set. UsageError if the file cannot be used."""
+    """Reads the defaults of a job, except options of `taken`. UsageError if the file is invalid."""
     try:
         properties = load(path)
     except (OSError, ValueError) as error:

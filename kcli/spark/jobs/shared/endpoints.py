@@ -1,4 +1,4 @@
-"""Where a job reads and writes: its options as those of source and sink, and what is there."""
+"""Turns the options of a job into options of source and sink, and looks up the topics they name."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 def client_options(options: JobOptions) -> dict[str, str]:
-    """The cluster of the job, as source and sink take it."""
+    """Returns the cluster or the log directories of a job, as options of source and sink."""
     if isinstance(options, OfflineOptions) and options.log_dir is not None:
         if options.command_config is not None:
-            raise JobError("--command-config is for connections to a cluster, and --log-dir needs none")
+            raise JobError("--command-config is for connections to a cluster, and --log-dir has none")
         return {"path": options.log_dir}
     assert options.bootstrap_server is not None, "required, or in a group with --log-dir"
     return cluster_options(options.bootstrap_server, options.command_config, "--command-config")
 
 
 def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]:
-    """A cluster, as source and sink take it. `name` is the option that gave the properties file `path`."""
+    """Returns a cluster as options of source and sink. `name` is the option with the properties file `path`."""
     found = {}
     if path is not None:
         try:
@@ -46,7 +46,7 @@ def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]
 def reader_options(
     options: RangeOptions, *, topic: str | None = None, include_headers: bool = False
 ) -> dict[str, str]:
-    """As the data source takes them. `topic` takes precedence over the topics that the options name."""
+    """Returns the options of the source. `topic` takes precedence over the topics of the options."""
     pattern = None
     if topic is None and isinstance(options, SubscriptionOptions):
         topic, pattern = options.topic, options.topic_pattern
@@ -68,12 +68,12 @@ def reader_options(
 
 
 def writer_options(options: SinkOptions, topic: str | None) -> dict[str, str]:
-    """As the sink takes them; without a topic rows name their own."""
+    """Returns the options of the sink. Without a topic, each row names its own."""
     return client_options(options) | sink_settings(options, topic)
 
 
 def sink_settings(options: SinkOptions, topic: str | None) -> dict[str, str]:
-    """What the sink takes besides its cluster."""
+    """Returns the options of the sink except its cluster."""
     found = {"kafka.compression.type": options.compression_type}
     if options.at_least_once:
         found["kcli.transactional"] = "false"
@@ -81,7 +81,7 @@ def sink_settings(options: SinkOptions, topic: str | None) -> dict[str, str]:
 
 
 def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | LogDirectories]:
-    """Where the topics are, for the driver to ask. A cluster is asked without importing Spark: dry runs are quick."""
+    """Opens the cluster or the log directories. For a cluster Spark is not imported, so that dry runs are quick."""
     if not options.log_directories:
         return Cluster(options.client)
     from kcli.spark.source.readers import opened
@@ -90,31 +90,31 @@ def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | Lo
 
 
 def planned(reading: dict[str, str], mode: str = "batch") -> list[OffsetRange]:
-    """What is there to be read, as the topics are now."""
+    """Returns the ranges to read, as the topics are now."""
     wanted = source_options(reading, streaming=mode != "batch")
     with opened_topics(wanted) as topics:
         return batch_ranges(topics, wanted)
 
 
 def planned_offsets(reading: dict[str, str]) -> int:
-    """How many offsets there are to be read."""
+    """Returns how many offsets there are to read."""
     return sum(map(len, planned(reading)))
 
 
 def target_plan(writing: dict[str, str], topic: str) -> tuple[str, int | None]:
-    """A line for the plan about the topic that will be written, and how many partitions the topic has."""
+    """Returns a line for the plan about the topic to write, and its number of partitions if it exists."""
     with Cluster(sink_options(writing).client) as cluster:
         if topic not in cluster.topic_names():
-            return f"topic {topic} does not exist: it is made where the broker allows that", None
+            return f"topic {topic} does not exist: it is created if the broker allows that", None
         count = len(cluster.partitions([topic]))
     return f"topic {topic} has {count} partitions", count
 
 
 def check_reader(options: dict[str, str], mode: str) -> None:
-    """ValueError names the option that is wrong."""
+    """Checks the options of the source. ValueError names an invalid one."""
     source_options(options, streaming=mode != "batch")
 
 
 def check_writer(options: dict[str, str]) -> None:
-    """ValueError names the option that is wrong."""
+    """Checks the options of the sink. ValueError names an invalid one."""
     sink_options(options)

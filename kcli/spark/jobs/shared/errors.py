@@ -1,4 +1,4 @@
-"""The error of a job, for one line to the user."""
+"""The error of a job that the user can mend."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from kcli.errors import KcliError
 
 
 class JobError(KcliError):
-    """The job cannot be done as asked: one line for the user."""
+    """The job cannot run with these options or inputs. The message is one line for the user."""
 
 
 def require(module: str, package: str) -> None:
-    """JobError if a library is missing that not every job needs."""
+    """Checks that an optional library is installed. JobError if it is missing."""
     try:
         found = importlib.util.find_spec(module)
-    except ModuleNotFoundError:  # of the package around it
+    except ModuleNotFoundError:  # its package is missing
         found = None
     if found is None:
         raise JobError(f"{module} is not installed: pip install '{package}'")

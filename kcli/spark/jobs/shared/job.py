@@ -1,4 +1,4 @@
-"""A job of `kcli spark-submit`: its options, what it would do, and what it does.
+"""A job of `kcli spark-submit`: its options, its plan and its run.
 
 The command line checks the options of a job and shows its plan before Spark starts. Then the driver, which may be on
 another machine, reads the same words again with `main`.
@@ -38,9 +38,9 @@ class Job(Generic[T]):
     description: str
     options: type[T]
     check: Callable[[T], T]
-    """The options as the job runs with them; JobError, ValueError or OSError if they do not fit each other."""
+    """Returns the final options. JobError, ValueError or OSError if they do not fit each other."""
     plan: Callable[[T], list[str]]
-    """What the job would do, one line each; KcliError or ValueError if it cannot."""
+    """Returns the plan of the job in lines. KcliError or ValueError if it cannot run."""
     run: Callable[[SparkSession, T], Done]
     example: str
     """For the manual page."""
@@ -50,15 +50,15 @@ class Job(Generic[T]):
 
     @property
     def prog(self) -> str:
-        """The name in front of messages."""
+        """The name at the start of messages."""
         return f"kcli spark-submit {self.name}"
 
     def known(self) -> list[Option]:
-        """The options it takes."""
+        """Returns the options of the job."""
         return options_of(self.options)
 
     def parse(self, argv: Sequence[str]) -> T:
-        """The options, checked. Raises UsageError, or HelpRequested for --help."""
+        """Reads and checks the options. UsageError if they are wrong, HelpRequested for --help."""
         typed, defaults = self._read(argv)
         for key in defaults.unknown:
             path = typed.text("config")
@@ -75,14 +75,14 @@ class Job(Generic[T]):
             raise UsageError(str(error)) from None
 
     def named(self, argv: Sequence[str]) -> frozenset[str]:
-        """The options that the words, or the file of --config, set. Raises as `parse` does."""
+        """Returns the names of the options on the command line or in its --config. Raises as `parse` does."""
         typed, defaults = self._read(argv)
         reader = Reader(GRAMMAR)
         reader.read(Words(list(defaults.words)), self.known(), self.exclusive)
         return frozenset((*typed.given, *reader.given))
 
     def _read(self, argv: Sequence[str]) -> tuple[Reader, Defaults]:
-        """What the words say, and what their file says beside them."""
+        """Reads the command line, and the defaults of its --config."""
         known, typed = self.known(), Reader(GRAMMAR)
         typed.read(Words(list(argv)), known, self.exclusive)
         path = typed.text("config")
@@ -92,11 +92,11 @@ class Job(Generic[T]):
         return typed, load_defaults(path, self.name, known, typed.excluded(self.exclusive))
 
     def usage(self) -> str:
-        """One paragraph."""
+        """Returns the usage paragraph."""
         return usage_line(f"kcli spark-submit [SPARK OPTIONS] {self.name}", self.known())
 
     def help_text(self) -> str:
-        """Usage, description and options."""
+        """Returns usage, description and options."""
         lines = [self.usage(), "", *textwrap.wrap(self.description, WIDTH_COLUMNS), "", "options:"]
         lines += entry("-h, --help", "Show this help message and exit.")
         for option in self.known():
@@ -104,14 +104,14 @@ class Job(Generic[T]):
         return "\n".join(lines)
 
     def complaint(self, error: UsageError) -> str:
-        """What the user reads about a wrong command line."""
+        """Returns the message about a wrong command line."""
         lines = [self.usage(), f"{self.prog}: error: {error}"]
         if isinstance(error, ParseError) and error.hint:
             lines.append(error.hint)
         return "\n".join(lines)
 
     def main(self, argv: Sequence[str]) -> int:
-        """The driver: parse and run; the exit code."""
+        """Reads the options and runs the job, in the driver. Returns the exit code."""
         try:
             options = self.parse(argv)
         except HelpRequested:
@@ -128,7 +128,7 @@ class Job(Generic[T]):
 
 
 def load_job(name: str) -> Job[JobOptions]:
-    """The built-in job of that name."""
+    """Returns the built-in job of that name."""
     module = f"kcli.spark.jobs.{name}.job"
     found = importlib.import_module(module).JOB
     assert isinstance(found, Job), f"{module}.JOB is not a Job"

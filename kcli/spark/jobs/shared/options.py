@@ -1,4 +1,4 @@
-"""The options that jobs share, declared once; a job inherits the groups of options that it takes.
+"""The options that several jobs have, in groups. A job inherits the groups that it needs.
 
 The dataclasses have no slots, because a job inherits from several of them, and Python cannot join their slots.
 """
@@ -21,7 +21,7 @@ STREAM_OPTIONS = (
     "output-mode",
     "at-least-once",
 )
-"""Options that mean nothing to a batch."""
+"""Options without an effect on a batch."""
 
 ONE_CLUSTER = Exclusive(names=("bootstrap-server", "log-dir"), required=True)
 ONE_SUBSCRIPTION = Exclusive(names=("topic", "topic-pattern"), required=True)
@@ -36,12 +36,12 @@ class JobOptions(CommonOptions):
         "Client properties for connections to the cluster (security, time-outs).", metavar="FILE"
     )
     config: str | None = option("Defaults for these options (config/pipeline.properties).", metavar="FILE")
-    dry_run: bool = flag("Show what would be done, and start no Spark.")
+    dry_run: bool = flag("Show the plan of the job, and do not start Spark.")
     progress_interval: float = option(
-        "Time between lines of progress on stderr; 0 for none.", Kind.DOUBLE, metavar="SECONDS", default=5.0
+        "Time between lines of progress on stderr; 0: no lines.", Kind.DOUBLE, metavar="SECONDS", default=5.0
     )
     output: str = option(
-        "How the summary is written: lines of text, one JSON object, or tab-separated with a header.",
+        "The format of the summary: lines of text, one JSON object, or tab-separated with a header.",
         metavar="format",
         default="text",
         choices=("text", "json", "tsv"),
@@ -54,7 +54,7 @@ class OfflineOptions(JobOptions):
 
     bootstrap_server: str | None = option("The cluster.", metavar="HOST:PORT")
     log_dir: str | None = option(
-        "Read the log directories of a broker, live or copied, and no cluster.", metavar="DIR[,DIR]"
+        "Read the log directories of a broker, live or copied, instead of a cluster.", metavar="DIR[,DIR]"
     )
 
 
@@ -63,11 +63,11 @@ class ModeOptions(JobOptions):
     """The options of a job that can also be a stream."""
 
     mode: str = option(
-        "batch: once; available-now: what is new since the last run, in micro-batches; continuous: until stopped.",
+        "batch: once; available-now: the records since the last run, in micro-batches; continuous: until stopped.",
         choices=MODES,
         default="batch",
     )
-    checkpoint: str | None = option("Where a stream remembers how far it got.", metavar="DIR")
+    checkpoint: str | None = option("The directory with the progress of a stream.", metavar="DIR")
     trigger_interval: str = option(
         "Time between the micro-batches of --mode continuous.", metavar="TEXT", default="1 second"
     )
@@ -80,27 +80,29 @@ class ModeOptions(JobOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RangeOptions(JobOptions):
-    """The options of a job that reads topics: from where to where."""
+    """The options of a job that reads a range of topics."""
 
     starting_offsets: str = option(
         'earliest, latest or {"topic":{"0":23}}.', metavar="TEXT", default="earliest"
     )
     ending_offsets: str | None = option("latest (default) or JSON; batch only.", metavar="TEXT")
     starting_timestamp: str | None = option(
-        "From the first record that is not older than this time.", metavar="MS"
+        "Start at the first record that is not older than this time.", metavar="MS"
     )
     ending_timestamp: str | None = option(
-        "Up to the first record that is not older than this time; batch only.", metavar="MS"
+        "End before the first record that is not older than this time; batch only.", metavar="MS"
     )
-    max_offsets_per_trigger: str | None = option("The size of a micro-batch.", metavar="N")
+    max_offsets_per_trigger: str | None = option(
+        "The largest size of a micro-batch, in offsets.", metavar="N"
+    )
     min_partitions: str | None = option("The least number of tasks.", metavar="N")
     read_committed: bool = flag("Leave out aborted transactions.")
-    ignore_data_loss: bool = flag("Go on if records were deleted before they were read.")
+    ignore_data_loss: bool = flag("Continue if records were deleted before they were read.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubscriptionOptions(RangeOptions):
-    """The options of a job that reads topics: which ones. It also has the group ONE_SUBSCRIPTION."""
+    """The options of a job that reads topics of the user's choice. It also has the group ONE_SUBSCRIPTION."""
 
     topic: str | None = option("The topics to read.", metavar="NAME[,NAME]")
     topic_pattern: str | None = option("All topics whose whole name matches.", metavar="REGEX")
@@ -112,19 +114,19 @@ class SinkOptions(JobOptions):
 
     compression_type: str = option("The codec of the batches written.", choices=CODECS, default="none")
     at_least_once: bool = flag(
-        "A stream writes without transactions: rows are seen at once, but what Spark runs again is written again."
+        "Write a stream without transactions: rows are visible at once, but rows that Spark repeats are duplicates."
     )
 
 
 def refuse_idle(options: JobOptions, idle: Iterable[str], use: str) -> None:
-    """JobError names an option of the command line that would do nothing. A file of defaults may serve other runs."""
+    """Raises JobError for an option of the command line without effect. A file of defaults may have such options."""
     for name in idle:
         if options.has(name):
-            raise JobError(f"--{name} is for {use}; here it would do nothing")
+            raise JobError(f"--{name} is for {use}; it has no effect here")
 
 
 def check_mode(options: ModeOptions) -> None:
-    """JobError if options and mode do not fit."""
+    """Checks the options of streams against the mode. JobError names one that does not fit."""
     if not options.is_stream:
         refuse_idle(options, STREAM_OPTIONS, "--mode available-now or continuous")
     if options.mode != "continuous":
@@ -136,7 +138,7 @@ def check_mode(options: ModeOptions) -> None:
 
 
 def pairs(words: Sequence[str], name: str) -> dict[str, str]:
-    """`key=value` words as a dictionary."""
+    """Reads words `key=value`. JobError names an invalid one."""
     found = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -147,5 +149,5 @@ def pairs(words: Sequence[str], name: str) -> dict[str, str]:
 
 
 def names(text: str | None) -> list[str]:
-    """A comma-separated list."""
+    """Reads a comma-separated list."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]

@@ -1,6 +1,6 @@
-"""The line of progress on stderr: rows, rows a second, lag and the time of a batch. Words, so never on stdout.
+"""The line of progress on stderr: rows, rows a second, lag and the time of a batch.
 
-On a terminal one line is written over and over; elsewhere a line comes every --progress-interval seconds.
+On a terminal one line is overwritten. Else there is a new line every --progress-interval seconds.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ if TYPE_CHECKING:
 
 
 class ProgressLine:
-    """Says how far a job is, not more often than every `interval_seconds`; 0 says nothing."""
+    """Prints the progress of a job, at most every `interval_seconds`; never if that is 0."""
 
     def __init__(self, job: str, interval_seconds: float) -> None:
         self._job, self._interval = job, interval_seconds
         self._began = time.monotonic()
         self._next = self._began + interval_seconds
         self._drawn = 0
-        """Characters of the line that stands on the terminal."""
+        """The length of the line on the terminal."""
 
     @property
     def is_due(self) -> bool:
+        """Whether it is time for the next line."""
         return self._interval > 0 and time.monotonic() >= self._next
 
     def show(self, text: str) -> None:
+        """Prints the line, with the time since the start."""
         self._next = time.monotonic() + self._interval
         line = f"{self._job}: {text}, {time.monotonic() - self._began:.0f} s"
         if sys.stderr.isatty():
@@ -42,14 +44,14 @@ class ProgressLine:
             print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Leave the terminal's line as it stands."""
+        """Ends the line on the terminal."""
         if self._drawn:
             print(file=sys.stderr)
             self._drawn = 0
 
 
 def stream_progress(query: StreamingQuery, rows: int) -> str:
-    """Of a stream: all its rows so far, and the latest micro-batch."""
+    """Returns the progress of a stream: all its rows so far, and its latest micro-batch."""
     last = query.lastProgress
     if last is None:
         return "waiting for the first micro-batch"
@@ -61,7 +63,7 @@ def stream_progress(query: StreamingQuery, rows: int) -> str:
 
 
 def lag(progress: StreamingQueryProgress) -> int | None:
-    """Records between what the latest micro-batch took and what was there; None where the source has no offsets."""
+    """Returns the offsets that the latest micro-batch left unread; None if the source has no offsets."""
     behind = None
     for source in progress.sources:
         latest, end = _offsets(source.latestOffset), _offsets(source.endOffset)
@@ -75,7 +77,7 @@ def lag(progress: StreamingQueryProgress) -> int | None:
 
 
 def _offsets(offsets: str | OffsetJson | None) -> OffsetJson | None:
-    """`{"topic": {"0": 23}}`, or None where the source speaks of something else."""
+    """Reads offsets in the form `{"topic": {"0": 23}}`; None if the source has another form."""
     try:
         found = json.loads(offsets) if isinstance(offsets, str) else offsets
     except ValueError:
@@ -86,10 +88,10 @@ def _offsets(offsets: str | OffsetJson | None) -> OffsetJson | None:
 
 
 class BatchProgress:
-    """Of a batch: what the stages under way have read, how fast, and what is left.
+    """The progress of a batch: the rows that its active stages have read, the rate, and the rest.
 
-    `offsets` is how many it will read, where that is known: what is left of them is its lag. `by_task`: the rows never
-    come to Spark, so it is told from the tasks that are done.
+    `offsets` is the number of offsets to read, if known; its rest is the lag. With `by_task`, the rows are estimated by
+    the finished tasks, because the workers give no rows to Spark.
     """
 
     def __init__(self, spark: SparkSession, offsets: int | None = None, *, by_task: bool = False) -> None:
@@ -97,15 +99,16 @@ class BatchProgress:
         self._rows, self._at = 0, time.monotonic()
 
     def text(self) -> str:
+        """Returns the present progress."""
         stages = self._spark.sparkContext._jsc.sc().statusStore().activeStages()
         each = [stages.apply(nth) for nth in range(stages.size())]
         if not each:
-            return "no task under way"  # the query is planned, or what it made is committed
+            return "no task under way"  # Spark plans the query, or commits its result
         done, total = sum(stage.numCompleteTasks() for stage in each), sum(stage.numTasks() for stage in each)
         rows, now = sum(stage.inputRecords() for stage in each), time.monotonic()
         if self._by_task and self._offsets is not None:
             rows = self._offsets * done // total
-        rate = max(0, rows - self._rows) / max(now - self._at, 0.001)  # fewer rows: another stage has begun
+        rate = max(0, rows - self._rows) / max(now - self._at, 0.001)  # the rows of the next stage begin at 0
         self._rows, self._at = rows, now
         behind = "" if self._offsets is None else f"lag {max(0, self._offsets - rows)}, "
         return f"{rows} rows read, {rate:.0f} rows/s, {behind}{total - done} of {total} tasks left"

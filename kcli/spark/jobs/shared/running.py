@@ -1,4 +1,4 @@
-"""Running a built-in job inside Spark: counting rows, progress, stopping when asked, the summary."""
+"""Runs a built-in job inside Spark: counts of rows, progress, a clean stop, the summary."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ T = TypeVar("T")
 JobOptionsT = TypeVar("JobOptionsT", bound=JobOptions)
 
 POLL_SECONDS = 0.25
-"""How soon a job notices that it should stop."""
+"""How often a job checks whether it should stop."""
 
 FINISH_SECONDS = 45.0
-"""How long a micro-batch under way may take after that; the next run does again what is cut off."""
+"""How long a micro-batch may take after a stop. The next run repeats one that was cut off."""
 
 REPORT_SECONDS = 3.0
-"""Spark tells what it observed on a thread of its own, soon after a batch is done."""
+"""How long to wait for observations, which Spark reports on another thread soon after a batch."""
 
 BAD_RECORDS = "bad"
-"""The metric of an observation that counts records that do not parse."""
+"""The metric that counts records that do not parse."""
 
 ROWS, WRITTEN = "rows", "written"
-"""Metrics: rows that were read and are well; rows of a query's result, which go before the others."""
+"""The metrics of good rows that were read, and of rows that were written. The second takes precedence."""
 
 OBSERVED = "kcli"
-"""How the names of our observations begin."""
+"""The prefix of the names of our observations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a job did. `details` are the job's own figures, for the summary."""
+    """The result of a job. `details` are its own figures for the summary."""
 
     rows: int
     stopped: bool = False
@@ -58,7 +58,7 @@ class Done:
 
 
 class Stop:
-    """Notes that the job was asked to stop, by SIGTERM or Ctrl-C."""
+    """Records a request to stop: SIGTERM or Ctrl-C."""
 
     def __init__(self) -> None:
         self.is_asked = False
@@ -68,6 +68,7 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
+        """Handles the signals until the end of the block."""
         before = {each: signal.signal(each, self._on_signal) for each in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield self
@@ -82,18 +83,18 @@ def run_job(
     options: JobOptionsT,
     summary_to: TextIO,
 ) -> int:
-    """Run `work` in a session and write what it did to `summary_to`. The result is the exit code."""
+    """Runs `work` in a session and writes the summary to `summary_to`. Returns the exit code."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    # PySpark prints every error of a query as JSON besides raising it.
+    # PySpark logs every error of a query as JSON, and raises it too.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     began = time.monotonic()
     spark = SparkSession.builder.appName(f"kcli {name}").getOrCreate()
     try:
         done = work(spark, options)
     except Exception as error:
-        # An error of Spark, a library or the job is one line for the user. Others are bugs and keep their traceback.
+        # An error of Spark, a library or the job is one line. Any other is a bug and keeps its traceback.
         if not isinstance(error, KcliError | PySparkException | OSError) and not _is_of_library(error):
             raise
         print(f"{name}: {reason(error)}", file=sys.stderr)
@@ -105,7 +106,7 @@ def run_job(
 
 
 LIBRARIES = ("deltalake", "pyiceberg", "sqlalchemy", "pyarrow", "_internal")
-"""Whose errors tell of the user's tables, databases and files; deltalake's native part is `_internal`."""
+"""Libraries whose errors concern the user's tables, databases and files. `_internal` is deltalake's native part."""
 
 
 def _is_of_library(error: Exception) -> bool:
@@ -113,7 +114,7 @@ def _is_of_library(error: Exception) -> bool:
 
 
 def plan_text(steps: list[str], output: str) -> str:
-    """What a job would do, in the format of `--output`: a line for each step."""
+    """Returns the plan in the format of `--output`, a line for each step."""
     match output:
         case "json":
             return "\n".join(json_line({"step": step}) for step in steps)
@@ -124,7 +125,7 @@ def plan_text(steps: list[str], output: str) -> str:
 
 
 def summary(name: str, done: Done, seconds: float, output: str) -> str:
-    """What a job did, in the format of `--output`: lines of text, or one row."""
+    """Returns the summary in the format of `--output`: lines of text, or one row."""
     if output != "text":
         row = plain(
             {
@@ -144,7 +145,7 @@ def summary(name: str, done: Done, seconds: float, output: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """The line that says what went wrong: of a Python worker's traceback the last one."""
+    """Returns the line of an error that names its cause: the last one of a Python worker's traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     blamed = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and ": " in line]
     python = [
@@ -152,22 +153,21 @@ def reason(error: Exception) -> str:
     ]
     raised = [line.partition("[USER_RAISED_EXCEPTION] ")[2] for line in lines if "[USER_RAISED" in line]
     said = next(iter(reversed(python)), lines[0] if lines else type(error).__name__)
-    if raised:  # by raise_error, for a record that does not parse
+    if raised:  # raise_error reports a record that does not parse
         return raised[0].partition(" SQLSTATE: ")[0]
-    if said.startswith(("kcli.", "ValueError")):  # ours are written for the user; the class adds nothing
+    if said.startswith(("kcli.", "ValueError")):  # our messages need no class name
         said = said.partition(": ")[2]
     return said.replace("set failOnDataLoss to false", "use --ignore-data-loss")
 
 
 _numbers = itertools.count()
-"""Names of observations must differ within a query, whatever it is made of."""
+"""Numbers for the names of observations, which must be unique in a query."""
 
 
 class Counts:
-    """How many rows went by, and how many of them were bad, without reading anything twice.
+    """Counts good and bad rows without reading them twice, by observations of Spark.
 
-    In a batch each observation is an object that is asked at the end; in a stream the reports of the micro-batches
-    carry the same figures.
+    In a batch each observation is an object with the figures. In a stream the reports of micro-batches have them.
     """
 
     def __init__(self, *, streaming: bool) -> None:
@@ -175,6 +175,7 @@ class Counts:
         self._seen: list[tuple[Observation, frozenset[str]]] = []
 
     def observed(self, frame: DataFrame, **metrics: Column) -> DataFrame:
+        """Returns `frame` with an observation of `metrics`."""
         from pyspark.sql import Observation
 
         columns = [column.alias(name) for name, column in metrics.items()]
@@ -186,17 +187,17 @@ class Counts:
         return frame.observe(seen, *columns)
 
     def rows(self, frame: DataFrame, metric: str = ROWS) -> DataFrame:
-        """Count what passes here."""
+        """Returns `frame` with its rows counted."""
         from pyspark.sql.functions import count, lit
 
         return self.observed(frame, **{metric: count(lit(1))})
 
     def total(self, metric: str) -> int:
-        """Of a batch that has run. What Spark found no need to read (LIMIT 0) was not counted."""
+        """Returns a figure of a batch after its run. Rows that Spark did not read (LIMIT 0) are not counted."""
         wanted = [seen for seen, metrics in self._seen if metric in metrics]
         deadline = time.monotonic() + REPORT_SECONDS
-        # Observation.get would wait for ever for what was not read, and only the Java object behind an observation,
-        # which is private, tells whether there is a result. PySpark has no public way to ask.
+        # Observation.get blocks for ever if Spark read no rows. Only the private Java object of an observation shows
+        # whether there is a result.
         while time.monotonic() < deadline and not all(seen._jo.future().isCompleted() for seen in wanted):
             time.sleep(0.05)
         return sum(int(seen.get[metric] or 0) for seen in wanted if seen._jo.future().isCompleted())
@@ -209,7 +210,7 @@ def run_batch(
     action: Callable[[], T],
     progress: BatchProgress | None = None,
 ) -> T:
-    """Run a batch under a line of progress; asked to stop, it is cut off and raises JobError."""
+    """Runs a batch with a line of progress. JobError if it is stopped, because a batch is then cut off."""
     over = threading.Event()
     line, progress = ProgressLine(name, options.progress_interval), progress or BatchProgress(spark)
     with Stop().listening() as stop:
@@ -236,6 +237,7 @@ def run_batch(
 
 
 def start_stream(writer: DataStreamWriter, options: ModeOptions) -> StreamingQuery:
+    """Starts a stream with the checkpoint and the trigger of the options."""
     writer = writer.option("checkpointLocation", options.checkpoint)
     if options.mode == "available-now":
         return writer.trigger(availableNow=True).start()
@@ -243,7 +245,7 @@ def start_stream(writer: DataStreamWriter, options: ModeOptions) -> StreamingQue
 
 
 def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stream") -> Done:
-    """Run a stream to its end (available-now) or until it is asked to stop."""
+    """Runs a stream to its end (available-now) or until a stop."""
     line = ProgressLine(name, options.progress_interval)
     rows: dict[int, int] = {}
     bad: dict[int, int] = {}
@@ -264,9 +266,9 @@ def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stre
 
 
 def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int]) -> None:
-    """By batch, because Spark keeps only the latest reports, and we read them again and again."""
+    """Adds the reports of micro-batches, by batch id, because the same report is read several times."""
     for each in query.recentProgress:
-        # A micro-batch without input may still close windows; one that only waited has observed nothing.
+        # A micro-batch without input may still close windows. One that only waited has no observations.
         if each.numInputRows > 0 or each.observedMetrics:
             read = _observed(each, ROWS, each.numInputRows)
             rows[each.batchId] = _observed(each, WRITTEN, read)
@@ -274,7 +276,7 @@ def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int
 
 
 def _observed(report: StreamingQueryProgress, metric: str, default: int) -> int:
-    """A figure of our observations, where there are such."""
+    """Returns a figure of our observations, or `default` if there are none."""
     found = [
         int(row[metric] or 0)  # the sum of no rows is null
         for name, row in report.observedMetrics.items()
@@ -284,7 +286,7 @@ def _observed(report: StreamingQueryProgress, metric: str, default: int) -> int:
 
 
 def _finish(query: StreamingQuery) -> None:
-    """Let the micro-batch under way end, then stop."""
+    """Waits for the end of the micro-batch, then stops the stream."""
     last = query.lastProgress
     deadline = time.monotonic() + FINISH_SECONDS
     while query.status["isTriggerActive"] and time.monotonic() < deadline:

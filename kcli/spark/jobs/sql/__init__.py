@@ -1,1 +1,1 @@
-"""SQL over topics."""
+"""The job `sql`: SQL over topics."""

@@ -1,7 +1,7 @@
-"""The job `sql`: SQL over topics; statements of the command line or a file, else a shell.
+"""The job `sql`: runs SQL over topics, from the command line, a file or a shell.
 
-Rows go to stdout, everything else to stderr. As a stream (--mode available-now or continuous) topics are unbounded
-tables: a SELECT shows the rows of each micro-batch, and each statement has a checkpoint of its own, by its place.
+Rows go to stdout, messages to stderr. In a stream (--mode available-now or continuous) topics are unbounded tables, and
+a SELECT shows the rows of each micro-batch. Each statement has a checkpoint of its own, by its place.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 PROMPT, MORE = "kcli> ", "   -> "
 FORMS = ("table", "json", "tsv")
 SHOWN_ROWS = 1000
-"""Of a SELECT without LIMIT, unless --max-rows says otherwise: a topic may have billions."""
+"""The default of --max-rows, because a topic may have billions of rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,18 +59,20 @@ class SqlOptions(QueryOptions):
     """The options of the job."""
 
     execute: tuple[str, ...] = option(
-        "Statements, ended by ;. INSERT INTO topic SELECT … writes to a topic.",
+        "Statements that end with ;. INSERT INTO topic SELECT … writes to a topic.",
         metavar="SQL",
         short="e",
         repeatable=True,
     )
     file: str | None = option("A file of statements.", metavar="FILE")
-    rows_as: str = option("How rows are shown.", choices=FORMS, default="table")
-    max_rows: int = option("How many rows of a query are shown.", Kind.LONG, metavar="N", default=SHOWN_ROWS)
+    rows_as: str = option("The format of the rows.", choices=FORMS, default="table")
+    max_rows: int = option(
+        "The largest number of rows that a query shows.", Kind.LONG, metavar="N", default=SHOWN_ROWS
+    )
 
     @property
     def is_shell(self) -> bool:
-        """Whether statements come from stdin."""
+        """Whether statements are read from stdin."""
         return not self.execute
 
 
@@ -78,7 +80,7 @@ def _check(options: SqlOptions) -> SqlOptions:
     if options.file is not None:
         options = replace(options, execute=(Path(options.file).read_text(encoding="utf-8"),))
     if options.is_shell and options.is_stream:
-        raise JobError("the shell is for batches; a stream needs -e or --file")
+        raise JobError("the shell runs batches only: a stream needs -e or --file")
     if options.is_stream:
         refuse_idle(options, ["max-rows"], "--mode batch")
     check_query_options(options, None)
@@ -86,7 +88,7 @@ def _check(options: SqlOptions) -> SqlOptions:
 
 
 def plan(options: SqlOptions) -> list[str]:
-    """What the job would do, one line each."""
+    """Returns the plan of the job in lines."""
     with Cluster(sink_options(writer_options(options, None)).client) as cluster:
         topics = [name for name in cluster.topic_names() if not name.startswith("__")]
     lines = [f"sql over {len(topics)} topics of {options.bootstrap_server} ({options.mode})"]
@@ -102,6 +104,7 @@ def _given(options: SqlOptions) -> list[str]:
 
 
 def run(spark: SparkSession, options: SqlOptions) -> Done:
+    """Runs the statements, or the shell."""
     tables = topic_tables(spark, options)
     session = Session(spark, options, tables)
     if options.is_shell:
@@ -116,13 +119,13 @@ def run(spark: SparkSession, options: SqlOptions) -> Done:
 
 
 class Session:
-    """Statements one after the other."""
+    """Runs statements in order."""
 
     def __init__(self, spark: SparkSession, options: SqlOptions, tables: TopicTables) -> None:
         self._spark, self._options, self._tables = spark, options, tables
 
     def execute(self, text: str, place: int) -> Done:
-        """`place` is the statement's number, by which a stream finds its checkpoint again."""
+        """Runs a statement. `place` is its number, which names the checkpoint of a stream."""
         try:
             return self._execute(text, place)
         finally:
@@ -161,7 +164,7 @@ class Session:
         return len(rows)
 
     def shell(self) -> Done:
-        """Statements of stdin, at a prompt where it is a terminal; a wrong one does not end the shell."""
+        """Runs the statements of stdin, with a prompt on a terminal. An error does not end the shell."""
         from pyspark.errors import PySparkException
 
         rows, failed = 0, 0
@@ -187,11 +190,11 @@ class Session:
 
 
 def read_statements() -> Iterator[str]:
-    """Until the end of stdin. A statement ends with `;`; `quit` and `exit` need none."""
+    """Yields the statements of stdin. A statement ends with `;`; `quit` and `exit` need none."""
     interactive = sys.stdin.isatty()
     read: Callable[[str], str] = input if interactive else lambda _: _next_line()
     if interactive:
-        import readline  # noqa: F401 - it gives `input` its line editing
+        import readline  # noqa: F401 - it adds line editing to `input`
     waiting = ""
     while True:
         try:
@@ -219,6 +222,7 @@ def _next_line() -> str:
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], form: str) -> None:
+    """Prints rows as JSON, tab-separated or as a table."""
     if form == "json":
         for row in rows:
             print(json.dumps(row.asDict(recursive=True), default=text_of, ensure_ascii=False))
@@ -235,7 +239,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], form: str) -> None:
 
 
 def text_of(value: Cell) -> str:
-    """A value of any type as one word or so."""
+    """Returns a value of any type as text."""
     if value is None:
         return "null"
     if isinstance(value, bytes | bytearray):
@@ -249,7 +253,7 @@ def text_of(value: Cell) -> str:
 
 JOB = Job(
     name="sql",
-    description="Runs SQL over topics: a topic is a table by its name. Without -e and --file there is a shell.",
+    description="Runs SQL over topics: a topic is a table by its name. Without -e and --file it starts a shell.",
     options=SqlOptions,
     check=_check,
     plan=plan,

@@ -1,7 +1,7 @@
-"""Statements of SQL over topics: what `sql` and `transform` share.
+"""Runs statements of SQL over topics, for the jobs `sql` and `transform`.
 
-A statement is Spark's SQL. Where Spark does not know a table, a topic of that name becomes one, and the statement is
-tried again. `INSERT INTO topic SELECT …` writes the rows to a topic. In a stream the clause
+A statement is Spark's SQL. If Spark does not know a table, the topic with this name becomes one, and the statement runs
+again. `INSERT INTO topic SELECT …` writes the rows to a topic. In a stream the clause
 `FROM t WATERMARK column DELAY OF INTERVAL 10 MINUTES` and the functions window() and session_window() are Spark's own.
 """
 
@@ -33,13 +33,14 @@ OUTPUT_MODES = ("append", "update", "complete")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A query, and the topic its rows go to, if any."""
+    """A query, and the topic for its rows if there is one."""
 
     query: str
     target: str | None = None
 
 
 def statement(text: str) -> Statement:
+    """Reads a statement."""
     text = text.strip()
     found = INSERT.match(text)
     if found is None:
@@ -48,7 +49,7 @@ def statement(text: str) -> Statement:
 
 
 def split(text: str) -> Iterator[str]:
-    """The statements of a text, which `;` ends; one in quotes or a comment does not."""
+    """Yields the statements of a text. A `;` ends a statement, unless it is in quotes or a comment."""
     begin = 0
     for found in re.finditer(
         r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|;", text, re.S
@@ -60,28 +61,29 @@ def split(text: str) -> Iterator[str]:
 
 
 def without_comments(text: str) -> str:
-    """So that one can tell whether there is a statement at all, and its first word."""
+    """Returns the text without comments; empty if there is no statement."""
     keep = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`"
     return re.sub(rf"({keep})|--[^\n]*|/\*.*?\*/", lambda found: found[1] or " ", text, flags=re.S).strip()
 
 
 def statements(text: str) -> list[str]:
+    """Returns the statements of a text, without comments."""
     return [each for each in map(without_comments, split(text)) if each]
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions(ModeOptions, TableOptions, OutputOptions, SinkOptions):
-    """The options of a job that runs SQL: what is read and written, and how."""
+    """The options of a job that runs SQL."""
 
     output_mode: str = option(
-        "A stream with groups writes append (final rows), update (changed rows) or complete (all rows).",
+        "The rows that a stream with groups writes: append (final), update (changed) or complete (all).",
         choices=OUTPUT_MODES,
         default="append",
     )
 
 
 def check_query_options(options: QueryOptions, target: str | None) -> None:
-    """`target` is the topic that is written, None if a statement names it."""
+    """Checks the options. `target` is the topic to write; None if statements name it."""
     check_mode(options)
     check_reader(reader_options(options, topic="any"), options.mode)
     check_writer(writer_options(options, target))
@@ -92,7 +94,7 @@ def check_query_options(options: QueryOptions, target: str | None) -> None:
 
 
 def topic_tables(spark: SparkSession, options: QueryOptions) -> TopicTables:
-    """The tables of a run."""
+    """Returns the tables of a run."""
     counts = Counts(streaming=options.is_stream)
     return TopicTables(spark, options, options.is_stream, declared_tables(options), counts)
 
@@ -104,7 +106,7 @@ class Queries:
         self._spark, self._options, self._tables = spark, options, tables
 
     def frame(self, query: str) -> DataFrame:
-        """The rows of a query; topics that it names become tables. JobError where Spark refuses it."""
+        """Returns the rows of a query. The topics that it names become tables. JobError if Spark refuses it."""
         from pyspark.errors import AnalysisException, ParseException
 
         while True:
@@ -117,12 +119,12 @@ class Queries:
                 if name is None:
                     raise JobError(_first_line(error)) from None
                 if name in self._tables.made:
-                    raise JobError(f"write the topic's name in backquotes: `{name}`") from None
+                    raise JobError(f"expected the topic's name in backquotes: `{name}`") from None
                 if not self._tables.add(name):
                     raise JobError(f"there is no table or topic {name}") from None
 
     def insert(self, rows: DataFrame, topic: str, name: str) -> Done:
-        """Write the rows of a query to a topic."""
+        """Writes the rows of a query to a topic."""
         counts = Counts(streaming=rows.isStreaming)
         found = counts.rows(records(rows, output_spec(self._options)), WRITTEN)
         writing = writer_options(self._options, topic)
@@ -135,7 +137,7 @@ class Queries:
 
 
 def _table_not_found(error: Exception) -> str | None:
-    """The name, where that is what is wrong."""
+    """Returns the name of the table that Spark does not know; None for other errors."""
     from pyspark.errors import AnalysisException
 
     if not isinstance(error, AnalysisException) or error.getCondition() != NOT_FOUND:

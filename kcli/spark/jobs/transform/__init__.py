@@ -1,1 +1,1 @@
-"""A SQL query over topics, its result to a topic."""
+"""The job `transform`: a SQL query over topics, its result to a topic."""

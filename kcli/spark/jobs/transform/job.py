@@ -1,4 +1,4 @@
-"""The job `transform`: a SQL query over topics, its rows to a topic, as a batch or as a stream."""
+"""The job `transform`: writes the rows of a SQL query over topics to a topic, as a batch or a stream."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 class TransformOptions(QueryOptions):
     """The options of the job."""
 
-    sql: str | None = option("SELECT … FROM topic …; a column _key becomes the key.", metavar="QUERY")
-    sql_file: str | None = option("The query in a file.", metavar="FILE")
+    sql: str | None = option(
+        "The query: SELECT … FROM topic …. A column _key becomes the key.", metavar="QUERY"
+    )
+    sql_file: str | None = option("A file with the query.", metavar="FILE")
     target_topic: str = option("The topic to write to.", metavar="NAME", required=True)
 
     @property
@@ -36,23 +38,24 @@ def _check(options: TransformOptions) -> TransformOptions:
     if options.sql_file is not None:
         options = replace(options, sql=Path(options.sql_file).read_text(encoding="utf-8"))
     if len(statements(options.sql or "")) != 1:
-        raise JobError("expected one query")
+        raise JobError("expected one query in --sql or --sql-file")
     check_query_options(options, options.target_topic)
     return options
 
 
 def plan(options: TransformOptions) -> list[str]:
-    """What the job would do, one line each."""
+    """Returns the plan of the job in lines."""
     lines = [f"transform to topic {options.target_topic} as {options.output_format} ({options.mode})"]
     lines.append(f"query: {' '.join(options.query.split())}")
     lines.append(target_plan(writer_options(options, options.target_topic), options.target_topic)[0])
-    lines.append(f"values: {options.value_format}, what does not parse: {options.on_bad_record}")
+    lines.append(f"values: {options.value_format}, bad records: {options.on_bad_record}")
     if options.is_stream:
-        lines.append(f"checkpoint: {options.checkpoint} (a stream that was there goes on from it)")
+        lines.append(f"checkpoint: {options.checkpoint} (an earlier stream continues from it)")
     return lines
 
 
 def run(spark: SparkSession, options: TransformOptions) -> Done:
+    """Runs the query and writes its rows."""
     tables = topic_tables(spark, options)
     queries = Queries(spark, options, tables)
     try:
