@@ -1,4 +1,4 @@
-"""Makes `format("kcli")` work unasked: Spark registers the DefaultSource of every `pyspark_*` module it finds."""
+"""Registers `format("kcli")`: Spark registers the DefaultSource of every `pyspark_*` module."""
 
 from __future__ import annotations
 

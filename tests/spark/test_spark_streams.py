@@ -350,7 +350,7 @@ def test_what_cannot_follow(make_app: Callable[..., Streams], spark: SparkSessio
             step()
     final = minutes.suppress().to_stream()
     for step in (final.group_by_key, lambda: stream.join(final, lambda a, b: a.value, within="1 minute")):
-        with pytest.raises(ValueError, match="key and window: say by what"):
+        with pytest.raises(ValueError, match="key and window is not possible: choose a new key"):
             step()
     with pytest.raises(ValueError, match="windows"):
         counts.suppress()
