@@ -16,6 +16,9 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from kcli.testing.broker_process import BrokerProcess
 
+# Helpers assert too, and their failures show values like those of tests.
+pytest.register_assert_rewrite("rigs")
+
 # How long an example takes says how busy the machine is, nothing about the code.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")

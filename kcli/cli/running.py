@@ -13,6 +13,7 @@ from typing import Any
 from kcli.cli.output import WRITE_FAILED, Output, warn
 from kcli.cli.signals import Terminated
 from kcli.cli.syntax import argparse4j, jopt
+from kcli.cli.syntax.examples import help_lines
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -35,7 +36,9 @@ INTERRUPTED = 130  # 128 + SIGINT, as the shell and the JVM have it
 TERMINATED = 143  # 128 + SIGTERM
 
 
-LOST_EXCEPTION = "returned NULL without setting an exception"  # CPython's words for what an extension forgot
+LOST_EXCEPTION = (
+    "returned NULL without setting an exception"  # CPython's message when an extension loses an exception
+)
 
 
 def run_tool(tool: Tool, argv: list[str]) -> int:
@@ -148,14 +151,18 @@ def _awaited(coroutine: Coroutine[Any, Any, int | None]) -> int | None:
 
 def _help(command: Command, *, bare: bool) -> int:
     if command.family is Family.ARGPARSE4J:
-        print(argparse4j.help_text(command))
+        print("\n".join([argparse4j.help_text(command), *_examples(command)]))
         return command.bare_exit if bare else command.help_exit
     if bare and command.bare is not None:
         command.bare()
         return 1
     warn(command.description)
-    warn(usage(command))
+    warn("\n".join([usage(command), *_examples(command)]))
     return 1
+
+
+def _examples(command: Command) -> list[str]:
+    return help_lines(command.examples, command.exit_status)
 
 
 def _parse_failed(command: Command, error: ParseError) -> int:

@@ -72,7 +72,7 @@ GROUP = ConfigDef((
 ))
 # fmt: on
 
-# Every one of these keys has a broker key of the same name under `group.`, these apart.
+# Every group key has a broker key of the same name under `group.`, except these.
 _WITHOUT_BROKER_KEY = frozenset({"share.auto.offset.reset", "share.isolation.level"})
 
 BROKER_SYNONYMS: Mapping[str, str] = {
@@ -81,7 +81,8 @@ BROKER_SYNONYMS: Mapping[str, str] = {
 
 
 def validate_group_overrides(overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]) -> None:
-    """The whole set of configs of a group, against the broker's limits too. Raises ConfigError with Kafka's words."""
+    """Checks the whole set of configs of a group, also against the broker's limits. Raises ConfigError with Kafka's
+    text."""
     for name in overrides:
         if name not in GROUP:
             raise ConfigError(f"Unknown group config name: {name}", key=name)
@@ -116,7 +117,7 @@ def _check_limit(name: str, value: ConfigValue, broker: Mapping[str, ConfigValue
             raise ConfigError(f"{name} must be less than or equal to {limit_key}", key=name)
 
 
-# The broker's own keys of consumer groups (KIP-848).
+# --- the broker's own keys of consumer groups (KIP-848)
 
 REBALANCE_PROTOCOLS = "group.coordinator.rebalance.protocols"
 CONSUMER_SESSION = "consumer.session.timeout.ms"
@@ -134,7 +135,7 @@ _CONSUMER_BOUNDS = (
         "group.consumer.max.session.timeout.ms",
     ),
 )
-# Kafka knows its assignors by name and by class.
+# Kafka's assignors have a name and a class.
 _ASSIGNORS: Mapping[str, str] = {
     spelling: name
     for name, class_name in (("uniform", "UniformAssignor"), ("range", "RangeAssignor"))
@@ -144,7 +145,8 @@ _ASSIGNORS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupKeys:
-    """`assignors`: by name, the default first; `is_enabled`: among `group.coordinator.rebalance.protocols`."""
+    """The broker's settings of consumer groups. `assignors`: by name, the default first; `is_enabled`: consumer is in
+    `group.coordinator.rebalance.protocols`."""
 
     assignors: tuple[str, ...]
     migration_policy: str
@@ -152,7 +154,7 @@ class ConsumerGroupKeys:
 
 
 def consumer_group_keys(config: BrokerConfig) -> ConsumerGroupKeys:
-    """Raises ConfigError where the keys do not go together."""
+    """The broker's settings of consumer groups. Raises ConfigError if the keys contradict each other."""
     _check_consumer_bounds(config)
     protocols = config.listed(REBALANCE_PROTOCOLS)
     if "classic" not in protocols:
@@ -186,7 +188,7 @@ def _assignors(config: BrokerConfig) -> tuple[str, ...]:
 
 
 def _check_consumer_bounds(config: BrokerConfig) -> None:
-    """Kafka's texts."""
+    """Raises ConfigError, with Kafka's texts, for bounds that contradict each other."""
     for low, own, high in _CONSUMER_BOUNDS:
         for smaller, larger in ((low, high), (low, own)):
             if config.integer(smaller) > config.integer(larger):

@@ -68,7 +68,7 @@ class HttpServer:
         self._network = network
         app = web.Application(middlewares=[_respond])
         app.add_routes(routes)
-        # A handler ends with its client: nobody else waits for the response.
+        # A handler ends when its client is gone, because only that client waits for the response.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=STOP_MAX_SECONDS)
         self._listener: asyncio.AbstractServer | None = None
 
@@ -115,7 +115,7 @@ class Connection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.ahead_bytes = 0
-        # A response counts as sent once the kernel has all of it: `_send` waits for that, and no longer than it may.
+        # A response counts as sent when the kernel has all of it. `_send` waits for that up to its limit.
         cast(asyncio.Transport, transport).set_write_buffer_limits(high=0)
         super().connection_made(transport)
 
@@ -153,7 +153,7 @@ _TOO_MANY = "Too many"
 
 
 class _Refusal(asyncio.Protocol):
-    """The connection of one client too many."""
+    """The connection of a client above the limit."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         body = f"{CONNECTIONS_MAX} clients are connected\n"

@@ -22,10 +22,10 @@ JAVA_DEFAULTS: dict[str, object] = {
 
 # max.poll.records of Java's consumer.
 POLL_RECORDS = 500
-# How long the slowest partition may keep the others' records waiting, and when a queue that was filled is empty.
+# The longest wait of records for those of slower partitions, and the wait after which a queue counts as empty.
 GATHER_S = 0.5
 QUIET_S = 0.02
-# How long the broker may take to tell where a group stands in partitions that it has just been given.
+# The timeout of requests for the committed offsets of assigned partitions.
 STANDING_TIMEOUT_S = 5.0
 
 _ENDS = {"earliest": -2, "latest": -1}  # as ListOffsets names them: timestamps
@@ -57,7 +57,7 @@ def gathered(consumer: Any, first: Any) -> list[Any]:
 
 
 class Standing:
-    """Where a group stands in its partitions, which is what it commits.
+    """Places a group in its partitions as Java's consumer does.
 
     Java's consumer commits its position in every partition, read or not: a group that waited at the end of a topic goes
     on there when it comes back, and misses nothing that was written meanwhile. librdkafka commits only what was read.

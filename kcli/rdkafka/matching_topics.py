@@ -34,7 +34,7 @@ def matcher(include: str) -> Callable[[str], bool]:
 
 
 def max_age_s(config: dict[str, object]) -> float:
-    """How often topics are listed, by a consumer's configuration."""
+    """The seconds between two lists of topics, from a consumer's configuration."""
     return int(str(config.get("metadata.max.age.ms", METADATA_MAX_AGE_MS))) / 1000
 
 

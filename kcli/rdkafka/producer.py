@@ -39,7 +39,7 @@ BATCH_BYTES = 16_384
 LINGER_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 5, 30_000, 120_000  # Java's, too
 IN_FLIGHT_MAX = 5  # of an idempotent producer
 MAX_BLOCK_MS = 60_000  # max.block.ms
-# How long one metadata request may take, and the pause before the next one.
+# The timeout of a metadata request, and the pause before the next one.
 METADATA_TIMEOUT_S = 5.0
 METADATA_PAUSE_S = 0.05
 # The pause before a record is passed to a full queue again.

@@ -9,9 +9,9 @@ import subprocess
 import time
 
 import pytest
-from clients import Confluent, Sent
 
 from kcli.testing.broker_process import BrokerProcess
+from rigs.kafka_clients import Confluent, Sent
 
 pytestmark = pytest.mark.compat
 

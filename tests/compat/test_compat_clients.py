@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
-from clients import CLIENTS, CODECS, Client, Confluent, Sent, is_here
 
 from kcli.testing.broker_process import BrokerProcess
+from rigs.kafka_clients import CLIENTS, CODECS, Client, Confluent, Sent, is_here
 
 pytestmark = pytest.mark.compat
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 import pytest
-from clients import PATIENCE_S, subscribe_kafka_python
 from confluent_kafka import (
     Consumer,
     ConsumerGroupState,
@@ -30,6 +29,7 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer
 
 from kcli.testing.broker_process import BrokerProcess
+from rigs.kafka_clients import PATIENCE_S, subscribe_kafka_python
 
 pytestmark = pytest.mark.compat
 

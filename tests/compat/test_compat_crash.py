@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from clients import CLIENTS
 
 from kcli.testing.broker_process import BrokerProcess
+from rigs.kafka_clients import CLIENTS
 
 pytestmark = pytest.mark.compat
 
@@ -118,7 +118,7 @@ def _indexes_agree(directory: Path) -> None:
 
 def test_the_other_clients_read_what_survived(tmp_path: Path) -> None:
     """A torn tail is nothing that a reader sees."""
-    from clients import Confluent, Sent
+    from rigs.kafka_clients import Confluent, Sent
 
     with BrokerProcess(tmp_path) as broker:
         Confluent().produce(

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from clients import CLIENTS, PATIENCE_S, Client, Confluent, KafkaPython, is_here
 from confluent_kafka import Consumer, ConsumerGroupType, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcli.testing.broker_process import BrokerProcess
+from rigs.kafka_clients import CLIENTS, PATIENCE_S, Client, Confluent, KafkaPython, is_here
 
 pytestmark = pytest.mark.compat
 

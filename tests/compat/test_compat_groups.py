@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from clients import PATIENCE_S
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcli.testing.broker_process import BrokerProcess
+from rigs.kafka_clients import PATIENCE_S
 
 pytestmark = pytest.mark.compat
 

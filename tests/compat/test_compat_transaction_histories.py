@@ -16,17 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer
 
 from kcli.testing.broker_process import BrokerProcess
 from kcli.testing.checks.history import Outcome, Transaction, anomalies, write_cycles
+from rigs.transaction_histories import TIMEOUT, broker_with_topic, committed_log
 
 pytestmark = pytest.mark.compat
 
-TOPIC = "registers"
-PARTITIONS = 4
-TIMEOUT = 120  # far more than anything takes, on a machine that does other things, too
 RUN_SECONDS = 12
 
 PRODUCER = """
@@ -123,39 +120,9 @@ class Worker:
         assert self.ready.wait(TIMEOUT), "the transaction did not end"
 
 
-def committed_log(broker: BrokerProcess) -> dict[int, list[str]]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap,
-            "group.id": "judge",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
-    log: dict[int, list[str]] = {partition: [] for partition in range(PARTITIONS)}
-    ended: set[int] = set()
-    deadline = time.monotonic() + TIMEOUT
-    while len(ended) < PARTITIONS:
-        assert time.monotonic() < deadline, f"read to the end of {sorted(ended)} only"
-        message = consumer.poll(1)
-        if message is None:
-            continue
-        if message.error():
-            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-            ended.add(message.partition())
-        else:
-            log[message.partition()].append(message.value().decode())
-    consumer.close()
-    return log
-
-
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path / "broker") as running:
-        admin = AdminClient({"bootstrap.servers": running.bootstrap})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(TIMEOUT)
+    with broker_with_topic(tmp_path / "broker") as running:
         yield running
 
 

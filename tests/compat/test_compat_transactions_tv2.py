@@ -11,12 +11,12 @@ import random
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from test_compat_transaction_histories import PARTITIONS, TIMEOUT, TOPIC, broker, committed_log
 
 from kcli.errors import ErrorCode
 from kcli.protocol.batches.batch import Record, encode_batch
@@ -33,9 +33,9 @@ from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import BrokerProcess
 from kcli.testing.checks.history import Outcome, Transaction, anomalies
+from rigs.transaction_histories import PARTITIONS, TIMEOUT, TOPIC, broker_with_topic, committed_log
 
 pytestmark = pytest.mark.compat
-__all__ = ["broker"]
 
 RUN_SECONDS = 10
 PRODUCERS = 5
@@ -52,6 +52,12 @@ RETRIABLE = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with broker_with_topic(tmp_path / "broker") as running:
+        yield running
 
 
 class Refused(Exception):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import replay
-from known_differences import KNOWN, UNSTEADY
+from rigs import replay
+from rigs.known_differences import KNOWN, UNSTEADY
 
 pytestmark = [
     pytest.mark.compat,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,10 +15,7 @@ from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.protocol.records.metadata import decode_metadata_record, encode_metadata_record, write_version_for
 from kcli.testing.rigs.examples import examples
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "controller"))
-
-from controller_rig import FEATURES, ControllerRig
+from rigs.controller import FEATURES, ControllerRig
 
 BROKERS = st.integers(1, 4)
 NAMES = st.sampled_from(["a", "b", "c.d"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from group_world import GroupWorld
-from stories import check, files
+
+from rigs.group_world import GroupWorld
+from rigs.scenarios import check, files
 
 FILES = files("classic_group")
 

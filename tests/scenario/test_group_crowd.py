@@ -14,10 +14,10 @@ import random
 import re
 
 import pytest
-from group_world import GroupWorld
 
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from rigs.group_world import GroupWorld
 
 SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "30"))
 COMMANDS = 400

@@ -20,7 +20,6 @@ import uuid
 from pathlib import Path
 
 import pytest
-from stories import Commands, check, files
 
 from kcli.model.ids import NO_LEADER
 from kcli.protocol.batches.control import VotersRecord
@@ -29,6 +28,7 @@ from kcli.raft.messages import Append, Batch, ControlBatch, Flushed, Message, Re
 from kcli.raft.node import RaftNode
 from kcli.raft.states import Leader, State
 from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet
+from rigs.scenarios import Commands, check, files
 
 KEY = ReplicaKey(1, uuid.UUID(int=1))
 NOW = 0.0

@@ -19,12 +19,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stories import Commands, check, files, pairs
 
 from kcli.errors import ErrorCode
 from kcli.model.request_values import ACKS_ALL
 from kcli.replica.leader import FollowerState, LeaderState, begin_term
 from kcli.replica.waiting import CommitQueue, FetchWait
+from rigs.scenarios import Commands, check, files, pairs
 
 RECORD_BYTES = 10
 

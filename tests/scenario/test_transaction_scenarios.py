@@ -20,7 +20,6 @@ import re
 from pathlib import Path
 
 import pytest
-from stories import World, check, files, pairs, partition, show
 
 from kcli.coordinator.runtime import Ready
 from kcli.coordinator.transaction.config import TransactionConfig
@@ -31,6 +30,7 @@ from kcli.errors import ErrorCode
 from kcli.protocol.messages.end_txn import EndTxnRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.list_transactions import ListTransactionsRequest
+from rigs.scenarios import World, check, files, pairs, partition, show
 
 TopicPartition = tuple[str, int]
 

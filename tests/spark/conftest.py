@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kcli.testing.broker_process import BrokerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).parent))  # for `librdkafka`, the helpers beside the tests
 
 
 def missing() -> str | None:

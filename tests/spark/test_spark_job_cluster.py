@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import pytest
-from librdkafka import consume, produce
 
 from kcli.spark.submit import spark_home, worker_python
+from rigs.librdkafka import consume, produce
 
 if TYPE_CHECKING:
     from kcli.testing.broker_process import BrokerProcess

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from librdkafka import consume
 
 from kcli.spark.jobs.ingest import job as ingest
 from kcli.spark.jobs.shared.running import Done
+from rigs.librdkafka import consume
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from librdkafka import consume, produce
 
 from kcli.spark.jobs.profile import job as profile
 from kcli.spark.jobs.replay import job as replay
 from kcli.spark.jobs.shared.running import Done
+from rigs.librdkafka import consume, produce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from librdkafka import consume, produce
 
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.running import Done
 from kcli.spark.jobs.sql import job as sql
 from kcli.spark.jobs.transform import job as transform
+from rigs.librdkafka import consume, produce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from librdkafka import produce
-from pyspark_processes import TASK_DAEMON
 
 from kcli.spark.jobs.export import job as export
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.running import Done
+from rigs.librdkafka import produce
+from rigs.pyspark_processes import TASK_DAEMON
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

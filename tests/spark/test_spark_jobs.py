@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from librdkafka import consume, produce
 
 from kcli.cli.main import run
 from kcli.spark.jobs.export import job as export
@@ -22,6 +21,7 @@ from kcli.spark.jobs.ingest import job as ingest
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.options import JobOptions
 from kcli.spark.jobs.shared.running import run_batch
+from rigs.librdkafka import consume, produce
 
 if TYPE_CHECKING:
     import pyarrow as pa

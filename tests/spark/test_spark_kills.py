@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from librdkafka import produce
-from pyspark_processes import TASK_DAEMON
 
 from kcli.spark.submit import write_conf
 from kcli.testing.broker_process import BrokerProcess
+from rigs.librdkafka import produce
+from rigs.pyspark_processes import TASK_DAEMON
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = int(os.environ.get("KCLI_KILLS", "1"))

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from librdkafka import produce
+
+from rigs.librdkafka import produce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

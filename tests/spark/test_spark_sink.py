@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from librdkafka import consume, produce
+
+from rigs.librdkafka import consume, produce
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

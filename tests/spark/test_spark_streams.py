@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from streams_support import START_MS, newest, received, send
+
+from rigs.streams_support import START_MS, newest, received, send
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from librdkafka import produce
+
+from rigs.librdkafka import produce
 
 pa = pytest.importorskip("pyarrow")
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from librdkafka import consume
-from streams_support import MINUTE_MS, START_MS, received, send
+from rigs.librdkafka import consume
+from rigs.streams_support import MINUTE_MS, START_MS, received, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,10 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from librdkafka import produce
-from streams_support import received
-
 from kcli.spark.submit import write_conf
+from rigs.librdkafka import produce
+from rigs.streams_support import received
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

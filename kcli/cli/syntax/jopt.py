@@ -1,7 +1,7 @@
 """The command-line syntax of most Kafka tools: joptsimple 5.0.4 with abbreviation off, as Kafka drives it.
 
 `--name value`, `--name=value` and `-name value` are the same; an argument may begin with a dash; `--` ends the
-options; words left over pass in silence. Without any word, or with `--help`, the help goes to stderr and the exit
+options; other words are ignored. Without any word, or with `--help`, the help goes to stderr and the exit
 code is 1.
 """
 
@@ -25,7 +25,7 @@ from kcli.cli.syntax.options import (
 from kcli.cli.syntax.profiles import chosen_profile
 
 WIDTH_COLUMNS = 80
-# joptsimple's exceptions, as tools that do not catch them name them.
+# The classes of joptsimple's exceptions, for tools that do not catch them.
 UNRECOGNIZED = "UnrecognizedOptionException"
 MISSING_ARGUMENT = "OptionMissingRequiredArgumentException"
 NOT_CONVERTIBLE = "OptionArgumentConversionException"
@@ -158,7 +158,7 @@ def _split(argv: list[str], known: dict[str, Option]) -> tuple[list[tuple[str, s
 
 
 def _is_optional_argument(option: Option, word: str) -> bool:
-    """joptsimple lets an optional argument begin with a dash only when it is a number and numbers are wanted."""
+    """Whether a word is the argument. One that begins with a dash must be a number, for an option of numbers."""
     try:
         option.kind.convert(word)
     except ValueError:

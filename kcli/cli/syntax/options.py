@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from kcli.cli.syntax.examples import Example, ExitStatus
 from kcli.command.options import (
     COMMON,
     INT_MAX,
@@ -136,8 +137,8 @@ class Subcommand:
     exclusive: tuple[Exclusive, ...] = ()
     sections: tuple[tuple[str, str], ...] = ()
     """More for that page: titles, each with an example that is shown as it is."""
-    exit_status: str = ""
-    """Its exit codes, if they are not the usual ones."""
+    exit_status: tuple[ExitStatus, ...] = ()
+    """Its exit codes, for that page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +172,8 @@ class Command:
     """Says a parse error in the tool's own way; the exit code."""
     sections: tuple[tuple[str, str], ...] = ()
     """More for the manual page: titles, each with an example that is shown as it is."""
+    examples: tuple[Example, ...] = ()
+    exit_status: tuple[ExitStatus, ...] = ()
 
 
 class CommandError(Exception):

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import Example, ExitStatus, help_lines
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -77,7 +78,7 @@ def run(options: CommonOptions, output: Output) -> int:
         raise CommandError(f"--profile is for the jobs of kcli ({', '.join(JOBS)})")
     line = replace(line, spark=line.without("--profile"))
     if {"--help", "-h"} & set(line.spark):
-        print(help_text())
+        print("\n".join([help_text(), *help_lines(command.examples, command.exit_status)]))
         return 0
     if line.job is None and "--version" not in line.spark:
         warn(help_text())
@@ -153,9 +154,10 @@ class SubmitOptions(ConnectingOptions):
     """Not an option here: each job has its own."""
 
 
-EXIT_STATUS = """\
-0 when the job was done, and when a stream was asked to stop (SIGTERM, Ctrl-C) and finished its micro-batch. 1 when it \
-failed, when its options were wrong, and when a batch was stopped."""
+EXIT_STATUS: tuple[ExitStatus, ...] = (
+    (0, "The job did its work, or SIGTERM or Ctrl-C stopped a stream after its micro-batch."),
+    (1, "The job failed, its options are wrong, or a batch was stopped."),
+)
 
 
 def _command(name: str) -> Subcommand:
@@ -179,4 +181,12 @@ command = Command(
     family=Family.RAW,
     subcommands=tuple(_command(name) for name in JOBS),
     sections=(("USAGE", help_text()),),
+    examples=(
+        Example(
+            "Check the options of an export to Parquet, and the topic that it reads:",
+            "kcli spark-submit export --bootstrap-server localhost:9092 --topic orders \\\n"
+            "  --path exported --dry-run",
+        ),
+    ),
+    exit_status=EXIT_STATUS,
 )

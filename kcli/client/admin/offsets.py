@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from kcli.client.client import Client
     from kcli.protocol.messages.metadata import MetadataResponse
 
-# How often a partition without a live leader is asked for where nobody wants to wait: an election that is under way is
-# over by then.
+# Attempts for a partition without a live leader if the caller does not wait: a running election ends in that
+# time.
 TRIES_WITHOUT_LEADER = 3
 
 R = TypeVar("R")
 
 
-# The first ListOffsets version that knows each of the later points; an older broker would take it for a timestamp.
+# The first ListOffsets version with each of the later points; an older broker would take the value for a
+# timestamp.
 _FIRST_VERSION: dict[int, int] = {
     OffsetSpec.MAX_TIMESTAMP: 7,
     OffsetSpec.EARLIEST_LOCAL: 8,
@@ -67,8 +68,8 @@ async def list_offsets(
 ) -> dict[TopicPartition, OffsetAt | KafkaError]:
     """The offset of each partition at a timestamp or OffsetSpec.
 
-    Without `wait_for_leaders` a partition whose leader is missing or cannot be reached has its error soon, instead of
-    when default.api.timeout.ms is over.
+    Without `wait_for_leaders` a partition whose leader is missing or unreachable gets its error soon, and not after
+    default.api.timeout.ms.
     """
     from kcli.protocol.messages import list_offsets as messages
 
@@ -107,7 +108,7 @@ async def list_offsets(
 async def delete_records(
     client: Client, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | KafkaError]:
-    """Delete records before an offset (-1: the high watermark); per partition its new low watermark."""
+    """Deletes records before an offset (-1: the high watermark); per partition its new low watermark."""
     from kcli.protocol.messages import delete_records as messages
 
     async def ask(leader: int, part: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
@@ -139,7 +140,7 @@ async def delete_records(
 async def describe_log_dirs(
     client: Client, brokers: Iterable[int]
 ) -> dict[int, tuple[LogDirDescription, ...] | KafkaError]:
-    """The log directories of each broker, in the broker's order, or why it did not tell them."""
+    """The log directories of each broker, in the broker's order, or the broker's error."""
     from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
     async def of(broker: int) -> tuple[LogDirDescription, ...] | KafkaError:
@@ -180,7 +181,7 @@ async def describe_log_dirs(
 def _by_leader_or_missing(
     partitions: Iterable[TopicPartition], leaders: Mapping[TopicPartition, int]
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaError]]:
-    """Whom to ask for what, and why the rest cannot be asked of anybody."""
+    """The partitions to ask each leader for, and the errors of those without a leader."""
     by_leader: dict[int, list[TopicPartition]] = {}
     missing: dict[TopicPartition, KafkaError] = {}
     for partition in partitions:
@@ -203,11 +204,11 @@ async def _by_leader(
     wait_for_topics: bool,
     wait_for_leaders: bool = True,
 ) -> dict[TopicPartition, R | KafkaError]:
-    """Ask the leaders all at once; a partition whose leader has moved, is unknown or does not answer is asked again,
-    alone.
+    """Asks all leaders at once. A partition is asked for again, alone, if its leader has moved, is unknown or does not
+    answer.
 
-    A partition that does not exist has no leader until it is created: it ends with TimeoutException, as in Kafka; so
-    does a topic that does not exist, unless `wait_for_topics` is false.
+    A partition that does not exist may be created, so it ends with TimeoutException, as in Kafka. So does a missing
+    topic, unless `wait_for_topics` is false.
     """
     found: dict[TopicPartition, R | KafkaError] = {}
     left = dict.fromkeys(partitions)
@@ -240,7 +241,7 @@ async def _by_leader(
         for partition in found:
             left.pop(partition, None)
         if left:
-            # What a leader said counts as a try of the call; that there is none does not.
+            # An answer of a leader counts as a try of the call; a missing leader does not.
             for partition, error in missing.items():
                 if leaders.get(partition, NO_LEADER) != NO_LEADER:
                     raise error
@@ -257,7 +258,7 @@ async def _by_leader(
 def _of_topics(
     metadata: MetadataResponse, partitions: Iterable[TopicPartition], *, wait_for_topics: bool
 ) -> dict[TopicPartition, KafkaError]:
-    """The partitions of topics that cannot be asked about, however long one waits."""
+    """The partitions of topics for which waiting does not help."""
     hopeless: dict[str, KafkaError] = {}
     for topic in metadata.topics:
         error = error_of(topic.error_code)
@@ -287,7 +288,7 @@ def _unknown(topic: str, number: int) -> KafkaError:
 
 
 def _leaders(metadata: MetadataResponse) -> dict[TopicPartition, int]:
-    """The leader of each partition there is, NO_LEADER where it has none."""
+    """The leader of each existing partition, NO_LEADER without one."""
     return {
         TopicPartition(topic.name or "", each.partition_index): each.leader_id
         for topic in metadata.topics

@@ -57,7 +57,7 @@ def encode_key(key: TransactionLogKey) -> bytes:
 
 
 def decode_key(key: bytes) -> TransactionLogKey:
-    """UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for broken bytes."""
+    """Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid bytes."""
     return TRANSACTION_STATE.decode_key(key)
 
 

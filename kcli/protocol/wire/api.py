@@ -1,4 +1,4 @@
-"""Every API of the protocol at the version ranges of Apache Kafka 4.1 (KIP-35), as one table."""
+"""The table of all APIs, with the version ranges of Apache Kafka 4.1 (KIP-35)."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ class ApiKey(IntEnum):
 class ApiSpec:
     """One API: its key, Kafka's name for it, the versions of 4.1, and where it is served.
 
-    `flexible_from` is the first version with compact fields and tags (KIP-482); None if there is none.
-    `module` names both `kcli.protocol.messages.<module>` and its request handler.
+    `flexible_from` is the first version with compact fields and tags (KIP-482); None if no version has them. `module`
+    names both `kcli.protocol.messages.<module>` and its request handler.
     """
 
     key: ApiKey

@@ -1,4 +1,4 @@
-"""SCRAM (RFC 5802, RFC 7677): the keys that a password becomes, and the client's side of a login.
+"""SCRAM (RFC 5802, RFC 7677): the keys derived from a password, and the client's side of a login.
 
 The client salts the password (`salted_password`), the server derives its keys (`server_keys`). Neither the password
 nor anything that could be used to log in reaches the metadata log.

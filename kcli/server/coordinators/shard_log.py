@@ -8,7 +8,7 @@ from typing import Generic
 
 from kcli.coordinator.runtime import Producer, Ready, RecordT, SendT
 from kcli.errors import ErrorCode
-from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset
 from kcli.model.request_values import ACKS_ALL
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
@@ -72,7 +72,7 @@ class ShardLog:
         self._settings = settings
         self._now_ms = now_ms
 
-    def append(self, writes: Sequence[Write[RecordT, SendT]]) -> int:
+    def append(self, writes: Sequence[Write[RecordT, SendT]]) -> Offset:
         """Appends one batch, or several if one would be too large; returns the offset after the last record. Raises
         KafkaError. A write that must be alone comes alone."""
         first = writes[0]
@@ -82,7 +82,7 @@ class ShardLog:
                 now_ms=self._now_ms(),
                 transaction_version=first.marker.transaction_version,
             )
-            return result.last_offset + 1
+            return Offset(result.last_offset + 1)
         batches = [self._batch(records, first.ready.producer) for records in self._chunks(writes)]
         offsets: list[int] = []
         for raw in self._appends(batches):
@@ -100,7 +100,7 @@ class ShardLog:
             write.offsets = offsets[start:end]
             start = end
         assert start == len(offsets), f"{len(offsets)} offsets for {start} records"
-        return offsets[-1] + 1
+        return Offset(offsets[-1] + 1)
 
     def _appends(self, batches: list[bytes]) -> list[bytes]:
         """Joins all batches for one append, so that none is in the log if one of them is refused.

@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kcli.coordinator.runtime import Answer, AnswerT, Ready, RecordT, SendT, Token
 from kcli.errors import ErrorCode, KafkaError, error_for
-from kcli.model.ids import NO_PRODUCER_ID
+from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import Record
 from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
 from kcli.server.partitions.replicas import LeaderPartition
@@ -81,7 +81,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._gathered: list[Write[RecordT, SendT]] = []
         self._gathered_bytes = 0
         self._flush_handle: asyncio.Handle | None = None
-        self._in_flight: deque[tuple[int, list[Write[RecordT, SendT]]]] = deque()
+        self._in_flight: deque[tuple[Offset, list[Write[RecordT, SendT]]]] = deque()
         self._committer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -254,8 +254,10 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
 
     def _tick(self) -> None:
         self._timer = None
+        # The time is taken once, because a shard that works in slices puts the next slice off by a millisecond or so.
+        now_ms = self._now_ms()
         # Each deadline is a step of its own, so that an error at one keeps the others.
-        while (ready := self.ask(lambda shard, now_ms: shard.tick(now_ms))) is not None:
+        while (ready := self.ask(lambda shard, _: shard.tick(now_ms))) is not None:
             self._accept(ready)
 
     # --- the end

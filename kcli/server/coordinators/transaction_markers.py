@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.ids import Offset
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
@@ -57,7 +58,7 @@ class MarkerWriter:
             return _code(error)
         if leader.log.high_watermark > result.last_offset:
             return ErrorCode.NONE
-        return _commit(leader, result.last_offset + 1)
+        return _commit(leader, result.next_offset)
 
     def _marker(self, end: TransactionEnd) -> ControlMarker:
         batch = encode_marker_batch(
@@ -77,7 +78,7 @@ async def _outcome(written: Awaitable[object]) -> ErrorCode:
     return ErrorCode.NONE
 
 
-async def _commit(leader: LeaderPartition, end_offset: int) -> ErrorCode:
+async def _commit(leader: LeaderPartition, end_offset: Offset) -> ErrorCode:
     try:
         await leader.wait_committed(end_offset, COMMIT_TIMEOUT_SECONDS)
     except KafkaError as error:

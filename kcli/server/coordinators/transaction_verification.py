@@ -15,6 +15,7 @@ from inspect import isawaitable
 from kcli.config.dynamic import DynamicConfig
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.ids import ProducerId
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
 from kcli.server.coordinators.transactions import TransactionCoordinator
@@ -112,7 +113,7 @@ class TransactionVerifier:
         asked: dict[TopicPartition, Verification] = {}
         for leader, base_sequence in batches:
             verification = leader.log.producers.verification(
-                asker.producer_id,
+                ProducerId(asker.producer_id),
                 asker.producer_epoch,
                 base_sequence,
                 from_zero=asker.adds,

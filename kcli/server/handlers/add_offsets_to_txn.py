@@ -1,5 +1,7 @@
-"""AddOffsetsToTxn (key 25, versions 0-4): a group's partition of `__consumer_offsets` becomes part of a transaction
-(KIP-98). TV2's clients do not send it: TxnOffsetCommit adds the partition on the way."""
+"""AddOffsetsToTxn (key 25, versions 0-4): adds a group's partition of `__consumer_offsets` to a transaction (KIP-98).
+
+Clients with TV2 do not send it, because TxnOffsetCommit adds the partition itself.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""DeleteGroups (key 42, versions 0-2): empty groups and their offsets go. KIP-229.
+"""DeleteGroups (key 42, versions 0-2): deletes empty groups and their offsets (KIP-229).
 
-Groups of several shards are one write on each; the answer comes when all are committed, in the order asked.
+The groups of each shard are one write. The answer comes when all writes are committed, in the order of the request.
 """
 
 from __future__ import annotations

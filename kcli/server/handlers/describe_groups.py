@@ -1,6 +1,6 @@
 """DescribeGroups (key 15, versions 0-6): the state and members of classic groups.
 
-A group that is missing or of another type is "Dead", and from version 6 on also GROUP_ID_NOT_FOUND (KIP-1043).
+A missing group, or a group of another type, is "Dead". From version 6 on it is also GROUP_ID_NOT_FOUND (KIP-1043).
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""EndTxn (key 26, versions 0-5): commit or abort. KIP-98, 360; from version 5 on each end moves the producer's epoch
-and the answer says which one comes next (TV2, KIP-890)."""
+"""EndTxn (key 26, versions 0-5): commits or aborts a transaction (KIP-98, KIP-360).
+
+From version 5 on each end raises the producer's epoch, and the answer has the new one (TV2, KIP-890).
+"""
 
 from __future__ import annotations
 

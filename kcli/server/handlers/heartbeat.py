@@ -1,6 +1,6 @@
-"""Heartbeat (key 12, versions 0-4): a member is alive, and learns of a rebalance. KIP-345.
+"""Heartbeat (key 12, versions 0-4): keeps a member's session alive and reports a rebalance (KIP-345).
 
-While the group is being loaded every heartbeat is fine: its session begins anew afterwards.
+Every heartbeat succeeds while the group loads, because its session begins again afterwards.
 """
 
 from __future__ import annotations

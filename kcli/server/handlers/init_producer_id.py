@@ -1,7 +1,7 @@
-"""InitProducerId (key 22, versions 0-5): a producer id, and the epoch that fences whoever had it before. KIP-98, 360.
+"""InitProducerId (key 22, versions 0-5): a producer id, and the epoch that fences its earlier users (KIP-98, KIP-360).
 
-Without a transactional id: a fresh id, epoch 0. With one the transaction coordinator answers: an open transaction is
-aborted first, and CONCURRENT_TRANSACTIONS makes the client ask again.
+Without a transactional id: a fresh id, epoch 0. With one, the transaction coordinator answers. It aborts an open
+transaction first; meanwhile CONCURRENT_TRANSACTIONS makes the client retry.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13, versions 0-5): members go, one (v0-2) or many (v3+, also by instance id). KIP-345, 800."""
+"""LeaveGroup (key 13, versions 0-5): removes one member (v0-2) or several (v3+, also by instance id). KIP-345, 800."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""ListGroups (key 16, versions 0-5): the groups this broker coordinates, by state (v4+, KIP-518) and type (v5+,
-KIP-848), both without regard to case."""
+"""ListGroups (key 16, versions 0-5): the groups that this broker coordinates.
+
+Filters by state (v4+, KIP-518) and type (v5+, KIP-848) ignore case.
+"""
 
 from __future__ import annotations
 

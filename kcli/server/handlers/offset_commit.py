@@ -1,7 +1,7 @@
-"""OffsetCommit (key 8, versions 2-9): a group remembers how far it got. KIP-211, 320, 345, 848.
+"""OffsetCommit (key 8, versions 2-9): stores the offsets of a group (KIP-211, KIP-320, KIP-345, KIP-848).
 
-The group id may be empty: consumers that only keep offsets did that once. Partitions that do not exist are refused one
-by one with UNKNOWN_TOPIC_OR_PARTITION, the rest go to the group; an error of the group is that of every partition.
+The group id may be empty, for old consumers that only store offsets. Missing partitions get UNKNOWN_TOPIC_OR_PARTITION,
+the others go to the group. An error of the group is the error of every partition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kcli.server.requests.access import READ_GROUP, READ_TOPIC, per_resource
 ACCESS = per_resource(READ_GROUP, READ_TOPIC)
 
 Commit = Callable[[OffsetCommitRequest], OffsetCommitResponse | Awaitable[OffsetCommitResponse]]
-"""Has the group commit the offsets."""
+"""Sends the offsets to the group."""
 
 
 def handle(
@@ -43,7 +43,7 @@ def handle(
 def commit_existing(
     context: BrokerContext, request: OffsetCommitRequest, commit: Commit
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    """Commits what exists and refuses the rest."""
+    """Commits the offsets of existing partitions and refuses the others."""
     known = existing(context.ports.metadata.topics, request.topics)
     if known is request.topics:
         return commit(request)
@@ -59,7 +59,7 @@ def error_response(
 async def _merged(
     request: OffsetCommitRequest, known: OffsetCommitRequest, commit: Commit
 ) -> OffsetCommitResponse:
-    """The group's answer with the refused partitions put in, in the order of the request."""
+    """Merges the refused partitions into the group's answer, in the order of the request."""
     accepted = OffsetCommitResponse()
     if known.topics:
         try:

@@ -1,6 +1,6 @@
-"""OffsetDelete (key 47, version 0): a group forgets offsets of topics it no longer subscribes. KIP-496.
+"""OffsetDelete (key 47, version 0): deletes offsets of topics to which a group does not subscribe any more (KIP-496).
 
-Partitions that do not exist are refused one by one with UNKNOWN_TOPIC_OR_PARTITION, unless the group refuses all.
+Missing partitions get UNKNOWN_TOPIC_OR_PARTITION, unless the group refuses the whole request.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def handle(
 
 
 def _merged(request: OffsetDeleteRequest, response: OffsetDeleteResponse) -> OffsetDeleteResponse:
-    """The group's answer with the refused partitions put in, in the order of the request."""
+    """Merges the refused partitions into the group's answer, in the order of the request."""
     if response.error_code is not ErrorCode.NONE:
         return response
     return OffsetDeleteResponse(

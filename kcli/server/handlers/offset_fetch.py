@@ -1,8 +1,8 @@
-"""OffsetFetch (key 9, versions 1-9): how far groups got; one group before version 8, several since (KIP-709).
+"""OffsetFetch (key 9, versions 1-9): the offsets of one group, or of several from version 8 on (KIP-709).
 
 Null topics (v2+) ask for every partition with an offset. A missing offset is -1 without an error. With require_stable
 (v7+, KIP-447) partitions in an open transaction are UNSTABLE_OFFSET_COMMIT, and the answer waits for the writes before
-it. An error of a group stands in the group (v8+), at the top (v2-7) or in each of its partitions (v1).
+it. An error of a group is in the group (v8+), at the top (v2-7) or in each partition (v1).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def error_response(
 
 
 def _groups(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchRequestGroup, ...]:
-    """Every version as version 8 says it."""
+    """The request of any version in the form of version 8."""
     if version >= _BATCHED_FROM:
         return request.groups
     topics = None
@@ -72,7 +72,7 @@ def _barriers(
         try:
             barrier = context.ports.groups.runner(group.group_id).when_written()
         except KafkaError:
-            continue  # the answer will say so
+            continue  # the answer reports it
         if barrier is not None:
             barriers.append(barrier)
     return barriers
@@ -84,7 +84,7 @@ async def _answer_after(
     request: OffsetFetchRequest,
     groups: tuple[OffsetFetchRequestGroup, ...],
 ) -> OffsetFetchResponse:
-    await asyncio.gather(*barriers, return_exceptions=True)  # the answer says what went wrong
+    await asyncio.gather(*barriers, return_exceptions=True)  # the answer has the error
     return _answer(context, request, groups)
 
 

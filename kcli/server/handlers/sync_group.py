@@ -1,7 +1,7 @@
-"""SyncGroup (key 14, versions 0-5): the leader hands in the assignment, everybody gets theirs. KIP-345, 559.
+"""SyncGroup (key 14, versions 0-5): takes the leader's assignment and gives each member its part (KIP-345, KIP-559).
 
-From version 5 on the protocol type and name must be given, so that a member of another generation's protocol is found
-out.
+From version 5 on the request has the protocol type and name, so that a member with another generation's protocol gets
+an error.
 """
 
 from __future__ import annotations

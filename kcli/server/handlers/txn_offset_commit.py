@@ -1,7 +1,8 @@
-"""TxnOffsetCommit (key 28, versions 0-5): a group's offsets, committed with the transaction they are part of. KIP-98,
-447 (who may), 890 (the transaction must contain the group's partition; from version 5 on that is added here).
+"""TxnOffsetCommit (key 28, versions 0-5): stores offsets of a group as part of a transaction (KIP-98).
 
-The offsets are written into `__consumer_offsets` in the producer's name and count once its commit marker is there.
+The group checks the member (KIP-447). The transaction must contain the group's partition, and from version 5 on the
+partition is added here (KIP-890). The producer writes the offsets into `__consumer_offsets`, and they count when its
+commit marker is written.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _LOADING_FROM = 2
 _ABORTABLE_FROM = 4
 _TV2_FROM = 5
 _FIRST_SEQUENCE = 0
-"""Kafka writes every batch of transactional offsets with it: a coordinator's batches are not checked for sequence."""
+"""The base sequence of Kafka's batches of transactional offsets: sequences of coordinators are not checked."""
 
 
 def handle(
@@ -78,7 +79,7 @@ def _commit(
 def error_response(
     context: BrokerContext, request: TxnOffsetCommitRequest, error: KafkaError
 ) -> TxnOffsetCommitResponse:
-    """There is no error but the partitions'."""
+    """The response with the error in every partition, because it has no other field for it."""
     code = error.code
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,4 +1,4 @@
-"""Answers that are there at once or come later: what can be answered now costs no task and no turn of the loop."""
+"""Answers that are ready at once or come later. A ready answer costs no task and no turn of the loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NextT = TypeVar("NextT")
 def then(
     answer: AnswerT | Awaitable[AnswerT], go_on: Callable[[AnswerT], NextT | Awaitable[NextT]]
 ) -> NextT | Awaitable[NextT]:
-    """What `go_on` makes of the answer, or an awaitable of that. `go_on` may give an awaitable itself."""
+    """Applies `go_on` to the answer: the result, or an awaitable of it. `go_on` may itself return an awaitable."""
     return _later(answer, go_on) if isinstance(answer, Awaitable) else go_on(answer)
 
 

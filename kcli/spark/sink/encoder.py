@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from crc32c import crc32c
 
-from kcli.protocol.batches.batch import HEADER_SIZE, LENGTH_OVERHEAD
-from kcli.protocol.batches.batch_headers import CRC_BEGIN, HEADER, TRANSACTIONAL
+from kcli.protocol.batches.batch import HEADER_SIZE, LENGTH_OVERHEAD, TRANSACTIONAL
+from kcli.protocol.batches.batch_headers import CRC_BEGIN, HEADER
 from kcli.protocol.batches.compression import Codec, compress
 from kcli.protocol.batches.record_starts import Ints
 

@@ -23,7 +23,8 @@ from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches import batch_headers
-from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
+from kcli.protocol.batches.batch import CONTROL, TRANSACTIONAL
+from kcli.protocol.batches.batch_headers import BatchHeaders
 from kcli.protocol.batches.columns import Depth, decode
 from kcli.runtime.disk import SystemDisk
 from kcli.spark.options import SourceOptions

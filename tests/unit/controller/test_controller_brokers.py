@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from controller_rig import FEATURES, ControllerRig
 
 from kcli.controller.api import (
     ALLOCATE_PRODUCER_IDS,
@@ -36,6 +35,7 @@ from kcli.protocol.records.metadata import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
 )
+from rigs.controller import FEATURES, ControllerRig
 
 WITHOUT_ELR = {**FEATURES, "eligible.leader.replicas.version": 0}
 

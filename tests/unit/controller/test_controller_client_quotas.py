@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from controller_rig import ControllerRig
 
 from kcli.controller.api import ALTER_CLIENT_QUOTAS, CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 from kcli.controller.client_quotas import describe_client_quotas
@@ -18,6 +17,7 @@ from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import describe_client_quotas as dq
 from kcli.protocol.records.metadata import ClientQuotaRecord, QuotaEntity
+from rigs.controller import ControllerRig
 
 IP_WITH_OTHERS = (
     "Invalid entity filter component combination. IP filter component should not be used with user or clientId "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from controller_rig import FEATURES, ControllerRig
 
 from kcli.controller.api import ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from kcli.model.configs import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
 from kcli.protocol.messages import alter_configs as ac
 from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord
+from rigs.controller import FEATURES, ControllerRig
 
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

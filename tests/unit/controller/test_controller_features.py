@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from controller_rig import FEATURES, ControllerRig
 
 from kcli.controller.api import UPDATE_FEATURES
 from kcli.controller.bootstrap import (
@@ -27,6 +26,7 @@ from kcli.protocol.records.metadata import (
     UserScramCredentialRecord,
 )
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet, voter_set
+from rigs.controller import FEATURES, ControllerRig
 
 PREFIX = "The update failed for all features since the following feature had an error: "
 UPGRADE, SAFE, UNSAFE = 1, 2, 3

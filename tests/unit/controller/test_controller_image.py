@@ -6,7 +6,6 @@ import uuid
 from dataclasses import replace
 
 import pytest
-from controller_rig import ControllerRig
 
 from kcli.metadata.delta import MetadataDelta, MetadataLogError
 from kcli.metadata.image import MIGRATING_DIRECTORY, MetadataImage, ScramCredential, ScramKey
@@ -14,6 +13,7 @@ from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import image_records
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.records import metadata as records
+from rigs.controller import ControllerRig
 
 ONE, TWO = uuid.UUID(int=1001), uuid.UUID(int=1002)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from controller_rig import ControllerRig
 
 from kcli.controller.api import (
     ALTER_PARTITION,
@@ -18,6 +17,7 @@ from kcli.protocol.messages import alter_partition as ap
 from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.messages import list_partition_reassignments as lr
+from rigs.controller import ControllerRig
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from controller_rig import FEATURES, ControllerRig
 
 from kcli.controller.api import ALTER_USER_SCRAM_CREDENTIALS
 from kcli.controller.scram import describe_user_scram_credentials
@@ -13,6 +12,7 @@ from kcli.protocol.messages import alter_user_scram_credentials as au
 from kcli.protocol.messages import describe_user_scram_credentials as du
 from kcli.protocol.records.metadata import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
+from rigs.controller import FEATURES, ControllerRig
 
 SHA_256, SHA_512 = 1, 2
 SALTED = b"salted password!"

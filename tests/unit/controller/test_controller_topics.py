@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from controller_rig import ControllerRig, creatable
 
 from kcli.controller.api import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 from kcli.errors import (
@@ -20,6 +19,7 @@ from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord, PartitionRecord, TopicRecord
+from rigs.controller import ControllerRig, creatable
 
 
 @pytest.fixture

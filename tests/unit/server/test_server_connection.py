@@ -7,7 +7,6 @@ import gc
 import struct
 
 import pytest
-from until import PATIENCE_S, until
 
 from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
@@ -15,6 +14,7 @@ from kcli.server.network.connection import Waiting
 from kcli.server.network.frame_buffers import SCRATCH_SIZE_BYTES, FrameBuffers
 from kcli.server.network.listener import CREATION_RATE_WINDOW_SECONDS, SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
+from rigs.loops import PATIENCE_S, until
 
 PRODUCE = b"\x00\x00"
 OTHER = b"\x00\x12"

@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from until import PATIENCE_S, until
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.properties import Properties
@@ -20,6 +19,7 @@ from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
 from kcli.testing.rigs.logs import START_MS, ManualClock
 from kcli.testing.sim.disk import SimDisk
+from rigs.loops import PATIENCE_S, until
 
 
 def config_of(**values: str) -> BrokerConfig:

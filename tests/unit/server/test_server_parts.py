@@ -10,7 +10,6 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from until import until
 
 from kcli.errors import (
     CoordinatorLoadInProgressException,
@@ -23,8 +22,9 @@ from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
 from kcli.server import main
 from kcli.server.housekeeping import NEVER_MS, Housekeeping, Job
-from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, Sessions
+from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, FetchSessions
 from kcli.server.quorum.producer_ids import ProducerIdBlock, ProducerIds
+from rigs.loops import until
 
 
 def test_producer_ids_go_from_block_to_block():
@@ -111,14 +111,14 @@ def open_session(sessions, partitions, now_ms, replica_id=-1):
 
 
 def test_a_full_cache_gives_no_session():
-    sessions = Sessions(1, SystemRng(1))
+    sessions = FetchSessions(1, SystemRng(1))
     assert open_session(sessions, 3, 0) > 0
     assert open_session(sessions, 3, 0) == 0
-    assert open_session(Sessions(0, SystemRng(1)), 3, 0) == 0
+    assert open_session(FetchSessions(0, SystemRng(1)), 3, 0) == 0
 
 
 def test_a_session_that_is_not_used_makes_room():
-    sessions = Sessions(1, SystemRng(1))
+    sessions = FetchSessions(1, SystemRng(1))
     first = open_session(sessions, 3, 0)
     second = open_session(sessions, 1, EVICTION_MIN_AGE_MS + 1)
     assert second > 0
@@ -127,7 +127,7 @@ def test_a_session_that_is_not_used_makes_room():
 
 
 def test_a_larger_session_takes_the_place_of_a_smaller_old_one_and_a_follower_of_any():
-    sessions = Sessions(2, SystemRng(1))
+    sessions = FetchSessions(2, SystemRng(1))
     small, large = open_session(sessions, 1, 0), open_session(sessions, 9, 0)
     now_ms = EVICTION_MIN_AGE_MS + 1
     for session in (small, large):
@@ -141,7 +141,7 @@ def test_a_larger_session_takes_the_place_of_a_smaller_old_one_and_a_follower_of
 
 
 def test_a_session_is_told_about_new_and_forgotten_partitions():
-    sessions = Sessions(10, SystemRng(1))
+    sessions = FetchSessions(10, SystemRng(1))
     session = open_session(sessions, 2, 0)
     topic_id = None
     request = fetch.FetchRequest(
@@ -159,7 +159,7 @@ def test_a_session_is_told_about_new_and_forgotten_partitions():
 
 
 def test_closing_a_session_forgets_it():
-    sessions = Sessions(10, SystemRng(1))
+    sessions = FetchSessions(10, SystemRng(1))
     session = open_session(sessions, 2, 0)
     closing = fetch.FetchRequest(session_id=session, session_epoch=-1)
     sessions.open(closing, 12, 0)
@@ -167,7 +167,7 @@ def test_closing_a_session_forgets_it():
 
 
 def test_the_epoch_wraps_to_one():
-    sessions = Sessions(10, SystemRng(1))
+    sessions = FetchSessions(10, SystemRng(1))
     session = open_session(sessions, 1, 0)
     sessions._sessions[session].epoch = 2**31 - 1
     request = fetch.FetchRequest(session_id=session, session_epoch=2**31 - 1)
@@ -176,7 +176,7 @@ def test_the_epoch_wraps_to_one():
 
 
 def test_topics_are_grouped_by_id_as_well_as_by_name():
-    sessions = Sessions(10, SystemRng(1))
+    sessions = FetchSessions(10, SystemRng(1))
     ids = [uuid.UUID(int=1), uuid.UUID(int=2)]
     topics = tuple(
         fetch.FetchTopic(

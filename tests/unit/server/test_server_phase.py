@@ -7,7 +7,6 @@ import struct
 from collections.abc import Awaitable
 
 import pytest
-from until import PATIENCE_S, until
 
 from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
@@ -16,6 +15,7 @@ from kcli.server.network.connection import anonymous
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.phase import Step
+from rigs.loops import PATIENCE_S, until
 
 ALICE = Session(Principal("User", "alice"), "PLAIN")
 LIMIT_BYTES = 1_000

@@ -7,8 +7,6 @@ import json
 import sys
 
 import pytest
-from quorum_rig import DATA, LOG_DIR, ManualClock, QuorumRig, broker_config
-from until import PATIENCE_S, until
 
 from kcli.controller.api import OWN_REQUEST, UNREGISTER_BROKER, UPDATE_FEATURES
 from kcli.controller.bootstrap import encode_records
@@ -39,6 +37,9 @@ from kcli.raft.node import QuorumError
 from kcli.runtime.disk import read_file, replace_file
 from kcli.server.coordinators.topic_creation import TopicCreator
 from kcli.server.quorum.producer_ids import ProducerIdBlock, allocate_block
+from kcli.testing.rigs.logs import ManualClock
+from rigs.loops import PATIENCE_S, until
+from rigs.quorum import DATA, LOG_DIR, QuorumRig, broker_config
 
 LOG = f"{LOG_DIR}/{0:020d}.log"
 RECOVERY_POINTS = f"{DATA}/recovery-point-offset-checkpoint"
@@ -287,7 +288,7 @@ def test_time_makes_a_snapshot_due():
         clock = ManualClock()
         async with QuorumRig(clock=clock, **{"metadata.log.max.snapshot.interval.ms": "60000"}) as rig:
             assert not rig.controller.housekeeping._wants_snapshot()
-            clock.time_ms += 60_000
+            clock.ms += 60_000
             assert rig.controller.housekeeping._wants_snapshot()
 
     run(story)
@@ -324,7 +325,7 @@ def test_snapshots_go_when_they_are_old_but_never_the_last():
             await rig.controller.housekeeping.take_snapshot()
             await rig.create("b")
             await rig.controller.housekeeping.take_snapshot()
-            rig.clock.time_ms += 1_000_000
+            rig.clock.ms += 1_000_000
             rig.controller.log.clean(retention_bytes=-1, retention_ms=999_999)
             assert len(rig.controller.log.snapshots) == 1
 

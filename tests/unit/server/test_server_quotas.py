@@ -7,8 +7,6 @@ import contextlib
 from dataclasses import dataclass
 
 import pytest
-from quorum_rig import broker_config
-from until import PATIENCE_S
 
 from kcli.errors import ThrottlingQuotaExceededException
 from kcli.metadata.delta import MetadataDelta
@@ -25,6 +23,8 @@ from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.rates import SampledRate, Windows
 from kcli.server.requests.quotas import ClientQuotas, Limits
+from rigs.loops import PATIENCE_S
+from rigs.quorum import broker_config
 
 USER, CLIENT = "user", "client-id"
 
@@ -66,7 +66,7 @@ class Rig:
         return self.quotas.throttle(Principal("User", user), client_id, size_bytes, self.muted.append)
 
     def settle(self, key=ApiKey.PRODUCE, **of):
-        response = self.throttle(**of).settle(key, MetadataResponse())
+        response = self.throttle(**of).charge(key, MetadataResponse())
         return response.throttle_time_ms
 
 
@@ -201,7 +201,7 @@ def test_time_counts_while_the_event_loop_works_and_not_while_it_waits(rig) -> N
 
     response = asyncio.run(main())
     # 20 % over ten seconds is 2 %: twice as much as allowed, and at most a window.
-    assert throttle.settle(ApiKey.METADATA, response).throttle_time_ms == 1_000
+    assert throttle.charge(ApiKey.METADATA, response).throttle_time_ms == 1_000
     rig.clock.now += 0.3
     throttle.finish()
     metered = rig.quotas.time.of(("u", "c"), rig.clock.now)
@@ -233,11 +233,11 @@ def test_brokers_do_not_wait_for_each_other(rig) -> None:
     rig.set(entity(client="c"), request_percentage=0.001, consumer_byte_rate=1)
     throttle = rig.throttle()
     rig.clock.now += 5
-    assert throttle.settle(ApiKey.WRITE_TXN_MARKERS, MetadataResponse()).throttle_time_ms == 0
+    assert throttle.charge(ApiKey.WRITE_TXN_MARKERS, MetadataResponse()).throttle_time_ms == 0
     follower = rig.throttle()
     follower.exempt()
     rig.clock.now += 5
-    assert follower.settle(ApiKey.FETCH, MetadataResponse()).throttle_time_ms == 0
+    assert follower.charge(ApiKey.FETCH, MetadataResponse()).throttle_time_ms == 0
     assert rig.muted == []
 
 
@@ -245,9 +245,9 @@ def test_a_produce_without_an_answer_pays_for_its_bytes_alone(rig) -> None:
     rig.set(entity(client="c"), request_percentage=0.001, producer_byte_rate=100)
     throttle = rig.throttle(size_bytes=1_000)
     rig.clock.now += 5
-    assert throttle.settle(ApiKey.PRODUCE, None) is None
+    assert throttle.charge(ApiKey.PRODUCE, None) is None
     assert rig.muted == []
-    assert rig.throttle(size_bytes=1_000).settle(ApiKey.PRODUCE, None) is None
+    assert rig.throttle(size_bytes=1_000).charge(ApiKey.PRODUCE, None) is None
     assert len(rig.muted) == 1
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from quorum_rig import DATA, LOG_DIR, ManualClock, broker_config, formatted_machine
 
 from kcli.errors import NotControllerException, StorageError
 from kcli.metadata.image import MetadataImage
@@ -19,6 +18,8 @@ from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.quorum.driver import RaftDriver
 from kcli.server.quorum.metadata_log import MetadataLog
 from kcli.storage.store.store import LogStore
+from kcli.testing.rigs.logs import ManualClock
+from rigs.quorum import DATA, LOG_DIR, broker_config, formatted_machine
 
 
 class DriverRig:

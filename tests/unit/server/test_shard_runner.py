@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 
 import pytest
-from server_rig import NODE, BrokerRig, topic_image
-from until import until
 
 from kcli.config.topic import LogConfig
 from kcli.coordinator.group.classic.join import Caller
@@ -37,18 +34,10 @@ from kcli.server.coordinators.loader import COLUMNS_FROM_BYTES, load
 from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.storage.log.log import AppendOrigin
+from rigs.data_path import NODE, BrokerRig, topic_image
+from rigs.loops import on_a_loop, until
 
 TOPIC = "__consumer_offsets"
-
-
-def on_a_loop(test):
-    """Runs a coroutine test on an event loop of its own."""
-
-    @functools.wraps(test)
-    def run(tmp_path):
-        asyncio.run(test(tmp_path))
-
-    return run
 
 
 class Rig:
@@ -199,6 +188,56 @@ async def test_a_deadline_that_fails_does_not_hold_up_the_others(tmp_path):
         (failure,) = failures
         assert isinstance(failure["exception"], AssertionError)
         runner.stop()
+
+
+@on_a_loop
+async def test_work_in_slices_leaves_the_loop_to_others_between_two_slices(tmp_path):
+    async with rig(tmp_path) as it:
+        clock = SlowClock()
+        shard = Slices(clock, 5)
+        runner = ShardRunner(
+            shard,
+            it.leader,
+            RunnerSettings(linger_ms=0, commit_timeout_ms=5000, max_batch_bytes=1000),
+            encode=encode,
+            write_error=write_error,
+            now_ms=lambda: clock.now_ms,
+            send=it.sent.append,
+        )
+        runner.run(lambda shard, now_ms: shard.start(now_ms))
+        left = []
+        while shard.left:
+            await asyncio.sleep(0)
+            left.append(shard.left)
+        assert set(left) == {5, 4, 3, 2, 1, 0}
+        runner.stop()
+
+
+class SlowClock:
+    now_ms = 0
+
+
+class Slices:
+    """A shard with work in slices; each takes longer than the pause after it."""
+
+    def __init__(self, clock, slices):
+        self.clock = clock
+        self.left = slices
+        self.next_deadline_ms = 0
+
+    def start(self, now_ms):
+        return Ready()
+
+    def resign(self, now_ms):
+        return Ready()
+
+    def tick(self, now_ms):
+        if not self.left or now_ms < self.next_deadline_ms:
+            return None
+        self.left -= 1
+        self.next_deadline_ms = now_ms + 1
+        self.clock.now_ms += 5
+        return Ready()
 
 
 class Deadlines:

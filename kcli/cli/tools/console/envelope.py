@@ -4,7 +4,7 @@
     {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1700000000000, "timestampType": "CreateTime",
      "headers": [["name", "value"]], "key": null, "value": {"base64": "//4="}}
 
-Bytes are text where they are UTF-8, else an object with their base64; null is null and the empty string is empty.
+Bytes are text if they are UTF-8, else an object with their base64; null is null and the empty string is empty.
 Headers are pairs, since a name may come twice.
 """
 
@@ -23,12 +23,12 @@ BASE64 = "base64"
 MAX_PARTITION = 2**31 - 1
 MAX_TIMESTAMP_MS = 2**63 - 1
 
-_TYPES = {1: "CreateTime", 2: "LogAppendTime"}  # librdkafka's rd_kafka_timestamp_type_t; 0 is none
+_TYPES = {1: "CreateTime", 2: "LogAppendTime"}  # librdkafka's rd_kafka_timestamp_type_t; 0: no timestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What of an envelope can be sent. `partition` and `timestamp_ms` are None where it does not say."""
+    """The parts of an envelope that can be sent. `partition` and `timestamp_ms` are None if it has none."""
 
     key: bytes | None
     value: bytes | None

@@ -123,9 +123,9 @@ TSV_HEADER = b"topic\tpartition\toffset\ttimestamp\tkey\tvalue\n"
 
 
 def deserializer(class_name: str | None) -> Deserializer | None:
-    """What Kafka's deserializer of that name makes of bytes, as text again; None when bytes pass unchanged.
+    """Kafka's deserializer of that name, with the result as text; None if bytes pass unchanged.
 
-    A class that is not there is told and done without, as in Kafka.
+    An unknown class is logged and not used, as in Kafka.
     """
     if class_name is None:
         return None
@@ -134,7 +134,7 @@ def deserializer(class_name: str | None) -> Deserializer | None:
         return _number(*_NUMBERS[simple])
     if simple not in _OTHERS:
         known = ", ".join(sorted((*_OTHERS, *_NUMBERS)))
-        logger().error("Unable to instantiate a deserializer from %s; there are %s", class_name, known)
+        logger().error("Unable to instantiate a deserializer from %s; known are %s", class_name, known)
     return _OTHERS.get(simple)
 
 
@@ -166,7 +166,7 @@ def _boolean(data: bytes) -> bytes:
 
 
 def _uuid(data: bytes) -> bytes:
-    """Java's: five numbers in hexadecimal, each cut to its width."""
+    """A UUID as Java parses it: five hexadecimal numbers, each cut to its width."""
     try:
         numbers = [int(part, 16) for part in data.split(b"-", 4)]
     except ValueError:
@@ -179,7 +179,7 @@ def _uuid(data: bytes) -> bytes:
 
 _UUID_DIGITS = (8, 4, 4, 4, 12)
 
-# An array of bytes would be shown by Java as its identity: its bytes are of more use.
+# Java would print the identity of an array of bytes; its bytes are more useful.
 _OTHERS: dict[str, Deserializer | None] = {
     "BooleanDeserializer": _boolean,
     "ByteArrayDeserializer": None,
@@ -209,7 +209,7 @@ def _double(value: float) -> str:
 
 
 def _shortest(value: float) -> float:
-    """The number of fewest digits that is this one in single precision."""
+    """The number with the fewest digits that equals this one in single precision."""
     if not math.isfinite(value):
         return value
     texts = (f"{value:.{digits}g}" for digits in range(1, 10))
@@ -238,7 +238,7 @@ def _escaped(data: bytes | None) -> bytes:
 
 
 def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatter:
-    """Keys and values of an internal topic as compact JSON, nothing between two; other types print nothing."""
+    """A formatter for keys and values of an internal topic: compact JSON without separators, for some types."""
     import importlib
 
     from kcli.errors import CorruptRecordError

@@ -1,4 +1,4 @@
-"""What dump-log makes of a record's key and value: text, numbers, or the records of Kafka's own topics as JSON."""
+"""Decoders of keys and values for dump-log: text, numbers, or the records of internal topics as JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def uncaught(exception: str, message: str | None = None) -> CommandError:
 
 
 def by_class_names(key_class: str, value_class: str) -> Decoder:
-    """ClassNotFoundException, as Kafka says it, for anything but the four decoders that Kafka ships."""
+    """The decoder for two class names. Raises Kafka's ClassNotFoundException for a class that Kafka does not ship."""
     decode_value = _bytes_decoder(value_class)
     decode_key = _bytes_decoder(key_class)
 
@@ -71,7 +71,7 @@ _BYTES_DECODERS: dict[str, Callable[[bytes], str]] = {
     STRING_DECODER: _text,
     "org.apache.kafka.tools.api.IntegerDecoder": _number(struct.Struct(">i")),
     "org.apache.kafka.tools.api.LongDecoder": _number(struct.Struct(">q")),
-    # Java prints the identity of the array here, which tells nobody anything: the bytes in hex do.
+    # Java prints the identity of the array here, which is useless, so the bytes are printed in hex.
     "org.apache.kafka.tools.api.DefaultDecoder": bytes.hex,
 }
 

@@ -22,12 +22,12 @@ Node = Mapping[str, "Node"] | str
 
 
 def metadata_tree(image: MetadataImage, *, version: str) -> Node:
-    """The whole tree: /image is what the log says, /local is this program."""
+    """The whole tree: /image is the metadata of the log, /local describes this program."""
     return {"image": _image(image), "local": {"commitId": "unknown", "version": version}}
 
 
 def lookup(root: Node, path: str) -> Node | None:
-    """What an absolute path names; None where there is nothing."""
+    """The node at an absolute path; None if it does not exist."""
     node: Node = root
     for name in parts(path):
         if isinstance(node, str) or name not in node:
@@ -118,7 +118,7 @@ def _configs(image: MetadataImage) -> Node:
 
 
 def _scram(image: MetadataImage) -> Node:
-    """Users by mechanism; what is kept of their passwords is not shown."""
+    """Users by mechanism, without salts and keys."""
     mechanisms: dict[str, dict[str, Node]] = {}
     for key, credential in image.scram.items():
         mechanism = SCRAM_MECHANISMS.get(key.mechanism, str(key.mechanism))

@@ -1,4 +1,4 @@
-"""What a reassignment file says, the checks Kafka makes of it, and how assignments are printed as one."""
+"""Reads and checks reassignment files as Kafka does, and prints assignments in their format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PlanError(FileError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`entries` as the file lists them; `log_dirs` holds the replicas that are to lie in one directory."""
+    """`entries` as the file lists them; `log_dirs` has the replicas for which the file names a directory."""
 
     entries: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
     log_dirs: dict[Replica, str]
@@ -57,7 +57,7 @@ def parse_plan(text: str) -> Plan:
 
 
 def check_plan(plan: Plan) -> None:
-    """What must hold before a plan is carried out."""
+    """Raises PlanError for a plan that cannot be executed."""
     if not plan.entries:
         raise PlanError("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.entries):
@@ -97,7 +97,7 @@ def parse_brokers(text: str) -> list[int]:
 
 
 def assignment_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """As a reassignment file in one line, sorted."""
+    """The assignment as a sorted reassignment file in one line."""
     partitions = [
         {
             "topic": topic,
@@ -117,9 +117,7 @@ def _listed(text: str, name: str) -> list[dict[str, Any]]:
     except ValueError as error:
         raise PlanError(_json_error(text, error)) from None
     if not isinstance(document, dict):
-        raise PlanError(
-            f"The file holds {type(document).__name__} where an object with the field {name} belongs"
-        )
+        raise PlanError(f"The file holds {type(document).__name__}: expected an object with the field {name}")
     version = document.get("version", VERSION)
     if version != VERSION:
         raise PlanError(f"Not supported version field value {version}")
@@ -130,7 +128,7 @@ _TOKEN = re.compile(r"\s*([\w$]+)")
 
 
 def _json_error(text: str, error: ValueError) -> str:
-    """Jackson's words where it met a bare word, else Python's."""
+    """Jackson's message for a bare word, else Python's message."""
     token = _TOKEN.match(text)
     if token is None or token[1][0].isdigit():
         return f"The input string is not a valid JSON: {error}"

@@ -1,4 +1,4 @@
-"""The parts of kafka-storage that only speak of features: version-mapping and feature-dependencies."""
+"""The sub-commands of kafka-storage about features: version-mapping and feature-dependencies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_LEVEL = 32767  # a Java short
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionMappingOptions(CommonOptions):
-    release_version: str | None = option("The release; the newest for production by default.", short="r")
+    release_version: str | None = option("The release. Default: the newest production release.", short="r")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

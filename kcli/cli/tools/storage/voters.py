@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kcli.cli.syntax.options import CommandError
 from kcli.model.addresses import MAX_PORT, Address
+from kcli.model.ids import BrokerId
 from kcli.model.uuids import uuid_from_text
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 
@@ -48,7 +49,7 @@ def _voter(text: str, listener: str) -> Voter:
         directory_id = uuid_from_text(directory)
     except ValueError:
         raise _refused("Failed to parse directory ID in dynamic voter string.") from None
-    return Voter(ReplicaKey(node_id, directory_id), {listener: Address(host, port)})
+    return Voter(ReplicaKey(BrokerId(node_id), directory_id), {listener: Address(host, port)})
 
 
 def _number(text: str, what: str) -> int:

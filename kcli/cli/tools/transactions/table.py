@@ -1,4 +1,4 @@
-"""What the sub-commands of kafka-transactions share: the options before them, and their tables."""
+"""The options before the sub-commands of kafka-transactions, and the tables that they print."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcli.cli.syntax.options import option
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsOptions(ClusterOptions):
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="host:port", required=True
+        "Brokers to connect to first, as host:port,host:port.", metavar="host:port", required=True
     )
     command_config: str | None = option(
         "A properties file with settings of the admin client.", metavar="FILE"

@@ -1,4 +1,4 @@
-"""kafka-verifiable-consumer: reads as a member of a group and writes what happens to it, for tests of a cluster."""
+"""kafka-verifiable-consumer: reads as a member of a group and prints events, for tests of a cluster."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from kcli.cli.client_properties import client_properties
 from kcli.cli.output import Output
 from kcli.cli.signals import finish_on_sigterm
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -27,20 +28,22 @@ from kcli.rdkafka.log import logger
 
 NO_LIMIT = -1
 CLASSIC, CONSUMER = "classic", "consumer"
-# Longest wait between two looks at Ctrl-C and SIGTERM.
+# The longest wait between two checks for Ctrl-C and SIGTERM.
 POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiableConsumerOptions(ConnectingOptions):
-    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.")
+    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.")
     topic: str = option("The topic to read.", required=True)
     group_protocol: str = option("The group protocol: classic or consumer.", default=CLASSIC)
     group_remote_assignor: str | None = option("The broker's assignor, with the consumer protocol.")
     group_id: str = option("The group to join.", required=True)
     group_instance_id: str | None = option("The name of a static member (KIP-345).")
-    max_messages: int = option("Stop after this many records; -1 for no end.", Kind.INTEGER, default=NO_LIMIT)
-    session_timeout: int = option("The session's time-out in ms.", Kind.INTEGER, default=30_000)
+    max_messages: int = option(
+        "Stop after this many records; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT
+    )
+    session_timeout: int = option("The session timeout in milliseconds.", Kind.INTEGER, default=30_000)
     verbose: bool = flag("Write each record.")
     enable_autocommit: bool = flag("Commit in the background.")
     reset_policy: str = option("Where to start without a committed offset.", default="earliest")
@@ -49,11 +52,11 @@ class VerifiableConsumerOptions(ConnectingOptions):
         default="org.apache.kafka.clients.consumer.RangeAssignor",
     )
     consumer_config: str | None = option("Properties file of the consumer.", name="consumer.config")
-    command_config: str | None = option("The name --consumer.config has since Kafka 4.2.")
+    command_config: str | None = option("The name of --consumer.config since Kafka 4.2.")
 
 
 def run(options: VerifiableConsumerOptions, output: Output) -> int:
-    """Read until there is enough; the last events are written however it ends."""
+    """Reads --max-messages records. The last events are written in every case."""
     run = _Run(options, output)
     finish_on_sigterm()
     try:
@@ -117,7 +120,7 @@ class _Run:
                 self._commit(ends)
 
     def _poll(self) -> list[Any]:
-        """What was fetched together, as one poll of Java's consumer returns it."""
+        """The records of one poll of Java's consumer."""
         first = self.consumer.poll(POLL_S)
         if first is None:
             return []
@@ -136,7 +139,7 @@ class _Run:
         return 0 <= self.options.max_messages <= self.consumed
 
     def _take(self, messages: list[Any]) -> dict[tuple[str, int], int]:
-        """Write what came, partition by partition; the offset that each goes on at."""
+        """Writes the events of records, by partition; returns the next offset of each partition."""
         by_partition: dict[tuple[str, int], list[Any]] = {}
         for message in messages:
             by_partition.setdefault((message.topic(), message.partition()), []).append(message)
@@ -212,4 +215,17 @@ command = Command(
     options=VerifiableConsumerOptions,
     run=run,
     exclusive=(Exclusive(names=("bootstrap-server",), required=True),),
+    examples=(
+        Example(
+            "Read 100 records as a member of a group:",
+            "kcli verifiable-consumer --bootstrap-server localhost:9092 --topic numbers \\\n"
+            "  --group-id checkers --max-messages 100",
+        ),
+    ),
+    exit_status=(
+        (0, "--max-messages records were read."),
+        FAILURE,
+        INTERRUPTED,
+        TERMINATED,
+    ),
 )

@@ -1,0 +1,153 @@
+"""A broker's data path in process, without a quorum: real logs, real sockets, metadata made by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from types import SimpleNamespace
+
+from kcli.config.topic import LogConfig
+from kcli.metadata.image import (
+    BrokerRegistration,
+    Endpoint,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    Topics,
+)
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.protocol.batches.compression import Codec
+from kcli.runtime.clock import SystemClock
+from kcli.runtime.disk import SystemDisk
+from kcli.runtime.network import SystemNetwork
+from kcli.runtime.rng import SystemRng
+from kcli.server.handlers.served import served_on_broker
+from kcli.server.metrics.metrics import Metrics
+from kcli.server.network.listener import SocketServer
+from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
+from kcli.server.partitions.fetch_sessions import FetchSessions
+from kcli.server.partitions.replicas import Replicas
+from kcli.server.requests.dispatch import Dispatch
+from kcli.server.requests.quotas import ClientQuotas
+from kcli.storage.meta_properties import MetaProperties, write_meta_properties
+from kcli.storage.store.store import LogStore
+from rigs.quorum import broker_config
+from rigs.wire_client import connect
+
+NODE = 1
+CLUSTER = "Z29sZGVuLWNsdXN0ZXItMQ"
+
+
+def topic_image(name, partitions=1, *, leader=NODE, replicas=(NODE,), isr=None, leader_epoch=0):
+    return TopicImage(
+        name,
+        uuid.uuid5(uuid.NAMESPACE_DNS, name),
+        {
+            index: PartitionImage(
+                replicas=replicas,
+                isr=isr or replicas,
+                leader=leader,
+                leader_epoch=leader_epoch,
+                partition_epoch=0,
+            )
+            for index in range(partitions)
+        },
+    )
+
+
+def image_of(*topics):
+    endpoint = Endpoint("PLAINTEXT", "localhost", 9092, 0)
+    return MetadataImage(
+        cluster_id=CLUSTER,
+        features={"metadata.version": 27, "group.version": 1},
+        offset=42,
+        brokers={
+            node: BrokerRegistration(
+                node, 5, uuid.UUID(int=1000 + node), {"PLAINTEXT": endpoint}, {}, fenced=False
+            )
+            for node in (NODE, 2)
+        },
+        topics=Topics(
+            {each.topic_id: each for each in topics}, {each.name: each.topic_id for each in topics}
+        ),
+    )
+
+
+class BrokerRig:
+    """Has the attributes of a Broker that the data path asks for."""
+
+    def __init__(self, directory, *topics, config=None, configs=None):
+        self.clock = SystemClock()
+        self.disk = SystemDisk()
+        self.directory = str(directory)
+        self.config_of = {"": LogConfig(), **(configs or {})}
+        if config is not None:
+            self.config_of[""] = config
+        self.disk.make_dir(self.directory)
+        write_meta_properties(
+            self.disk,
+            self.directory,
+            MetaProperties(CLUSTER, NODE, uuid.UUID(int=12345)),
+            self.clock.now_ms(),
+        )
+        self.logs = LogStore.open(self.disk, self.clock, [self.directory], node_id=NODE, rng=SystemRng(1))
+        self.metrics = Metrics(self.clock)
+        self.replicas = Replicas(NODE, self.logs, self.log_config, self.metrics.traffic)
+        self.fetch_sessions = FetchSessions(1000, SystemRng(2))
+        self.fetch_max_bytes = 57_671_680
+        self.quotas = ClientQuotas(broker_config(), self.clock)
+        self.node_id = NODE
+        self.set_metadata(image_of(*topics))
+
+    def log_config(self, topic):
+        return self.config_of.get(topic, self.config_of[""])
+
+    def set_metadata(self, image):
+        self.metadata = image
+        self.replicas.load(image)
+
+    def features(self):
+        return SimpleNamespace(
+            supported={"metadata.version": (7, 27), "group.version": (0, 1)},
+            finalized=self.metadata.features,
+            epoch=self.metadata.offset,
+        )
+
+    def served_on(self, _listener):
+        return tuple(served_on_broker())
+
+    async def __aenter__(self):
+        self.sockets = SocketServer(
+            SystemNetwork(),
+            limits=ConnectionLimits(),
+            request_size_max_bytes=104_857_600,
+            idle_max_seconds=600,
+            protected_listener=None,
+            now=asyncio.get_running_loop().time,
+        )
+        self.dispatch = Dispatch(self, served_on_broker(), quotas=self.quotas, metrics=self.metrics)
+        self.listener = await self.sockets.listen(
+            ListenerSettings("PLAINTEXT", "127.0.0.1", 0), self.dispatch
+        )
+        self.clients = []
+        return self
+
+    async def __aexit__(self, *_exc):
+        for client in self.clients:
+            client.close()
+        await self.sockets.close()
+        await asyncio.sleep(0)
+        self.logs.close()
+
+    async def connect(self):
+        client = await connect(self.listener.port)
+        self.clients.append(client)
+        return client
+
+
+def batch(*values, codec_=Codec.NONE, timestamp_ms=1_700_000_000_000, **fields):
+    records = [
+        Record(offset=index, timestamp_ms=timestamp_ms + index, key=None, value=value, headers=())
+        for index, value in enumerate(values)
+    ]
+    return bytes(encode_batch(records, codec=codec_, **fields))

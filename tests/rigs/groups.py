@@ -1,0 +1,126 @@
+"""A broker in this process and a client that speaks the group APIs to it over a socket."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from kcli.errors import ErrorCode
+from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kcli.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kcli.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kcli.protocol.wire.api import API, ApiKey
+from rigs import node
+from rigs.loops import until
+
+
+@contextlib.asynccontextmanager
+async def running(directory: Path | str, **overrides: str) -> AsyncIterator[Speaker]:
+    """A node, and a client of it that can speak every API."""
+    settings = {"offsets_topic_num_partitions": "3", "group_coordinator_append_linger_ms": "0"} | overrides
+    async with node.running(directory, **settings) as started:
+        yield Speaker(started, await node.connect(started), started.port())
+
+
+class Speaker:
+    def __init__(self, node, client, port):
+        self.node, self.client, self.port = node, client, port
+
+    async def call(self, key, message, version=None):
+        version = API[key].max_version if version is None else version
+        return await self.client.call(message, key, version)
+
+    async def find(self, group="g"):
+        """Has the coordinator there, and its shards loaded."""
+        request = FindCoordinatorRequest(coordinator_keys=(group,))
+        found = await self.call(ApiKey.FIND_COORDINATOR, request)
+        await until(lambda: not self.node.broker.groups.is_loading)
+        return found.coordinators[0]
+
+    async def create(self, name, partitions=1):
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        response = await self.call(
+            ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics=(topic,), timeout_ms=5000)
+        )
+        assert response.topics[0].error_code is ErrorCode.NONE
+
+    async def join(self, version=None, group="g", member="", **fields):
+        protocols = (JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\1\0\1t"),)
+        request = JoinGroupRequest(
+            group_id=group,
+            member_id=member,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=protocols,
+            **fields,
+        )
+        return await self.call(ApiKey.JOIN_GROUP, request, version)
+
+    async def member(self, group="g"):
+        """A member of a stable group: joined, synced."""
+        first = await self.join(group=group)
+        joined = await self.join(group=group, member=first.member_id)
+        assert joined.error_code is ErrorCode.NONE
+        synced = await self.sync(joined, group=group)
+        assert synced.assignment == b"mine"
+        return joined
+
+    async def sync(self, joined, version=None, group="g"):
+        own = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"mine")
+        request = SyncGroupRequest(
+            group_id=group,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=(own,),
+        )
+        return await self.call(ApiKey.SYNC_GROUP, request, version)
+
+    async def commit(self, offsets, version=None, group="g", **fields):
+        topics = tuple(
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=(
+                    OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset),
+                ),
+            )
+            for (topic, partition), offset in offsets.items()
+        )
+        request = OffsetCommitRequest(group_id=group, topics=topics, **fields)
+        response = await self.call(ApiKey.OFFSET_COMMIT, request, version)
+        return [each.error_code.name for topic in response.topics for each in topic.partitions]
+
+    async def fetch(self, version=None, group="g", topics=None, **fields):
+        """(top-level or group error, {(topic, partition): (offset, error)})."""
+        old = new = None
+        if topics is not None:
+            old = tuple(OffsetFetchRequestTopic(name=name, partition_indexes=(0,)) for name in topics)
+            new = tuple(OffsetFetchRequestTopics(name=name, partition_indexes=(0,)) for name in topics)
+        request = OffsetFetchRequest(
+            group_id=group,
+            topics=old,
+            groups=(OffsetFetchRequestGroup(group_id=group, topics=new),),
+            **fields,
+        )
+        response = await self.call(ApiKey.OFFSET_FETCH, request, version)
+        found = response.groups[0] if response.groups else response
+        return found.error_code.name, {
+            (topic.name, each.partition_index): (each.committed_offset, each.error_code.name)
+            for topic in found.topics
+            for each in topic.partitions
+        }

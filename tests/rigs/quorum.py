@@ -1,0 +1,123 @@
+"""A quorum and a broker's life in it, on a simulated disk: format, start, crash, start again."""
+
+from __future__ import annotations
+
+import itertools
+
+from kcli.config.start_up import node_config
+from kcli.controller.api import CREATE_TOPICS
+from kcli.metadata.image import MetadataImage
+from kcli.protocol.messages import create_topics as ct
+from kcli.runtime.rng import SystemRng
+from kcli.server.formatting.format import Machine, ensure_formatted
+from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
+from kcli.server.quorum.controller_role import ControllerRole
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.storage.store.store import LogStore
+from kcli.testing.rigs.logs import ManualClock
+from kcli.testing.sim.disk import SimDisk
+
+_LIVES = itertools.count(1)
+DATA = "/data"
+LOG_DIR = f"{DATA}/__cluster_metadata-0"
+
+
+def broker_config(**overrides):
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": "PLAINTEXT://h:9092,CONTROLLER://h:9093",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": "h:9093",
+        "log.dirs": DATA,
+        "log.index.size.max.bytes": "65536",
+        "metadata.max.idle.interval.ms": "0",
+    }
+    return node_config({**properties, **overrides})
+
+
+def formatted_machine(clock):
+    """A machine whose administrator has made the directory some time ago."""
+    disk = SimDisk(clock.now_ms)
+    disk.make_dir(DATA)
+    disk.sync_dir("/")
+    return disk
+
+
+class QuorumRig:
+    def __init__(self, disk=None, clock=None, **overrides):
+        self.clock = clock or ManualClock()
+        self.disk = disk or formatted_machine(self.clock)
+        self.overrides = overrides
+        # Another life draws other ids: an incarnation that came twice would be the same one.
+        self.rng = SystemRng(next(_LIVES))
+        self.fatal = []
+        self.seen = []
+
+    async def start(self):
+        config = broker_config(**self.overrides)
+        self.said = []
+        ensure_formatted(config, Machine(self.disk, self.clock, self.rng), self.said.append)
+        self.logs = LogStore.open(self.disk, self.clock, [DATA], node_id=1, rng=self.rng)
+        self.loader = MetadataLoader(MetadataImage(cluster_id=self.logs.cluster_id))
+        self.controller = ControllerRole(
+            self.logs, config, self.clock, self.rng, self.loader, on_fatal=self.fatal.append
+        )
+        self.loader.subscribe(lambda delta, image: self.seen.append((delta, image)))
+        self.lifecycle = BrokerLifecycle(
+            self.controller,
+            self.loader,
+            config,
+            self.rng,
+            cluster_id=self.logs.cluster_id,
+            directories=[directory.id for directory in self.logs.directories],
+            previous_epoch=self.logs.previous_broker_epoch,
+        )
+        await self.controller.start()
+        await self.lifecycle.start()
+        return self
+
+    async def stop(self):
+        await self.lifecycle.stop()
+        await self.controller.stop()
+        self.logs.close(broker_epoch=self.lifecycle.epoch)
+
+    async def crash(self, seed=1):
+        """Power fails: what was not flushed may be lost. Returns the rig of the next life."""
+        survived = self.disk.crash_clone(seed)
+        await self.abandon()
+        return await QuorumRig(survived, self.clock, **self.overrides).start()
+
+    async def abandon(self):
+        """Ends the tasks without a word to the controller or the disk."""
+        if self.lifecycle._heartbeats is not None:
+            self.lifecycle._heartbeats.cancel()
+        await self.controller.stop()
+
+    async def again(self):
+        await self.stop()
+        return await QuorumRig(self.disk, self.clock, **self.overrides).start()
+
+    async def __aenter__(self):
+        return await self.start()
+
+    async def __aexit__(self, kind, *_exc):
+        if self.fatal or kind is not None:
+            await self.abandon()
+        else:
+            await self.stop()
+
+    async def create(self, name, partitions=1, **configs):
+        topic = ct.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=tuple(ct.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
+        )
+        (result,) = (
+            await self.controller.send(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,)))
+        ).topics
+        return result
+
+    def files(self):
+        return [entry.name for entry in self.disk.list_dir(LOG_DIR)]
