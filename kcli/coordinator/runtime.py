@@ -110,8 +110,8 @@ class Step(Generic[RecordT, SendT]):
         self._sends.append(work)
 
     def when_written(self, continuation: Continuation[RecordT, SendT]) -> None:
-        """Has this called once the records of the step are committed or have failed; each part of a shard that writes
-        may ask for it. The calls come in the order in which they were asked for."""
+        """Adds a call for when the records of the step are committed or have failed. Each part of a shard may add one.
+        They are called in the order of addition."""
         self._continuations.append(continuation)
 
     def fail(self, code: ErrorCode) -> None:

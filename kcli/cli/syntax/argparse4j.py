@@ -38,11 +38,10 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
     known = _own_options(command, chosen) if chosen is not None else []
     if chosen is not None:
         reader.read(words, known, chosen.exclusive)
-    profile = chosen_profile([*top, *known], reader.values.get("profile"))
+    profile = chosen_profile([*top, *known], reader.text("profile"))
     if profile is not None:
         _take_profile(profile, command, top, command.exclusive, reader, argv)
         _take_profile(profile, command, known, chosen.exclusive if chosen else (), reader, argv)
-        reader.values["client_properties"] = profile.properties
     if chosen is not None:
         reader.refuse_missing(known)
         reader.refuse_empty_groups(chosen.exclusive, known)
@@ -51,12 +50,8 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
         raise ParseError("too few arguments")
     reader.refuse_empty_groups(command.exclusive, top)
     declaration = chosen.options if chosen is not None else command.options
-    return declaration(
-        given=frozenset(reader.given),
-        arguments=tuple(words.argv[words.at :]),
-        argv=tuple(argv),
-        **reader.values,
-    ), chosen
+    properties = profile.properties if profile is not None else None
+    return reader.filled(declaration, argv, words.argv[words.at :], properties), chosen
 
 
 def _read_top(command: Command, words: Words, top: list[Option], reader: Reader) -> Subcommand | None:

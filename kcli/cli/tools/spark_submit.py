@@ -27,9 +27,9 @@ from kcli.cli.syntax.options import (
 from kcli.cli.syntax.profiles import BOOTSTRAP, Profile, chosen_profile
 from kcli.config.properties import dumps
 from kcli.errors import KcliError
-from kcli.spark.jobs.job import Job, load_job
-from kcli.spark.jobs.options import JobOptions
-from kcli.spark.jobs.running import plan_text
+from kcli.spark.jobs.shared.job import Job, load_job
+from kcli.spark.jobs.shared.options import JobOptions
+from kcli.spark.jobs.shared.running import plan_text
 from kcli.spark.submit import (
     JOBS,
     MIN_JAVA,

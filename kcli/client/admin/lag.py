@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kcli.client.admin.offsets import OffsetAt, list_offsets
+from kcli.client.admin.offsets import list_offsets
 from kcli.client.client import error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError, ProtocolError, StorageError, error_for
 from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, iter_batches, read_records

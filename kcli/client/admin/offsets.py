@@ -12,6 +12,7 @@ from kcli.client.admin.topics import group_partitions
 from kcli.client.client import error_of, looking_up, raise_for
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.ids import NO_LEADER
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
@@ -32,15 +33,6 @@ _FIRST_VERSION: dict[int, int] = {
     OffsetSpec.LATEST_TIERED: 9,
 }
 """The first ListOffsets version with each of the later points; an older broker would take the value for a timestamp."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetAt:
-    """The first record at or after a point in time: its offset (-1: none), timestamp and leader epoch (-1: unknown)."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

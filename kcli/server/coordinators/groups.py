@@ -70,16 +70,16 @@ class GroupCoordinator:
         return self.shards.partition_of(group_id)
 
     def runner(self, group_id: str) -> GroupRunner:
-        """The shard that coordinates this group. Raises KafkaError when it is not here, or not yet."""
+        """Returns the shard that coordinates a group. KafkaError if another broker has it, or it is being loaded."""
         return self.shards.runner(group_id)
 
     @property
     def is_loading(self) -> bool:
-        """Whether some of this broker's groups cannot be served yet."""
+        """Whether a shard of this broker is still being loaded."""
         return self.shards.is_loading
 
     def runners(self) -> Iterator[GroupRunner]:
-        """Every shard of this broker; raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
+        """Returns all shards of this broker. Raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
         return self.shards.runners()
 
     def call(
@@ -89,25 +89,27 @@ class GroupCoordinator:
         *,
         verification: Verification | None = None,
     ) -> AnswerT | Awaitable[AnswerT]:
-        """Runs one step on the shard of a group: the answer, or a future of it. Raises KafkaError like `runner`."""
+        """Runs one step on a group's shard. Returns the answer, or a future of it. Raises KafkaError as `runner`."""
         return self.shards.call(group_id, step, verification=verification)
 
     @property
     def serves_consumer_protocol(self) -> bool:
-        """KIP-848: this broker's configuration and the finalized level of group.version both allow it."""
+        """Whether this broker's configuration and the finalized level of group.version allow KIP-848."""
         return self._keys.is_enabled and self._image.features.get(GROUP_VERSION, 0) >= 1
 
-    # Metadata
+    # --- metadata
 
     def load(self, image: MetadataImage) -> None:
-        """Called at start, before any leadership."""
+        """Loads the first image at the start, before the broker leads any partition."""
         self._image = image
         self._topics = ImageTopics(image)
         self.shards.load(image)
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Called at every change, after the replicas: every group forgets the offsets of deleted topics, and consumer
-        groups whose topics changed get new targets."""
+        """Applies a change of metadata, after the replicas have.
+
+        Groups drop the offsets of deleted topics, and consumer groups with changed topics get new targets.
+        """
         self._image = image
         self._topics = ImageTopics(image, self._topics)
         if any(resource.type is ConfigResourceType.GROUP for resource in delta.configs_changed):
@@ -126,7 +128,7 @@ class GroupCoordinator:
             runner.ask(lambda shard, _: shard.topics_changed(self._topics, changed, has_new=has_new))
 
     def times_of(self, group_id: str) -> ConsumerTimes:
-        """The configured times of a consumer group, else those of the broker."""
+        """Returns the configured times of a consumer group, else those of the broker."""
         found = self._times.get(group_id)
         if found is None:
             overrides = self._image.config(ConfigResource(ConfigResourceType.GROUP, group_id))
@@ -137,7 +139,7 @@ class GroupCoordinator:
             self._times[group_id] = found
         return found
 
-    # Shards
+    # --- shards
 
     def _create(self) -> GroupShard:
         shard = GroupShard(self._settings_of_shards, self._rng, self.times_of)
@@ -149,7 +151,7 @@ class GroupCoordinator:
         for task in tuple(self._resolving):
             task.cancel()
 
-    # Regular expressions
+    # --- regular expressions
 
     def _send(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
         task = asyncio.get_running_loop().create_task(
@@ -159,7 +161,7 @@ class GroupCoordinator:
         task.add_done_callback(self._resolving.discard)
 
     async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
-        """Matches in a thread, because thousands of topics against many expressions take a while."""
+        """Matches in a thread, because thousands of topics and many expressions take long."""
         found = None
         try:
             found = await asyncio.to_thread(matching, asked.regexes, asked.topics.names())

@@ -83,7 +83,7 @@ async def _replay_transactions(
     replay: Replay,
     end_transaction: Callable[[int, bool], None],
 ) -> int:
-    """In the order of the log: what a marker does depends on what is before it."""
+    """Replays in the order of the log, because the effect of a marker depends on the records before it."""
     count = 0
     for batch in headers:
         position, header = batch

@@ -17,14 +17,14 @@ from kcli.storage.log.log import AppendOrigin
 from kcli.storage.log.producer_state import Verification
 
 RECORD_OVERHEAD_BYTES = 64
-"""More than a record adds to its key and value (varints and length, at most 21), so that an estimate errs high."""
+"""An upper bound of the bytes that a record adds to its key and value (varints and length: at most 21)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
     linger_ms: int
     commit_timeout_ms: int
-    """`offsets.commit.timeout.ms`: how long callers wait for the other replicas."""
+    """How long callers wait for the other replicas (offsets.commit.timeout.ms)."""
     max_batch_bytes: int
     codec: Codec = Codec.NONE
     base_sequence: int = 0
@@ -43,7 +43,7 @@ class ControlMarker:
 
 @dataclass(slots=True)
 class Write(Generic[RecordT, SendT]):
-    """One `Ready` on its way to the log: its records, encoded, and their offsets once appended; or a marker."""
+    """A `Ready` to be written: its encoded records, and their offsets after the append; or a marker."""
 
     ready: Ready[RecordT, SendT]
     records: list[Record]
@@ -55,12 +55,12 @@ class Write(Generic[RecordT, SendT]):
 
     @property
     def is_alone(self) -> bool:
-        """Whether it must have a batch of its own."""
+        """Whether the write needs a batch of its own."""
         return self.marker is not None or self.ready.producer is not None
 
 
 def estimated_bytes(record: Record) -> int:
-    """The size of a record in a batch, or a little more."""
+    """Returns an upper bound of the size of a record in a batch."""
     return len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
 
 
@@ -103,8 +103,10 @@ class ShardLog:
         return Offset(offsets[-1] + 1)
 
     def _appends(self, batches: list[bytes]) -> list[bytes]:
-        """All batches in one append, so that none is in the log if one of them is refused. The log takes no append
-        larger than a segment; batches that only together are larger are appended one by one."""
+        """Joins all batches for one append, so that none is in the log if one of them is refused.
+
+        The log refuses an append larger than a segment. Batches that are larger only together are appended one by one.
+        """
         if len(batches) == 1:
             return batches
         segment_bytes = self._partition.log.config.segment_size_bytes
@@ -112,7 +114,7 @@ class ShardLog:
         return batches if max(sizes) <= segment_bytes < sum(sizes) else [b"".join(batches)]
 
     def _chunks(self, writes: Sequence[Write[RecordT, SendT]]) -> Iterator[list[Record]]:
-        """The records of each batch."""
+        """Yields the records of each batch."""
         limit = self._settings.max_batch_bytes
         if sum(write.size_bytes for write in writes) <= limit:
             yield [record for write in writes for record in write.records]

@@ -33,7 +33,7 @@ ShardRecordT = TypeVar("ShardRecordT")
 ShardSendT = TypeVar("ShardSendT")
 
 UNLIMITED_LINGER = -1
-"""Kafka's word for: gather until there is nothing else to do; here, until the end of this turn of the event loop."""
+"""Kafka's value for gathering without a limit; here, until the end of this turn of the event loop."""
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):
@@ -42,7 +42,7 @@ class Shard(Protocol[ShardRecordT, ShardSendT]):
     @property
     def next_deadline_ms(self) -> int | None: ...
     def tick(self, now_ms: int) -> Ready[ShardRecordT, ShardSendT] | None:
-        """Acts on the deadline that passed first; None if none has passed."""
+        """Handles the earliest passed deadline. Returns None if no deadline has passed."""
         ...
 
     def replay(self, record: ShardRecordT, log_offset: int, producer_id: int, /) -> None: ...
@@ -92,10 +92,10 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         """Whether another broker has the shard."""
         return self._stopped
 
-    # Ways to the shard
+    # --- ways to the shard
 
     def ask(self, question: Callable[[ShardT, int], T]) -> T:
-        """The answer of the shard to a question about its present state; the second argument is the time."""
+        """Returns the shard's answer to a question about its state. The second argument is the time."""
         try:
             return question(self._shard, self._now_ms())
         finally:
@@ -111,9 +111,9 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         *,
         verification: Verification | None = None,
     ) -> AnswerT | Awaitable[AnswerT]:
-        """Runs a step for a request; returns its answer if that is there, else a future of it.
+        """Runs a step for a request. Returns its answer, or a future of it.
 
-        Records in a transaction are held to its `verification`.
+        Records of a transaction are checked against its `verification`.
         """
         token: asyncio.Future[AnswerT] = self._loop.create_future()
         self._accept(self.ask(lambda shard, now_ms: step(shard, token, now_ms)), verification)
@@ -130,7 +130,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._gather(Write(ready, records, size_bytes, verification=verification))
 
     def end_transaction(self, marker: ControlMarker) -> asyncio.Future[None]:
-        """Appends a marker behind what was gathered; done when it is committed and the shard has seen it."""
+        """Appends a marker after the gathered writes. The future is done when the marker is committed and replayed."""
         token: asyncio.Future[None] = self._loop.create_future()
         self._gather(Write(Ready(replies=(Answer(token, None),)), [], len(marker.batch), marker=marker))
         return token
@@ -147,14 +147,14 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._schedule_flush()
 
     def when_written(self) -> asyncio.Future[None] | None:
-        """None when every write so far is committed, else a future for when they are."""
+        """Returns None if all writes are committed, else a future of that."""
         if not self._gathered and not self._in_flight:
             return None
         barrier: asyncio.Future[None] = self._loop.create_future()
         self._barriers.append(barrier)
         return barrier
 
-    # The log
+    # --- the log
 
     def _schedule_flush(self) -> None:
         linger_ms = self._settings.linger_ms
@@ -235,10 +235,10 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         for reply in ready.replies:
             reply.refuse(error_for(code))
 
-    # Time
+    # --- time
 
     def _wake_in_time(self) -> None:
-        """Sets the one timer to the shard's next deadline, if that is nearer than what the timer is set to."""
+        """Sets the timer to the shard's next deadline, if it is earlier than the timer."""
         deadline_ms = self._shard.next_deadline_ms
         if (
             deadline_ms is None
@@ -256,22 +256,21 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._timer = None
         # The time is taken once, because a shard that works in slices puts the next slice off by a millisecond or so.
         now_ms = self._now_ms()
-        # Deadline by deadline: should the shard fail at one, the others are not lost.
+        # Each deadline is a step of its own, so that an error at one keeps the others.
         while (ready := self.ask(lambda shard, _: shard.tick(now_ms))) is not None:
             self._accept(ready)
 
-    # The end
+    # --- the end
 
     async def drain(self) -> None:
-        """Writes what was gathered; for a clean stop."""
+        """Writes the gathered records, for a clean stop."""
         self._flush()
         barrier = self.when_written()
         if barrier is not None:
             await asyncio.wait_for(barrier, self._settings.commit_timeout_ms / 1000)
 
     def stop(self) -> None:
-        """Another broker has the shard now: requests that are parked, and those whose records are on their way, are
-        answered with NOT_COORDINATOR."""
+        """Stops, because another broker has the shard. Waiting requests are answered with NOT_COORDINATOR."""
         self._stopped = True
         last = self._shard.resign(self._now_ms())
         for handle in (self._flush_handle, self._timer, self._committer):
@@ -297,7 +296,7 @@ def _answer(ready: Ready[RecordT, SendT]) -> None:
 
 
 def _replay(write: Write[RecordT, SendT], shard: Shard[RecordT, SendT], now_ms: int) -> Ready[RecordT, SendT]:
-    """Takes a committed write into the shard; what the shard does next, unless it did that after a time-out."""
+    """Replays a committed write. Returns the shard's next step, unless it was done after a time-out."""
     if write.marker is not None:
         shard.end_transaction(write.marker.producer_id, committed=write.marker.committed)
     else:

@@ -63,13 +63,13 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     def now_ms(self) -> int:
         return self._epoch_ms + int(self._clock.monotonic() * 1000)
 
-    # Which shard
+    # --- which shard
 
     def partition_of(self, key: str) -> int:
         return partition_for(key, self._partition_count)
 
     def runner(self, key: str) -> ShardRunner[RecordT, SendT, ShardT]:
-        """The shard that coordinates this group or id. Raises KafkaError when it is not here, or not yet."""
+        """Returns the shard of a group or transactional id. KafkaError if it is elsewhere, or being loaded."""
         return self.runner_at(self.partition_of(key))
 
     def runner_at(self, partition: int) -> ShardRunner[RecordT, SendT, ShardT]:
@@ -88,7 +88,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         return bool(self._loading)
 
     def runners(self) -> Iterator[ShardRunner[RecordT, SendT, ShardT]]:
-        """Every shard of this broker; raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
+        """Returns all shards of this broker. Raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
         if self.is_loading:
             raise CoordinatorLoadInProgressException
         return self.loaded()
@@ -117,7 +117,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         """Runs one step on the shard of a key: the answer, or a future of it. Raises KafkaError like `runner`."""
         return self.runner(key).call(step, verification=verification)
 
-    # Leadership
+    # --- leadership
 
     def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
         """Begins or ends (or, with a new epoch, both) the life of a shard; the replicas call it for every partition."""
@@ -179,16 +179,19 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         if awaited is not None:
             awaited.set()
 
-    # Metadata
+    # --- metadata
 
     def load(self, image: MetadataImage) -> None:
-        """Called at start, before any leadership. Once the topic exists its number of partitions counts, whatever is
-        configured: every broker must find the same coordinator."""
+        """Loads the first image at the start, before the broker leads any partition.
+
+        The number of partitions of an existing topic takes precedence over the configuration, because every broker
+        must find the same coordinator.
+        """
         topic = image.topics.topic(self._kind.topic)
         if topic is not None:
             self._partition_count = len(topic.partitions)
 
-    # The end
+    # --- the end
 
     async def stop(self) -> None:
         """Writes what is gathered, answers the requests that wait, and refuses later ones."""

@@ -44,7 +44,7 @@ class MarkerWriter:
         self._now_ms = now_ms
 
     def write(self, end: TransactionEnd, topic: str, partition: int) -> ErrorCode | Awaitable[ErrorCode]:
-        """The outcome, at once if no other replica needs the marker."""
+        """Writes a marker. Returns the outcome, or a future of it if other replicas need the marker."""
         try:
             if topic == GROUP_TOPIC.name:
                 runner = self._groups.shards.runner_at(partition)

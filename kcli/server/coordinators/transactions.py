@@ -1,7 +1,7 @@
 """The transaction coordinator of this broker: the shards of `__transaction_state`, and the markers they ask for.
 
-A shard decides; here its markers are written, again and again where a partition has no leader, until every one is in
-its log. Partitions of this broker are written to directly (`MarkerWriter`). `_write` is where a cluster sends
+A shard decides, and this module writes its markers. A marker for a partition without a leader is retried until it is in
+the log. Partitions of this broker are written to directly (`MarkerWriter`). `_write` is where a cluster sends
 WriteTxnMarkers to the other leaders instead.
 """
 
@@ -95,11 +95,11 @@ class TransactionCoordinator:
         )
 
     def apply(self, _delta: MetadataDelta, image: MetadataImage) -> None:
-        """Called at every change, after the replicas."""
+        """Applies a change of metadata, after the replicas have."""
         self.load(image)
 
     async def stop_sending(self) -> None:
-        """Leaves the markers that are not written yet to the next coordinator."""
+        """Stops writing markers. The next coordinator writes the rest."""
         for task in tuple(self._sending):
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -107,7 +107,7 @@ class TransactionCoordinator:
     async def stop(self) -> None:
         await self.shards.stop()
 
-    # What clients ask
+    # --- requests of clients
 
     def init_producer_id(
         self, request: InitProducerIdRequest
@@ -148,7 +148,7 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartition],
         client_version: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """The same answer for every partition. An error of the coordinator itself is raised."""
+        """Adds partitions to a transaction. The answer is for all of them; an error of the coordinator is raised."""
         added = frozenset(partitions)
         return self.shards.call(
             transactional_id,
@@ -172,7 +172,7 @@ class TransactionCoordinator:
         *,
         add: bool,
     ) -> dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]]:
-        """Answers a partition's leader before a transaction's first batch (KIP-890). `add`: as TV2 does."""
+        """Verifies a transaction for a partition's leader before its first batch (KIP-890). With `add` as TV2 does."""
         asked = tuple(partitions)
         try:
             if not add:
@@ -186,7 +186,7 @@ class TransactionCoordinator:
             return dict.fromkeys(asked, error.code)
         return dict.fromkeys(asked, answer) if isinstance(answer, ErrorCode) else _for_all(answer, asked)
 
-    # Markers
+    # --- markers
 
     def _send(self, runner: TransactionRunner, send: SendMarkers) -> None:
         task = asyncio.get_running_loop().create_task(
@@ -214,7 +214,7 @@ class TransactionCoordinator:
                 return
             if overtaken:
                 _log.error(
-                    "The transaction of '%s' is not ours to end any more: %s answered %s",
+                    "The transaction of '%s' belongs to a newer coordinator or producer: %s answered %s",
                     send.transactional_id,
                     overtaken[0],
                     codes[overtaken[0]].name,
@@ -228,7 +228,7 @@ class TransactionCoordinator:
     async def _write(
         self, end: TransactionEnd, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """One attempt at each. All are appended before any is waited for."""
+        """Tries each partition once. All markers are appended before the first wait."""
         metadata = self._metadata()
         outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
         for topic, partition in partitions:

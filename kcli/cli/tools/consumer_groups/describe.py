@@ -13,9 +13,9 @@ from kcli.cli.tools.consumer_groups.groups import chosen_groups
 from kcli.cli.tools.consumer_groups.options import ConsumerGroupsOptions
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset, GroupDescription, GroupMember
-from kcli.client.admin.offsets import OffsetAt
 from kcli.errors import KafkaError
 from kcli.model.java_order import map_order, partition_hash
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 

@@ -16,9 +16,9 @@ from kcli.cli.tools.consumer_groups.options import SCENARIOS, ConsumerGroupsOpti
 from kcli.cli.tools.consumer_groups.plan import NewOffset, Plan, csv_line, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
-from kcli.client.admin.offsets import OffsetAt
 from kcli.errors import ErrorCode, GroupIdNotFoundException, KafkaError
 from kcli.model.java_order import map_order, partition_hash, string_hash
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 

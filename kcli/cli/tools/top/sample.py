@@ -16,12 +16,12 @@ from kcli.cli.broker_metrics import BeanValues, MetricsUnavailable, Value, fetch
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset, GroupListing
 from kcli.client.admin.lag import Lag, lag_seconds
-from kcli.client.admin.offsets import OffsetAt
 from kcli.client.client import Node
 from kcli.errors import KafkaError, ProtocolError
 from kcli.model.addresses import Address, read_address
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.ids import NO_LEADER
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
