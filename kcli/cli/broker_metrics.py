@@ -102,7 +102,7 @@ async def _get(address: Address, target: str, credentials: str | None) -> Respon
     except TimeoutError:
         raise MetricsUnavailable(f"{address} did not answer in {ANSWER_MAX_SECONDS:g} s") from None
     except OSError as error:
-        # asyncio puts an address where the system's words would be.
+        # asyncio has an address in place of the system's message.
         refused = isinstance(error, ConnectionRefusedError)
         raise MetricsUnavailable("Connection refused" if refused else str(error)) from error
     except client.ResponseTooLong:

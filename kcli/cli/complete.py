@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.complete_names import names_for
 from kcli.cli.syntax.options import Argument, Command, Option, Subcommand, options_of
@@ -20,11 +19,10 @@ class Candidate:
     help: str = ""
     type: str = "plain"
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> None:
         """Returns None for the optional attributes that shells look for."""
         if name.startswith("__"):
             raise AttributeError(name)
-        return None
 
 
 def candidates(command: Command, words: list[str], incomplete: str) -> list[Candidate]:

@@ -111,7 +111,7 @@ def _sub_page(tool: Tool, command: Command, sub: Subcommand) -> str:
 
 
 def _profiles() -> list[str]:
-    """What the file of profiles holds."""
+    """The section about the file of profiles."""
     lines = [".SH PROFILES"]
     lines += _text(
         "A profile gives a name to a cluster: its servers, settings of the clients, defaults of the commands. Every "
@@ -228,7 +228,7 @@ def _examples(examples: Iterable[Example]) -> list[str]:
 
 
 def _example(text: str) -> list[str]:
-    """Lines that stay as they are."""
+    """Lines without filling."""
     return [".PP", ".nf", *(f"    {_escape(line)}" for line in text.splitlines()), ".fi", ".PP"]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any
 
 from kcli.cli.output import WRITE_FAILED, Output, warn
 from kcli.cli.signals import Terminated
@@ -138,7 +137,7 @@ def _parsed(command: Command, argv: list[str]) -> tuple[CommonOptions, Run]:
     return options, runner
 
 
-def _awaited(coroutine: Coroutine[Any, Any, int | None]) -> int | None:
+def _awaited(coroutine: Coroutine[object, None, int | None]) -> int | None:
     """Runs a coroutine on an event loop of its own. Only tools that wait import asyncio."""
     import asyncio
     import logging

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from kcli.model.java_order import map_order, partition_hash
 from kcli.rdkafka.log import logger
+from kcli.rdkafka.objects import Consumer, Message, PartitionOffset, Rebalanced
 
 JAVA_DEFAULTS: dict[str, object] = {
     "allow.auto.create.topics": True,
@@ -30,10 +30,8 @@ STANDING_TIMEOUT_S = 5.0
 
 _ENDS = {"earliest": -2, "latest": -1}  # as ListOffsets names them: timestamps
 
-Rebalanced = Callable[[Any, list[Any]], None]
 
-
-def gathered(consumer: Any, first: Any) -> list[Any]:
+def gathered(consumer: Consumer, first: Message) -> list[Message]:
     """The messages that one poll of Java's consumer returns: what was fetched together, partition by partition.
 
     The partitions come in the order of its map of them, which is why Kafka's tools list a small topic always the same
@@ -73,7 +71,7 @@ class Standing:
         )
         self._on_assign = on_assign
 
-    def assigned(self, consumer: Any, partitions: list[Any]) -> None:
+    def assigned(self, consumer: Consumer, partitions: list[PartitionOffset]) -> None:
         """librdkafka's callback."""
         from confluent_kafka import KafkaException
 
@@ -96,7 +94,7 @@ class Standing:
             logger().warning("The committed offsets of the group are not known: %s", error.args[0].str())
 
 
-def store_offsets(consumer: Any, messages: list[Any]) -> None:
+def store_offsets(consumer: Consumer, messages: list[Message]) -> None:
     """Notes for the next commit that the group is done with these messages."""
     from confluent_kafka import KafkaException, TopicPartition
 
@@ -114,7 +112,7 @@ def store_offsets(consumer: Any, messages: list[Any]) -> None:
         return
 
 
-def _epoch(message: Any) -> int:
+def _epoch(message: Message) -> int:
     """The leader epoch to commit with an offset; librdkafka's -1 is "unknown"."""
-    epoch: int | None = message.leader_epoch()
+    epoch = message.leader_epoch()
     return -1 if epoch is None else epoch

@@ -85,7 +85,7 @@ def usage(command: Command) -> str:
 
 
 def help_text(command: Command) -> str:
-    """Usage, description, sub-commands and options, in argparse4j's layout and our words."""
+    """Usage, description, sub-commands and options, in argparse4j's layout."""
     lines = [usage(command), "", *textwrap.wrap(command.description, WIDTH_COLUMNS), ""]
     if command.subcommands:
         lines.append("sub-commands:")
@@ -129,7 +129,7 @@ def _subcommand(command: Command, word: str) -> Subcommand:
 
 
 def _own_options(command: Command, sub: Subcommand) -> list[Option]:
-    """What a sub-command takes: its own options and the common ones, not those that come before it."""
+    """The options of a sub-command: its own and the common ones, without those in front of it."""
     before = {option.name for option in options_of(command.options)} - COMMON
     return [option for option in options_of(sub.options) if option.name not in before]
 
@@ -142,7 +142,7 @@ def _take_profile(
     reader: Reader,
     argv: list[str],
 ) -> None:
-    """What the profile says, if the command line says neither that nor what excludes it."""
+    """Takes the options of the profile that the command line neither has nor excludes."""
     taken = {*reader.given, *reader.excluded(groups)}
     for name, text in profile.words(command, known, taken, argv):
         word = f"--{name}" if text is None else f"--{name}={text}"

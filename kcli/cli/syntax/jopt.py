@@ -23,6 +23,7 @@ from kcli.cli.syntax.options import (
     options_of,
 )
 from kcli.cli.syntax.profiles import chosen_profile
+from kcli.command.options import OptionValue
 
 WIDTH_COLUMNS = 80
 # The classes of joptsimple's exceptions, for tools that do not catch them.
@@ -179,7 +180,7 @@ def _refuse_missing(required: list[str], given: frozenset[str]) -> None:
         raise ParseError(f"Missing required option(s) [{', '.join(missing)}]", java_class=MISSING_OPTIONS)
 
 
-def _value(option: Option, texts: list[str | None]) -> Any:
+def _value(option: Option, texts: list[str | None]) -> OptionValue:
     if option.argument is Argument.NONE:
         return True
     values = [option.bare_value if text is None else _converted(option, text) for text in texts]
@@ -191,7 +192,7 @@ def _value(option: Option, texts: list[str | None]) -> Any:
     return values[0]
 
 
-def _converted(option: Option, text: str) -> Any:
+def _converted(option: Option, text: str) -> str | int | float | bool:
     try:
         value = option.kind.convert(text)
     except ValueError:

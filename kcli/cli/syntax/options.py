@@ -1,7 +1,7 @@
-"""What a tool of the command line is, and all it needs to declare one.
+"""Declares the tools of the command line.
 
-The options themselves are declared in the language of `kcli.command.options`, which the jobs of Spark share; its names
-are given here again, so that a tool has one place to import from.
+Their options are declared with `kcli.command.options`, which the jobs of Spark share. This module exports its names
+too, so that a tool imports from one place.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ __all__ = [
 
 
 def java_split(text: str, separator: str | Pattern[str] = ",") -> list[str]:
-    """Java's `String.split`: empty parts at the end are dropped, but for that of an empty text."""
+    """Java's `String.split`: empty parts at the end are dropped, except that of an empty text."""
     parts = text.split(separator) if isinstance(separator, str) else separator.split(text)
     while text and parts and not parts[-1]:
         parts.pop()
@@ -116,13 +116,13 @@ class Family(Enum):
 
 
 class OnParseError(Enum):
-    """What follows the message when the command line cannot be parsed: the usage table, or nothing."""
+    """The output after the message of a parse error: the usage table, or nothing."""
 
     USAGE = "usage"
     MESSAGE = "message"
 
 
-Run = Callable[[Any, "Output"], "int | Coroutine[Any, Any, int | None] | None"]
+Run = Callable[[Any, "Output"], "int | Coroutine[object, None, int | None] | None"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,14 +143,14 @@ class Subcommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A tool: what `kcli NAME` parses, says and runs."""
+    """A tool: the options, texts and function of `kcli NAME`."""
 
     name: str
     description: str
     """Kafka's own sentence: the first line of the help."""
     options: type[CommonOptions] = CommonOptions
     run: Run | None = None
-    """None where sub-commands do the work."""
+    """None if sub-commands do the work."""
     family: Family = Family.JOPT
     on_parse_error: OnParseError = OnParseError.USAGE
     prog: str = ""
@@ -159,7 +159,7 @@ class Command:
     bare_exit: int = 1
     """argparse4j: exit code without any argument; 0 shows the help instead of an error."""
     bare: Callable[[], None] | None = None
-    """jopt: what answers a call without any argument, where that is not the help."""
+    """jopt: called without any argument, if the answer is not the help."""
     subcommands: tuple[Subcommand, ...] = ()
     exclusive: tuple[Exclusive, ...] = ()
     positional: str = ""
@@ -169,15 +169,15 @@ class Command:
     has_version: bool = False
     """argparse4j: takes `-v` and `--version`."""
     parse_failed: Callable[[ParseError], int] | None = None
-    """Says a parse error in the tool's own way; the exit code."""
+    """Reports a parse error in the tool's own way; returns the exit code."""
     sections: tuple[tuple[str, str], ...] = ()
-    """More for the manual page: titles, each with an example that is shown as it is."""
+    """More sections for the manual page: titles, each with a text that is shown as it is."""
     examples: tuple[Example, ...] = ()
     exit_status: tuple[ExitStatus, ...] = ()
 
 
 class CommandError(Exception):
-    """The command could not do its work: its message goes to stderr. An empty message was said already."""
+    """The command could not do its work: its message goes to stderr. An empty message was reported before."""
 
     def __init__(self, message: str = "", *, exit_code: int = 1) -> None:
         super().__init__(message)

@@ -20,12 +20,17 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kcli.cli.syntax.options import Argument, Command, CommandError, Option, did_you_mean, options_of
 
 if TYPE_CHECKING:
+    from datetime import date, time
+
     from kcli.config.properties import Properties
+
+    Toml = str | int | float | bool | date | time | list["Toml"] | dict[str, "Toml"]
+    """A value of a TOML file."""
 
 VARIABLE = "KCLI_PROFILE"
 BOOTSTRAP, COMMAND_CONFIG, PROPERTIES = "bootstrap-server", "command-config", "properties"
@@ -48,8 +53,15 @@ class Profile:
 
     name: str
     file: ProfilesFile
-    table: Mapping[str, Any] = field(repr=False)
+    table: Mapping[str, Toml] = field(repr=False)
     properties: Mapping[str, str] = field(repr=False)
+
+    @property
+    def servers(self) -> str | None:
+        """Its bootstrap-server, which `ProfilesFile.profile` has checked."""
+        found = self.table.get(BOOTSTRAP)
+        assert found is None or isinstance(found, str)
+        return found
 
     def words(self, command: Command, known: list[Option], taken: Collection[str], argv: list[str]) -> Words:
         """The options (name, argument) that the profile adds; it adds none of the names in `taken`."""
@@ -58,7 +70,7 @@ class Profile:
     def _servers(
         self, command: Command, known: list[Option], taken: Collection[str], argv: list[str]
     ) -> Words:
-        servers = self.table.get(BOOTSTRAP)
+        servers = self.servers
         name = servers_option(command)
         is_named = {name, "bootstrap-controller"} & set(taken) or any(
             "bootstrap.servers=" in word for word in argv
@@ -119,7 +131,7 @@ class ProfilesFile:
 
     path: str
     text: str = field(repr=False)
-    tables: Mapping[str, Any] = field(repr=False)
+    tables: Mapping[str, Toml] = field(repr=False)
 
     def names(self) -> list[str]:
         """The profiles in it."""
@@ -150,7 +162,7 @@ class ProfilesFile:
         """A complaint about the entry at `place`, with its file and line."""
         return CommandError(f"{self.path}:{_line_of(self.text, place)}: {message}")
 
-    def _properties(self, name: str, table: Mapping[str, Any]) -> Properties:
+    def _properties(self, name: str, table: Mapping[str, Toml]) -> Properties:
         """The client settings: those of its file, then its own; each knows its file and line."""
         from kcli.config.properties import Properties
 
@@ -179,7 +191,7 @@ class ProfilesFile:
         except ConfigError as error:
             raise CommandError(str(error)) from None
 
-    def _flat(self, table: Mapping[str, Any], place: tuple[str, ...]) -> dict[str, str]:
+    def _flat(self, table: Mapping[str, Toml], place: tuple[str, ...]) -> dict[str, str]:
         """Joins the keys of nested tables, because TOML reads `security.protocol = …` as a table in a table."""
         found: dict[str, str] = {}
         for key, value in table.items():

@@ -6,7 +6,6 @@ import random
 import signal
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.client_properties import load_properties
 from kcli.cli.output import Output, warn
@@ -16,6 +15,7 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewTopic
 from kcli.client.config import client_config
 from kcli.errors import KafkaError, UnknownTopicOrPartitionException
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS
@@ -202,14 +202,14 @@ class _Run:
         sending = {"linger.ms": "0", "acks": plan.acks}
         self.plan = plan
         self.options = options
-        self.consumer: Any = new_client(
+        self.consumer: objects.Consumer = new_client(
             Consumer,
             {
                 **JAVA_DEFAULTS,
                 **translate(common | reading),
             },
         )
-        self.producer: Any = new_client(
+        self.producer: objects.Producer = new_client(
             Producer,
             {
                 **producer_config(common | sending),
@@ -265,8 +265,8 @@ class _Run:
             raise CommandError(
                 f"poll() timed out before finding a result (timeout:[{TIMEOUT_S * 1000:.0f}ms])"
             )
-        if message.error() is not None:
-            raise kafka_error(message.error())
+        if (error := message.error()) is not None:
+            raise kafka_error(error)
         if message.value() != value:
             read = (message.value() or b"").decode("utf-8", "replace")
             raise CommandError(
@@ -274,7 +274,7 @@ class _Run:
             )
         return elapsed_ms
 
-    def _delivered(self, error: Any, _message: Any) -> None:
+    def _delivered(self, error: objects.ClientError | None, _message: objects.Message) -> None:
         if error is not None:
             self.refused = kafka_error(error)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, OnParseError, flag, option, require
 from kcli.client.admin.offsets import LogDirDescription
+from kcli.command.rows import Json
 from kcli.errors import KafkaError
 from kcli.model.java_order import map_order, partition_hash, string_hash
 
@@ -111,7 +111,7 @@ def _only(described: LogDirDescription, topics: set[str]) -> LogDirDescription:
     )
 
 
-def _document(found: dict[int, list[LogDirDescription]]) -> dict[str, Any]:
+def _document(found: dict[int, list[LogDirDescription]]) -> dict[str, Json]:
     return {
         "brokers": [
             {

@@ -106,7 +106,7 @@ def with_profile(job: Job[JobOptions], line: CommandLine, profile: Profile, dire
     """
     named = job.named(line.arguments)
     words: list[str] = []
-    servers = profile.table.get(BOOTSTRAP)
+    servers = profile.servers
     if servers is not None and not named & {BOOTSTRAP, "log-dir"}:
         words += [f"--{BOOTSTRAP}", servers]
     if profile.properties and "command-config" not in named:
@@ -161,7 +161,7 @@ EXIT_STATUS: tuple[ExitStatus, ...] = (
 
 
 def _command(name: str) -> Subcommand:
-    """A job as the man pages and the completion see it."""
+    """A job, for the man pages and the completion."""
     job = load_job(name)
     return Subcommand(
         name=name,

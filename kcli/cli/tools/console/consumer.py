@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from kcli.cli.client_properties import client_properties, key_values
 from kcli.cli.moment import FORMS
@@ -32,6 +31,7 @@ from kcli.cli.tools.console.positions import partitions_of, start_ms, starts
 from kcli.cli.tools.console.record_filter import Filter, record_filter
 from kcli.errors import ErrorCode, InvalidTopicException
 from kcli.model.topic_names import is_valid
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, kafka_error, new_client
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, gathered, store_offsets
@@ -287,7 +287,7 @@ class Printer:
             why = java_text(InvalidTopicException(f"Invalid topics: [{topic}]"))
             logger().error("Error processing message, terminating consumer process: %s", why)
             return 0
-        consumer: Any = new_client(Consumer, config)
+        consumer: objects.Consumer = new_client(Consumer, config)
         try:
             self._subscribe(consumer, config)
             if self.options.output == "tsv":
@@ -299,7 +299,7 @@ class Printer:
             consumer.close()
         return 0
 
-    def _subscribe(self, consumer: Any, config: dict[str, object]) -> None:
+    def _subscribe(self, consumer: objects.Consumer, config: dict[str, object]) -> None:
         from confluent_kafka import TopicPartition
 
         options = self.options
@@ -316,7 +316,7 @@ class Printer:
                 wanted = matcher(options.include or "")
                 self._matching = MatchingTopics(consumer, wanted, subscribe, every_s=max_age_s(config))
 
-    def _batches(self, consumer: Any) -> Iterator[list[Any]]:
+    def _batches(self, consumer: objects.Consumer) -> Iterator[list[objects.Message]]:
         """Groups of records until --timeout-ms passed without one."""
         limit_ms = (
             self.options.timeout_ms
@@ -354,17 +354,17 @@ class Printer:
         limit = self.options.max_messages
         return BATCH_RECORDS if limit is None or limit == NO_LIMIT else max(0, limit - self.count)
 
-    def _print(self, consumer: Any, messages: list[Any]) -> bool:
+    def _print(self, consumer: objects.Consumer, messages: list[objects.Message]) -> bool:
         """Prints a group of records. Returns False if stdout is closed."""
         lines: list[bytes] = []
-        done: list[Any] = []
+        done: list[objects.Message] = []
         failure: Exception | None = None
         is_open = True
         for message in messages:
             if self._wanted() == 0:
                 break
-            if message.error() is not None:
-                if self._is_last(message.error()):
+            if (problem := message.error()) is not None:
+                if self._is_last(problem):
                     is_open = False
                     break
                 continue
@@ -398,7 +398,7 @@ class Printer:
             warn_closed()
             return False
 
-    def _is_last(self, error: Any) -> bool:
+    def _is_last(self, error: objects.ClientError) -> bool:
         """Logs an error. Returns whether it ends the reading; Kafka's tool then exits with 0."""
         if error.code() == error._PARTITION_EOF:
             return False
@@ -416,7 +416,7 @@ class Printer:
 _FATAL = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 
 
-def _positions(consumer: Any, options: ConsoleConsumerOptions) -> list[Any]:
+def _positions(consumer: objects.Consumer, options: ConsoleConsumerOptions) -> list[objects.PartitionOffset]:
     """The partitions to read, each with its first offset."""
     if options.topic is not None and options.partition is not None:
         partitions = [(options.topic, options.partition)]

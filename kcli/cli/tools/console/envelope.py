@@ -14,9 +14,9 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.syntax.options import CommandError, did_you_mean
+from kcli.rdkafka.objects import Message
 
 FIELDS = ("topic", "partition", "offset", "timestamp", "timestampType", "headers", "key", "value")
 BASE64 = "base64"
@@ -37,7 +37,7 @@ class Envelope:
     timestamp_ms: int | None = None
 
 
-def write(message: Any) -> bytes:
+def write(message: Message) -> bytes:
     """A librdkafka message as a line."""
     kind, timestamp = message.timestamp()
     record = {

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from kcli.cli.syntax.options import UsageError
 from kcli.rdkafka.log import logger
+from kcli.rdkafka.objects import Message
 
 Deserializer = Callable[[bytes], bytes]
 
@@ -22,7 +23,7 @@ class FormatError(Exception):
 
 
 class Formatter(Protocol):
-    def __call__(self, message: Any) -> bytes:
+    def __call__(self, message: Message) -> bytes:
         """The bytes to print for one librdkafka message. Raises FormatError."""
         ...
 
@@ -65,7 +66,7 @@ class DefaultFormatter:
         self.key_deserializer = deserializer(properties.get("key.deserializer"))
         self.value_deserializer = deserializer(properties.get("value.deserializer"))
         self.headers_deserializer = deserializer(properties.get("headers.deserializer"))
-        columns: list[tuple[str, bool, Callable[[Any], bytes]]] = [
+        columns: list[tuple[str, bool, Callable[[Message], bytes]]] = [
             ("timestamp", False, _timestamp),
             ("partition", False, lambda message: b"Partition:%d" % message.partition()),
             ("offset", False, lambda message: b"Offset:%d" % message.offset()),
@@ -80,7 +81,7 @@ class DefaultFormatter:
             len(self.columns) == 1 and shows("value", True) and self.value_deserializer is None
         )
 
-    def __call__(self, message: Any) -> bytes:
+    def __call__(self, message: Message) -> bytes:
         if self.prints_bare_values:
             value: bytes | None = message.value()
             return (self.null_literal if value is None else value) + self.line_separator
@@ -93,7 +94,7 @@ class DefaultFormatter:
             return self.null_literal
         return data if deserialize is None else deserialize(data)
 
-    def _headers(self, message: Any) -> bytes:
+    def _headers(self, message: Message) -> bytes:
         headers = message.headers()
         if not headers:
             return b"NO_HEADERS"
@@ -102,7 +103,7 @@ class DefaultFormatter:
         )
 
 
-def tsv_line(message: Any) -> bytes:
+def tsv_line(message: Message) -> bytes:
     """`--output tsv`: topic, partition, offset, timestamp, key, value; tabs, newlines and backslashes escaped.
 
     A null key or value is \\N, as PostgreSQL and MySQL write it: an escaped backslash cannot look like it.
@@ -191,7 +192,7 @@ _OTHERS: dict[str, Deserializer | None] = {
 }
 
 
-def _number(layout: str, name: str, show: Callable[[Any], str]) -> Deserializer:
+def _number(layout: str, name: str, show: Callable[[float], str]) -> Deserializer:
     packed = struct.Struct(layout)
 
     def deserialize(data: bytes) -> bytes:
@@ -217,7 +218,7 @@ def _shortest(value: float) -> float:
 
 
 # Layout, the name in the complaint, and how the value is written.
-_NUMBERS: dict[str, tuple[str, str, Callable[[Any], str]]] = {
+_NUMBERS: dict[str, tuple[str, str, Callable[[float], str]]] = {
     "ShortDeserializer": (">h", "ShortDeserializer", str),
     "IntegerDeserializer": (">i", "IntegerDeserializer", str),
     "LongDeserializer": (">q", "LongDeserializer", str),
@@ -226,7 +227,7 @@ _NUMBERS: dict[str, tuple[str, str, Callable[[Any], str]]] = {
 }
 
 
-def _timestamp(message: Any) -> bytes:
+def _timestamp(message: Message) -> bytes:
     kind, timestamp = message.timestamp()
     return b"NO_TIMESTAMP" if kind == _NO_TIMESTAMP else _TIME_NAMES[kind] + b"%d" % timestamp
 
@@ -247,7 +248,7 @@ def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatte
 
     records = importlib.import_module(f"kcli.protocol.records.{module}")
 
-    def show(message: Any) -> bytes:
+    def show(message: Message) -> bytes:
         raw_key, raw_value = message.key(), message.value()
         if raw_key is None:
             return b""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kcli.cli import moment
 from kcli.cli.syntax.options import CommandError, UsageError
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.matching_topics import matcher
+from kcli.rdkafka.objects import Consumer, PartitionOffset
 
 # The timeout of requests about topics and offsets.
 LOOKUP_TIMEOUT_S = 30.0
@@ -34,7 +34,9 @@ def start_ms(text: str | None) -> int | None:
         raise UsageError(f"--from-time: {error}") from None
 
 
-def starts(consumer: Any, partitions: Iterable[Place], *, from_ms: int | None, last: int | None) -> list[Any]:
+def starts(
+    consumer: Consumer, partitions: Iterable[Place], *, from_ms: int | None, last: int | None
+) -> list[PartitionOffset]:
     """The partitions with their start offsets. A partition whose leader does not answer is logged and left out."""
     from confluent_kafka import KafkaException, TopicPartition
 
@@ -60,7 +62,7 @@ def starts(consumer: Any, partitions: Iterable[Place], *, from_ms: int | None, l
     return [TopicPartition(topic, number, offset) for (topic, number), offset in found.items()]
 
 
-def _last(consumer: Any, bounds: Mapping[Place, tuple[int, int]], count: int) -> dict[Place, int]:
+def _last(consumer: Consumer, bounds: Mapping[Place, tuple[int, int]], count: int) -> dict[Place, int]:
     """The offset of the first of the last `count` records of each partition.
 
     The records are read, because transaction markers, aborted records and compaction leave gaps in the offsets.
@@ -80,7 +82,7 @@ def _last(consumer: Any, bounds: Mapping[Place, tuple[int, int]], count: int) ->
 
 
 def _offsets(
-    consumer: Any, begins: Mapping[Place, int], ends: Mapping[Place, int], count: int
+    consumer: Consumer, begins: Mapping[Place, int], ends: Mapping[Place, int], count: int
 ) -> dict[Place, deque[int]]:
     """The offsets of the last records, at most `count`, in each of these ranges."""
     from confluent_kafka import KafkaError, TopicPartition
@@ -98,8 +100,8 @@ def _offsets(
             raise CommandError(f"The last records were not read: no answer in {LOOKUP_TIMEOUT_S:g} s")
         for message in messages:
             place, offset = (message.topic(), message.partition()), message.offset()
-            if message.error() is not None:
-                if message.error().code() == KafkaError._PARTITION_EOF:
+            if (error := message.error()) is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
                     left.discard(place)
                 continue
             if offset < ends[place]:
@@ -109,7 +111,7 @@ def _offsets(
     return seen
 
 
-def partitions_of(consumer: Any, topic: str | None, include: str | None) -> list[tuple[str, int]]:
+def partitions_of(consumer: Consumer, topic: str | None, include: str | None) -> list[tuple[str, int]]:
     """The partitions of a topic, or of all topics whose names match. Raises CommandError."""
     from confluent_kafka import KafkaException
 

@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.client_properties import check_bootstrap, client_properties
 from kcli.cli.output import Output, java_text, warn
@@ -26,6 +25,7 @@ from kcli.cli.syntax.options import (
 from kcli.cli.tools.console import envelope
 from kcli.cli.tools.console.line_reader import LineParser, read_lines
 from kcli.errors import KafkaError, TimeoutException
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.configuration import TRANSACTION_TIMEOUT_MS
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
@@ -245,7 +245,7 @@ class Sender:
         self.sent = 0
         self.undelivered = 0
         self._told = 0
-        self._producer: Any = new_client(Producer, {**config, "on_delivery": self._delivered})
+        self._producer: objects.Producer = new_client(Producer, {**config, "on_delivery": self._delivered})
         self._destination = Destination(self._producer, topic, config)
         self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 
@@ -371,7 +371,7 @@ class Sender:
             self._producer.purge()
             raise
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
         """Reports a failed record. Records that an abort takes back are counted in one message."""
         if error is not None and not (self._transactions is not None and is_purged(error)):
             self._lost(kafka_error(error), message.key(), message.value())

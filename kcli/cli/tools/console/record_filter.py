@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from kcli.cli.syntax.options import UsageError
+from kcli.rdkafka.objects import Message
 
-Filter = Callable[[Any], bool]
+Filter = Callable[[Message], bool]
 """Whether a librdkafka message is wanted."""
 
 _RULE = re.compile(r"(key|value|header\.[^=~!]+)(!?)([=~])(.*)", re.DOTALL)
@@ -41,7 +41,7 @@ def _rule(text: str) -> Filter:
     return lambda message: any(map(holds, datas(message)))
 
 
-def _datas(part: str) -> Callable[[Any], list[bytes]]:
+def _datas(part: str) -> Callable[[Message], list[bytes]]:
     """Returns the part of a record that is compared; it is empty if the part is null."""
     if part == "key":
         return lambda message: _present([message.key()])

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kcli.cli.syntax.options import CommandError
 from kcli.errors import KcliError
 from kcli.protocol.batches.batch import Record
 from kcli.protocol.records import json_text
 from kcli.protocol.records.schema import Json
+
+if TYPE_CHECKING:
+    from kcli.protocol.records.consumer_offsets import ConsumerOffsetsValue
+    from kcli.protocol.records.coordinator import CoordinatorRecords
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
@@ -79,13 +86,6 @@ _BYTES_DECODERS: dict[str, Callable[[bytes], str]] = {
 # The topics of coordinators ------------------------------------------------------------------------------------------
 
 
-class _CoordinatorRecords(Protocol):
-    def decode_key(self, key: bytes) -> Any: ...
-    def decode_value(self, key: Any, value: bytes) -> tuple[Any, int]: ...
-    def key_to_json(self, key: Any) -> dict[str, Json]: ...
-    def value_to_json(self, value: Any, version: int) -> dict[str, Json]: ...
-
-
 def offsets() -> Decoder:
     from kcli.protocol.records.consumer_offsets import CONSUMER_OFFSETS
 
@@ -104,7 +104,7 @@ def share_group_state() -> Decoder:
     return _coordinator(SHARE_STATE, _as_it_is)
 
 
-def _coordinator(records: _CoordinatorRecords, finish: Callable[[Any, dict[str, Json]], None]) -> Decoder:
+def _coordinator(records: CoordinatorRecords[K, V], finish: Callable[[V, dict[str, Json]], None]) -> Decoder:
     from kcli.protocol.records.coordinator import UnknownRecordTypeError
 
     def decode(record: Record) -> Decoded:
@@ -134,7 +134,7 @@ def _coordinator(records: _CoordinatorRecords, finish: Callable[[Any, dict[str, 
 
 
 def _value_text(
-    records: _CoordinatorRecords, value: Any, version: int, finish: Callable[[Any, dict[str, Json]], None]
+    records: CoordinatorRecords[K, V], value: V, version: int, finish: Callable[[V, dict[str, Json]], None]
 ) -> str:
     node = records.value_to_json(value, version)
     node["version"] = str(node["version"])
@@ -142,11 +142,11 @@ def _value_text(
     return json_text.dumps(node)
 
 
-def _as_it_is(value: Any, node: dict[str, Json]) -> None:
+def _as_it_is(value: object, node: dict[str, Json]) -> None:
     pass
 
 
-def _open_embedded_protocol(value: Any, node: dict[str, Json]) -> None:
+def _open_embedded_protocol(value: ConsumerOffsetsValue, node: dict[str, Json]) -> None:
     """The bytes of a classic consumer group's members are opened too."""
     from kcli.protocol.records import consumer_protocol as embedded
     from kcli.protocol.records.consumer_offsets import GroupMetadataValue

@@ -7,13 +7,14 @@ import fnmatch
 import json
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
+from kcli.command.rows import Json
 from kcli.model.uuids import uuid_to_text
 
 if TYPE_CHECKING:
-    from kcli.metadata.image import MetadataImage
+    from kcli.metadata.image import MetadataImage, TopicImage
 
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
@@ -102,7 +103,7 @@ def _image(image: MetadataImage) -> Node:
     }
 
 
-def _topic(topic: Any) -> Node:
+def _topic(topic: TopicImage) -> Node:
     return {
         "id": uuid_to_text(topic.topic_id),
         "name": topic.name,
@@ -136,7 +137,7 @@ def _text(value: object) -> str:
     return json.dumps(_plain(value), ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Json:
     """Values as json can say, names in Kafka's camelCase."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {_camel(field.name): _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
@@ -148,7 +149,7 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
-    return value
+    return cast(Json, value)
 
 
 def _camel(name: str) -> str:

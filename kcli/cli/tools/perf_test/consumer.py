@@ -6,7 +6,6 @@ import secrets
 import time
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from kcli.cli.client_properties import client_properties
 from kcli.cli.java import dates as java_dates
@@ -15,6 +14,7 @@ from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.tools.perf_test.producer import MEGABYTE, print_metrics
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, store_offsets
@@ -163,7 +163,7 @@ class _Run:
         config = configuration(options)
         self.look_s = max_age_s(config)
         self.standing = Standing(config, self._assigned)
-        self.consumer: Any = new_client(Consumer, config)
+        self.consumer: objects.Consumer = new_client(Consumer, config)
 
     def read(self) -> None:
         options = self.options
@@ -225,13 +225,13 @@ class _Run:
     def _subscribe(self, topics: list[str]) -> None:
         self.consumer.subscribe(topics, on_assign=self.standing.assigned, on_revoke=self._revoked)
 
-    def _take(self, messages: list[Any]) -> None:
+    def _take(self, messages: list[objects.Message]) -> None:
         read = []
         for message in messages:
-            if message.error() is not None:
-                if is_fatal(message.error()):
-                    raise CommandError(message.error().str())
-                logger().warning("%s", message.error().str())
+            if (error := message.error()) is not None:
+                if is_fatal(error):
+                    raise CommandError(error.str())
+                logger().warning("%s", error.str())
                 continue
             read.append(message)
             self.count += 1
@@ -265,10 +265,10 @@ class _Run:
         }
         self.output.row(row, text)
 
-    def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+    def _assigned(self, consumer: objects.Consumer, partitions: list[objects.PartitionOffset]) -> None:
         self.joining_ms += (time.time() - self.join_start) * 1000
 
-    def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
+    def _revoked(self, consumer: objects.Consumer, partitions: list[objects.PartitionOffset]) -> None:
         self.join_start = time.time()
 
 

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kcli.cli.client_properties import client_properties
 from kcli.cli.java.random import SplittableRandom
@@ -28,6 +27,7 @@ from kcli.cli.syntax.options import (
     option,
 )
 from kcli.errors import KafkaError
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.producer import Destination, producer_config
 from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
@@ -247,7 +247,7 @@ class _Run:
         self.output = output
         self.failed = 0
         self.is_transactional = "transactional.id" in config
-        self.producer: Any = new_client(Producer, {**config, "on_delivery": self._delivered})
+        self.producer: objects.Producer = new_client(Producer, {**config, "on_delivery": self._delivered})
         self.destination = Destination(self.producer, options.topic, config)
         self.total = _Statistics(options.num_records)
         self.steady: _Statistics | None = None
@@ -309,7 +309,7 @@ class _Run:
         self.output.say(current.window_line())
         sys.stdout.flush()  # a reader may watch the progress, or kill the run
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
         if error is not None:
             self._refused(kafka_error(error))
             return

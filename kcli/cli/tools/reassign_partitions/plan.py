@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.partitions_file import FileError, entries, field, partition_names, repeated
 from kcli.cli.syntax.options import java_split
 from kcli.client.admin.reassignments import Replica
+from kcli.command.rows import Json
 from kcli.model.topic_partition import TopicPartition
 
 VERSION = 1
@@ -111,7 +111,7 @@ def assignment_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
-def _listed(text: str, name: str) -> list[dict[str, Any]]:
+def _listed(text: str, name: str) -> list[dict[str, Json]]:
     try:
         document = json.loads(text)
     except ValueError as error:
@@ -141,7 +141,7 @@ def _json_error(text: str, error: ValueError) -> str:
     )
 
 
-def _ints(values: list[Any], entry: dict[str, Any]) -> list[int]:
+def _ints(values: list[int], entry: dict[str, Json]) -> list[int]:
     if not all(isinstance(each, int) and not isinstance(each, bool) for each in values):
         raise PlanError(f"The field replicas of {json.dumps(entry)} must be a list of broker ids")
     return values

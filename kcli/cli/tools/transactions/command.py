@@ -5,12 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kcli.cli import connect
 from kcli.cli.output import Output
 from kcli.cli.syntax.examples import USUAL, Example
-from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, Kind, Subcommand, option
+from kcli.cli.syntax.options import (
+    Command,
+    CommandError,
+    CommonOptions,
+    Family,
+    Kind,
+    Run,
+    Subcommand,
+    option,
+)
 from kcli.cli.tools.transactions.hanging import FindHangingOptions, find_hanging
 from kcli.cli.tools.transactions.table import TransactionsOptions, print_table
 from kcli.client.admin.admin import AdminClient
@@ -245,7 +254,7 @@ async def _asked(options: TransactionsOptions, failed: str, ask: Callable[[Admin
             ) from error
 
 
-def _sub(name: str, help: str, options: type[CommonOptions], run: Any) -> Subcommand:
+def _sub(name: str, help: str, options: type[CommonOptions], run: Run) -> Subcommand:
     return Subcommand(name=name, help=help, options=options, run=run)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from kcli.cli.connect import ClusterOptions
 from kcli.cli.output import Output
@@ -21,7 +20,7 @@ class TransactionsOptions(ClusterOptions):
     )
 
 
-def print_table(output: Output, row_type: type, rows: Sequence[Any]) -> None:
+def print_table(output: Output, row_type: type, rows: Sequence[object]) -> None:
     """A header of the row's fields in CamelCase, columns as wide as their widest cell, a tab after each."""
     names = [field.name for field in dataclasses.fields(row_type)]
     headers = [_title(name) for name in names]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.client_properties import client_properties
 from kcli.cli.output import Output
@@ -21,6 +20,7 @@ from kcli.cli.syntax.options import (
     option,
 )
 from kcli.cli.tools.verifiable.events import text, write
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, gathered, store_offsets
@@ -103,7 +103,7 @@ class _Run:
         self.consumed = 0
         config = configuration(options)
         self.standing = Standing(config, self._assigned)
-        self.consumer: Any = new_client(Consumer, config)
+        self.consumer: objects.Consumer = new_client(Consumer, config)
 
     def read(self) -> None:
         write(self.output, "startup_complete")
@@ -119,7 +119,7 @@ class _Run:
             if not self.options.enable_autocommit:
                 self._commit(ends)
 
-    def _poll(self) -> list[Any]:
+    def _poll(self) -> list[objects.Message]:
         """The records of one poll of Java's consumer."""
         first = self.consumer.poll(POLL_S)
         if first is None:
@@ -138,9 +138,9 @@ class _Run:
     def _is_finished(self) -> bool:
         return 0 <= self.options.max_messages <= self.consumed
 
-    def _take(self, messages: list[Any]) -> dict[tuple[str, int], int]:
+    def _take(self, messages: list[objects.Message]) -> dict[tuple[str, int], int]:
         """Writes the events of records, by partition; returns the next offset of each partition."""
-        by_partition: dict[tuple[str, int], list[Any]] = {}
+        by_partition: dict[tuple[str, int], list[objects.Message]] = {}
         for message in messages:
             by_partition.setdefault((message.topic(), message.partition()), []).append(message)
         summaries, ends = [], {}
@@ -168,7 +168,7 @@ class _Run:
         write(self.output, "records_consumed", count=len(messages), partitions=summaries)
         return ends
 
-    def _record(self, message: Any) -> None:
+    def _record(self, message: objects.Message) -> None:
         write(
             self.output,
             "record_data",
@@ -194,14 +194,14 @@ class _Run:
         ]
         write(self.output, "offsets_committed", offsets=shown, **failure, success=not failure)
 
-    def _assigned(self, _consumer: Any, partitions: list[Any]) -> None:
+    def _assigned(self, _consumer: objects.Consumer, partitions: list[objects.PartitionOffset]) -> None:
         write(self.output, "partitions_assigned", partitions=_shown(partitions))
 
-    def _revoked(self, _consumer: Any, partitions: list[Any]) -> None:
+    def _revoked(self, _consumer: objects.Consumer, partitions: list[objects.PartitionOffset]) -> None:
         write(self.output, "partitions_revoked", partitions=_shown(partitions))
 
 
-def _shown(partitions: list[Any]) -> list[dict[str, object]]:
+def _shown(partitions: list[objects.PartitionOffset]) -> list[dict[str, object]]:
     return [{"topic": each.topic, "partition": each.partition} for each in partitions]
 
 

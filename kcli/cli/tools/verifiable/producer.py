@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.client_properties import client_properties
 from kcli.cli.output import Output, java_name
@@ -13,6 +12,7 @@ from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import Command, ConnectingOptions, Exclusive, Family, Kind, UsageError, option
 from kcli.cli.tools.verifiable.events import text, write
 from kcli.errors import KafkaError
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
 
@@ -78,7 +78,7 @@ class _Run:
         self.sent = 0
         self.acked = 0
         config = configuration(options)
-        self.producer: Any = new_client(Producer, config)
+        self.producer: objects.Producer = new_client(Producer, config)
         self.destination = Destination(self.producer, options.topic, config)
         self.started = time.monotonic()
         self.timestamp_ms = options.message_create_time
@@ -134,7 +134,7 @@ class _Run:
         while (ahead_s := due - time.monotonic()) > 0:
             self.producer.poll(ahead_s)
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
         key, value = text(message.key()), text(message.value())
         if error is None:
             self.acked += 1
