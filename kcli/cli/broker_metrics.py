@@ -20,7 +20,7 @@ Value = str | int | float
 
 # A hundred thousand partitions have five beans each, and a bean takes some hundred bytes.
 ANSWER_SIZE_MAX_BYTES = 256 * 1024 * 1024
-# A large broker is slow to answer, because requests of Kafka's clients come between.
+# A large broker answers slowly, because it also serves the requests of Kafka's clients.
 ANSWER_MAX_SECONDS = 30.0
 
 

@@ -77,7 +77,7 @@ def _check_settings(properties: Properties) -> None:
 
 
 def _is_another_programs(name: str) -> bool:
-    """Files are shared with producers and consumers, and that of `metadata-quorum add-controller` is a broker's."""
+    """Whether a producer, consumer or broker has the setting: such files are shared or belong to a controller."""
     from kcli.config.broker_keys import BROKER
     from kcli.config.consumer import CONSUMER
     from kcli.config.producer import PRODUCER

@@ -56,7 +56,7 @@ def ended(program: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemError as error:
-        # confluent-kafka loses the exception of a signal that comes while a poll calls back.
+        # confluent-kafka loses the exception of a signal during a callback of poll.
         if LOST_EXCEPTION not in str(error):
             raise
         return INTERRUPTED
@@ -85,7 +85,7 @@ def run_command(command: Command, argv: list[str]) -> int:
     except VersionRequested:
         from kcli import KAFKA_VERSION
 
-        # "unknown" is what Kafka says of a build without a commit.
+        # Kafka prints "unknown" for a build without a commit.
         print(f"{KAFKA_VERSION} (Commit:unknown)" if command.has_version else KAFKA_VERSION)
         return 0
     except ParseError as error:

@@ -32,10 +32,10 @@ _ENDS = {"earliest": -2, "latest": -1}  # as ListOffsets names them: timestamps
 
 
 def gathered(consumer: Consumer, first: Message) -> list[Message]:
-    """The messages that one poll of Java's consumer returns: what was fetched together, partition by partition.
+    """The messages that one poll of Java's consumer returns: those that were fetched together, by partition.
 
-    The partitions come in the order of its map of them, which is why Kafka's tools list a small topic always the same
-    way; librdkafka hands over each partition's as soon as it has them.
+    Java returns partitions in the order of a hash map, so Kafka's tools print a small topic always in the same order.
+    librdkafka returns the messages of each partition as soon as it has them.
     """
     assigned = consumer.assignment()
     places = [(each.topic, each.partition) for each in assigned]
@@ -57,8 +57,8 @@ def gathered(consumer: Consumer, first: Message) -> list[Message]:
 class Standing:
     """Places a group in its partitions as Java's consumer does.
 
-    Java's consumer commits its position in every partition, read or not: a group that waited at the end of a topic goes
-    on there when it comes back, and misses nothing that was written meanwhile. librdkafka commits only what was read.
+    Java's consumer commits its position in every partition, read or not: a group that waited at the end of a topic
+    later continues there, and misses no record. librdkafka commits only the offsets of records that were read.
     All partitions are placed at once, so that the first fetch asks for all of them.
     """
 
@@ -86,7 +86,7 @@ class Standing:
                 fresh = consumer.offsets_for_times(fresh, STANDING_TIMEOUT_S)
             places = list({(each.topic, each.partition): each for each in (*placed, *fresh)}.values())
             if any(each.error is not None or each.offset < 0 for each in places):
-                return  # librdkafka finds out what it can
+                return  # librdkafka then places the partitions itself
             (consumer.incremental_assign if self._is_incremental else consumer.assign)(places)
             if self._commits and fresh:
                 consumer.store_offsets(offsets=fresh)

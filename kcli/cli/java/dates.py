@@ -1,4 +1,4 @@
-"""Java's SimpleDateFormat, in English: the letters of a pattern and what each writes."""
+"""Java's SimpleDateFormat in English: the letters of a pattern and their formats."""
 
 from __future__ import annotations
 

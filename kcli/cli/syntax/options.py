@@ -163,7 +163,7 @@ class Command:
     subcommands: tuple[Subcommand, ...] = ()
     exclusive: tuple[Exclusive, ...] = ()
     positional: str = ""
-    """argparse4j: what the words that belong to no option are called; from the first on, all words are such."""
+    """argparse4j: the name of the words after the options; from the first of them on, no word is an option."""
     file_arguments: bool = False
     """argparse4j: `@file` stands for the lines of a file."""
     has_version: bool = False
@@ -185,7 +185,7 @@ class CommandError(Exception):
 
 
 def forbid(options: CommonOptions, used: str, *others: str) -> None:
-    """Refuse every option of `others` (names without dashes) that stands next to `used`."""
+    """Raises UsageError if an option of `others` (names without dashes) is given together with `used`."""
     for other in others:
         if options.has(used) and options.has(other):
             raise UsageError(f'Option "[{used}]" can\'t be used with option "[{other}]"')

@@ -163,7 +163,7 @@ class ProfilesFile:
         return CommandError(f"{self.path}:{_line_of(self.text, place)}: {message}")
 
     def _properties(self, name: str, table: Mapping[str, Toml]) -> Properties:
-        """The client settings: those of its file, then its own; each knows its file and line."""
+        """The client settings of its file, overridden by its own, each with its file and line."""
         from kcli.config.properties import Properties
 
         settings = Properties(self._file_properties(name, table.get(COMMAND_CONFIG)))

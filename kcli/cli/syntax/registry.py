@@ -14,7 +14,7 @@ from kcli.cli.syntax.options import Command
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One row of the table: the command, its module, the Kafka script it stands for, and what it does."""
+    """One row of the table: the command, its module, the Kafka script it stands for, and its summary."""
 
     name: str
     script: str

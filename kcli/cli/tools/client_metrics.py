@@ -46,7 +46,7 @@ class ClientMetricsOptions(ClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionName:
-    """A subscription that there is."""
+    """The name of an existing subscription."""
 
     name: str
 

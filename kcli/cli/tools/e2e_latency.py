@@ -98,7 +98,7 @@ async def run(options: E2eLatencyOptions, output: Output) -> None:
 
 
 def planned(options: E2eLatencyOptions) -> Plan:
-    """The plan from positional arguments or from options. Raises CommandError with what is wrong."""
+    """The plan from positional arguments or from options. Raises CommandError if they are wrong."""
     if options.arguments:
         return _positional(options.arguments)
     names = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size")

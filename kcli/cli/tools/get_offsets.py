@@ -168,7 +168,7 @@ def _rules(text: str) -> Filter:
 def _rule(text: str) -> Filter:
     match = _RULE.fullmatch(text)
     if match is None:
-        # Kafka wraps this exception once more and shows the class of the inner one.
+        # Kafka wraps this exception in another one and shows the class of the inner one.
         raise ValueError(f"org.apache.kafka.tools.TerseException: Invalid rule specification: {text}")
     topic, single, lower, upper = match.groups()
     by_topic = topic_filter(topic or ".*")

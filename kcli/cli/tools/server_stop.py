@@ -121,7 +121,7 @@ def _roles(text: str) -> set[str]:
 
 
 def _properties(server: Server) -> dict[str, str]:
-    """The server's file, with what its command line sets over it."""
+    """The properties of the server's file, overridden by those of its command line."""
     from kcli.config.definition import ConfigError
     from kcli.config.properties import load
 

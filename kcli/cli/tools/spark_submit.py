@@ -117,7 +117,7 @@ def with_profile(job: Job[JobOptions], line: CommandLine, profile: Profile, dire
 
 
 def _built_in(job: Job[JobOptions], line: CommandLine, profile: Profile | None) -> int:
-    """Run a job; its help and its complaints look as those of every command."""
+    """Runs a job, with help and error messages like those of every command."""
     try:
         if profile is None:
             return _checked(job, line)
@@ -132,7 +132,7 @@ def _built_in(job: Job[JobOptions], line: CommandLine, profile: Profile | None) 
 
 
 def _checked(job: Job[JobOptions], line: CommandLine) -> int:
-    """Check the job's options, and from here also its cluster; a dry run ends with that."""
+    """Checks the job's options, and its cluster for a dry run or a local run. Then runs the job, unless it is a dry run."""
     options = job.parse(line.arguments)
     plan: list[str] = []
     if options.dry_run or line.is_local:

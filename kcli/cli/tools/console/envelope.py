@@ -5,7 +5,7 @@
      "headers": [["name", "value"]], "key": null, "value": {"base64": "//4="}}
 
 Bytes are text if they are UTF-8, else an object with their base64; null is null and the empty string is empty.
-Headers are pairs, since a name may come twice.
+Headers are pairs, because a name may occur twice.
 """
 
 from __future__ import annotations

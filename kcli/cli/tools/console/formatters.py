@@ -1,4 +1,4 @@
-"""Records as the console consumer prints them: Kafka's message formatters and deserializers, by their class names."""
+"""The formats of the console consumer: Kafka's message formatters and deserializers, by their class names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIME_NAMES = {_CREATE_TIME: b"CreateTime:", _LOG_APPEND_TIME: b"LogAppendTime:"
 
 
 class FormatError(Exception):
-    """A record that the formatter cannot print; `--skip-message-on-error` goes on after it."""
+    """A record that the formatter cannot print; `--skip-message-on-error` skips it."""
 
 
 class Formatter(Protocol):
@@ -29,7 +29,7 @@ class Formatter(Protocol):
 
 
 def formatter(class_name: str, properties: Mapping[str, str]) -> Formatter:
-    """The formatter that Kafka's class name stands for. Raises UsageError for one that is not known."""
+    """The formatter that Kafka's class name stands for. Raises UsageError for an unknown class."""
     simple = class_name.removeprefix(_PACKAGE)
     match simple:
         case "DefaultMessageFormatter" | "LoggingMessageFormatter":

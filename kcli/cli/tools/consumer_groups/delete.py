@@ -134,7 +134,7 @@ def _show(output: Output, results: dict[TopicPartition, KafkaError | None], *, d
     output.say("")
     output.say(f"{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}")
     done = "Would be deleted" if dry_run else "Successful"
-    # Kafka sorts by the text of both, so partition 10 stands before 2.
+    # Kafka sorts by the text of both, so partition 10 is before 2.
     for topic, number in sorted(results, key=lambda partition: f"{partition[0]}{partition[1]}"):
         error = _text(results[TopicPartition(topic, number)])
         row = DeletedOffset(topic, None if number < 0 else number, error, dry_run)

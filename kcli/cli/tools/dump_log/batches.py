@@ -138,7 +138,7 @@ def _too_small(path: str, length: int) -> Exception:
 
 
 def dump_log(path: str, dump: LogDump) -> list[tuple[int, int]]:
-    """Print a file; returns the gaps between records, (offset, the one that follows it), newest first."""
+    """Prints a file. Returns the gaps between records, as pairs (offset, next offset), newest first."""
     gaps: list[tuple[int, int]] = []
     valid_bytes = 0
     previous = -1

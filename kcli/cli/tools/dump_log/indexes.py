@@ -28,7 +28,7 @@ _SNAPSHOT_HEADER = struct.Struct(">hIi")
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _TRANSACTION_VERSION = 0
 _SNAPSHOT_VERSION = 1
-# Its crc covers what follows version and crc.
+# The crc covers the bytes after version and crc.
 _SNAPSHOT_CRC_END = 6
 
 

@@ -269,7 +269,7 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The command did its work, or printed what is wrong with its words."),
+        (0, "The command did its work, or printed an error about its arguments."),
         (1, "The file could not be read, a running node has locked its directory, or the options are wrong."),
         INTERRUPTED,
     ),

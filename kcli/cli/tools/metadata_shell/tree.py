@@ -38,7 +38,7 @@ def lookup(root: Node, path: str) -> Node | None:
 
 
 def parts(path: str) -> list[str]:
-    """The names of an absolute path, `.` and `..` worked off."""
+    """The names of an absolute path, with `.` and `..` resolved."""
     names: list[str] = []
     for name in path.split("/"):
         if name == "..":

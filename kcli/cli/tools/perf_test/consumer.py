@@ -82,7 +82,7 @@ class ConsumerPerfOptions(ConnectingOptions):
 
 
 def run(options: ConsumerPerfOptions, output: Output) -> int:
-    """Reads --messages records and prints what it took."""
+    """Reads --messages records and prints the rates."""
     wanted_text = _check(options)
     if not options.hide_header:
         output.say(_DETAILED_HEADER if options.show_detailed_stats else _HEADER)

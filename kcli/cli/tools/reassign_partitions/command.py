@@ -153,7 +153,7 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class OngoingRow:
-    """A partition on the move."""
+    """A partition with a reassignment in progress."""
 
     topic: str
     partition: int
@@ -163,7 +163,7 @@ class OngoingRow:
 
 
 class _Terse(Exception):
-    """A failure whose message stands alone on stdout."""
+    """A failure whose message is printed on stdout without `Error:`."""
 
 
 async def run(options: ReassignOptions, output: Output) -> None:

@@ -84,7 +84,7 @@ def parse_topics(text: str) -> list[str]:
 
 
 def parse_brokers(text: str) -> list[int]:
-    """`1,2,3`. Raises PlanError for what is no number, and for brokers listed twice."""
+    """`1,2,3`. Raises PlanError for an invalid number or a repeated broker."""
     brokers = []
     for part in java_split(text):
         try:

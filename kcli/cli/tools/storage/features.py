@@ -67,7 +67,7 @@ def feature_dependencies(options: FeatureDependenciesOptions, output: Output) ->
 
 
 def parse_levels(texts: Iterable[str]) -> dict[str, int]:
-    """`name=level` each, a later one over an earlier. Raises CommandError as the JVM writes its exceptions."""
+    """Parses `name=level` texts; the last level of a name counts. Raises CommandError with the JVM's text."""
     levels = {}
     for text in texts:
         name, equals, level = text.strip().rpartition("=")

@@ -10,7 +10,7 @@ from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 
 
 def parse_voters(text: str, listener: str) -> VoterSet:
-    """The voters, by node id. Raises CommandError as the JVM writes its exceptions."""
+    """Parses the voters, sorted by node id. Raises CommandError with the JVM's text of an exception."""
     voters: dict[int, Voter] = {}
     for item in (part.strip() for part in text.split(",")):
         if not item:

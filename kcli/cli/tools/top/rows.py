@@ -53,7 +53,7 @@ class GroupRow:
     lag: int | None
     lag_seconds: float | None
     consumed: float | None
-    """Records a second, by what it has committed."""
+    """Records a second, from its committed offsets."""
     error: str
 
 
@@ -98,7 +98,7 @@ class Rows:
     brokers: list[BrokerRow]
 
 
-# --sort KEY: which column, and whether the largest comes first. A name sorts both tables.
+# The columns of --sort KEY, largest value first. `name` sorts both tables.
 TOPIC_SORTS: Mapping[str, Callable[[TopicRow], float]] = {
     "messages": lambda row: _or_least(row.messages_in),
     "in": lambda row: _or_least(row.bytes_in),

@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`kind` is what its rows are called in json and tsv; `marked`: rows to be seen first."""
+    """`kind`: the name of its rows in json and tsv. `marked`: whether a row is highlighted."""
 
     kind: str
     title: str
@@ -69,7 +69,7 @@ def text_lines(table: Table) -> list[str]:
 def screen(
     found: list[Table], *, head: str, foot: str, errors: Sequence[str], width: int, height: int
 ) -> RenderableType:
-    """Everything that fits, the rest counted. `errors` stand above the tables."""
+    """The tables cut to the screen, with the number of hidden rows. `errors` are above the tables."""
     from rich.console import Group
     from rich.text import Text
 

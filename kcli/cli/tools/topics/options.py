@@ -68,7 +68,7 @@ class TopicsOptions(ClusterOptions):
     yes: bool = flag("Delete without asking. The command asks only on a terminal.")
 
 
-# Which actions an option goes with; in the order in which Kafka checks them.
+# The actions that permit an option, in the order of Kafka's checks.
 _GOES_WITH: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("config", ("create", "alter")),
     ("partitions", ("create", "alter")),

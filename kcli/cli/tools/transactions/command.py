@@ -179,7 +179,7 @@ async def abort(options: AbortOptions, output: Output) -> None:
         found = f"Failed to describe producers for partition {where} on leader"
         epochs = await _asked(options, found, lambda admin: _found_epochs(admin, options))
     producer_id, producer_epoch, coordinator_epoch = epochs
-    # A partition that has seen no marker yet knows no coordinator (-1): 0 is as old as any that will come.
+    # A partition that has seen no marker yet has coordinator epoch -1; 0 is not newer than any later epoch.
     coordinator_epoch = max(coordinator_epoch, 0)
     spec = (
         f"AbortTransactionSpec(topicPartition={options.topic}-{options.partition}, producerId={producer_id}, "
