@@ -1,8 +1,8 @@
 # `make quick`: the core of the tests in under two minutes on two cores. For each edit.
 # `make check`: bin/test, which is every check that CI runs: formatter, linter, types, import arrows and all tests.
 #               CI also runs failed tests once more and tries the same examples of properties in each run (.ci/run).
-# `make full`:  the same checks with larger matrices: 200 simulation seeds instead of 20, and ten times as many
-#               examples of each property. For a night, or before a release.
+# `make full`:  the same checks with larger matrices: 200 simulation seeds instead of 20, ten times as many examples of
+#               each property, and the tests that are marked `full`. For a night, or before a release.
 PY := .venv/bin/python
 .PHONY: quick check full format lint types arrows test sim generate bench bench-codecs house hooks
 
@@ -19,7 +19,7 @@ check:
 
 # Ten times the usual time-out of a test, because a property takes ten times as long.
 full: lint types arrows
-	$(PY) -m pytest -n 2 --hypothesis-profile=full --sim-seeds 200 --timeout 3000
+	$(PY) -m pytest -n 2 --full --hypothesis-profile=full --sim-seeds 200 --timeout 3000
 
 format:
 	.venv/bin/ruff format .

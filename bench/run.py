@@ -139,7 +139,7 @@ class Bench:
     def memory(self) -> None:
         time.sleep(1)
         status = Path(f"/proc/{self.pid}/status").read_text()
-        kilobytes = int(re.search(r"VmRSS:\s+(\d+)", status).group(1))  # type: ignore[union-attr]
+        kilobytes = int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
         self.add("idle memory", kilobytes / 1024, "MB", "<= 80")
 
     def topics_list(self) -> None:

@@ -33,6 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation")
     group.addoption("--sim-seeds", type=int, help="how many stories of tests/sim to run, from seed 0 on")
     group.addoption("--sim-seed", type=int, help="run this one story of tests/sim again (or: KCLI_SIM_SEED)")
+    parser.addoption("--full", action="store_true", help="run the larger matrices too, as `make full` does")
     parser.addoption("--outcomes", type=Path, help="write the outcome of each test to this file, as JSON")
 
 
@@ -41,6 +42,14 @@ def pytest_configure(config: pytest.Config) -> None:
     # Workers of xdist report to the process that started them, so only that process writes the file.
     if path is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Outcomes(path))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--full"):
+        skip = pytest.mark.skip(reason="a larger matrix, which only `make full` runs")
+        for item in items:
+            if item.get_closest_marker("full") is not None:
+                item.add_marker(skip)
 
 
 class Outcomes:

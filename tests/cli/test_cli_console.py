@@ -71,7 +71,7 @@ def test_bytes_that_are_not_utf8_arrive_as_they_are(broker: BrokerProcess) -> No
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_codecs(broker: BrokerProcess, codec: str) -> None:
+def test_each_codec_is_written_and_read(broker: BrokerProcess, codec: str) -> None:
     topic = _create(broker, f"console-{codec}")
     text = b"".join(b"%d of %s\n" % (number, codec.encode()) for number in range(500))
     assert _produce(broker, topic, text, "--compression-codec", codec).returncode == 0
@@ -273,7 +273,7 @@ def test_bad_lines_name_the_line(broker: BrokerProcess) -> None:
     assert _consume(broker, topic, 1).stdout == b"v\n", "what came before the bad line was sent"
 
 
-def test_a_broker_that_goes_away_is_told_with_a_count(tmp_path: Path) -> None:
+def test_a_broker_that_goes_away_is_reported_with_a_count(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         _create(broker, "gone")
         process = subprocess.Popen(
@@ -428,7 +428,7 @@ def test_lines_are_sent_in_transactions(broker: BrokerProcess) -> None:
     assert read.stdout == b"one\ntwo\nthree\nfour\nfive\n"
 
 
-def test_a_transaction_ends_in_time_while_nobody_types(broker: BrokerProcess) -> None:
+def test_a_transaction_ends_in_time_without_input(broker: BrokerProcess) -> None:
     topic = _create(broker, "console-tx-idle")
     words = ["--bootstrap-server", broker.bootstrap, "--topic", topic, "--transaction-duration-ms", "300"]
     process = subprocess.Popen([*KCLI, "console-producer", *words], stdin=subprocess.PIPE)

@@ -29,7 +29,8 @@ def tool(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> Tool:
 
     def call(words: str) -> tuple[str, str]:
         assert run(["consumer-groups", "--bootstrap-server", broker.bootstrap, *words.split()]) == 0
-        return tuple(capsys.readouterr())
+        found = capsys.readouterr()
+        return found.out, found.err
 
     return call
 

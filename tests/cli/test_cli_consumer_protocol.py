@@ -54,7 +54,8 @@ def tool(quick: BrokerProcess, capfd: pytest.CaptureFixture[str]) -> Tool:
         # A tool has a process of its own; here the log of another test's would go to where that test's stderr was.
         logging.getLogger("kcli.rdkafka").handlers.clear()
         assert run([name, "--bootstrap-server", quick.bootstrap, *more]) == code
-        return tuple(capfd.readouterr())
+        found = capfd.readouterr()
+        return found.out, found.err
 
     return call
 

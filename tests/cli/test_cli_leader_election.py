@@ -113,5 +113,5 @@ def test_the_old_name_of_the_configuration_file_is_good(tool: Tool, tmp_path: Pa
         ),
     ],
 )
-def test_refusals(tool: Tool, words: str, message: str) -> None:
+def test_invalid_command_lines_are_refused_in_kafkas_words(tool: Tool, words: str, message: str) -> None:
     assert tool(words, server=False) == (1, "", message + "\n")

@@ -330,7 +330,7 @@ def test_no_endpoint_unless_asked_for(broker: BrokerProcess, capsys: pytest.Capt
     assert row["why_not"] == "kcli.metrics.listener is not set"
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path, broker: BrokerProcess) -> None:
+def test_a_port_that_is_taken_is_reported(tmp_path: Path, broker: BrokerProcess) -> None:
     second = BrokerProcess(tmp_path, {"kcli.metrics.listener": broker.bootstrap})
     with pytest.raises(RuntimeError, match=r"address already in use"):
         second.start()

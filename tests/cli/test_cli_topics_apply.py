@@ -64,7 +64,7 @@ topics:
     assert apply(text, "--dry-run")[0] == 0
 
 
-def test_what_cannot_be_done_is_told_before_anything_is(apply: Apply) -> None:
+def test_errors_are_reported_before_any_change(apply: Apply) -> None:
     assert apply("topics:\n  refused-a: {partitions: 2}\n")[0] == 0
     code, said, words = apply(
         "topics:\n  refused-new:\n  refused-a:\n    replication-factor: 3\n  refused-b:\n    replication-factor: 3\n"

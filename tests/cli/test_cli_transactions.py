@@ -91,7 +91,7 @@ def test_a_transaction_is_aborted_in_one_partition(tool: Tool, left_open: Produc
         ("describe --transactional-id nobody", "Failed to describe transaction state of transactional-id"),
     ],
 )
-def test_mistakes_are_named(tool: Tool, left_open: Producer, words: str, message: str) -> None:
+def test_invalid_command_lines_are_named(tool: Tool, left_open: Producer, words: str, message: str) -> None:
     code, out, err = tool(words)
     assert (code, out) == (1, "")
     assert err.startswith(message)

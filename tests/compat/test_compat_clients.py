@@ -6,6 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -136,7 +137,7 @@ def test_three_members_share_a_topic_while_it_grows(client: Client, broker: Brok
         assert not thread.is_alive()
 
 
-def test_a_group_survives_a_restart_of_the_broker(client: Client, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_group_survives_a_restart_of_the_broker(client: Client, tmp_path: Path) -> None:
     overrides = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
     with BrokerProcess(tmp_path, overrides=overrides) as process:
         create_topic(process.bootstrap, "kept", 1)

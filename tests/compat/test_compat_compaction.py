@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import SystemDisk
 from kcli.storage.checkpoint import read_offsets
 from kcli.testing.broker_process import BrokerProcess
@@ -115,7 +116,7 @@ def test_a_compacted_topic(tmp_path: Path) -> None:
         wait_until(lambda: len(read(broker)) < 2 * KEYS + 5)
         assert {key: value for _, key, value in read_all_but_end(broker)} == last
     checkpoint = read_offsets(SystemDisk(), str(tmp_path / "data" / "cleaner-offset-checkpoint"))
-    assert checkpoint[("kv", 0)] >= 4 * KEYS
+    assert checkpoint[TopicPartition("kv", 0)] >= 4 * KEYS
 
 
 def test_committed_offsets_are_compacted(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,6 @@ from rigs.kafka_clients import CLIENTS
 
 pytestmark = pytest.mark.compat
 
-ROUNDS = 20
 PARTITIONS = 3
 MESSAGE_BYTES = 120
 FIRST_ACK_SECONDS = 60.0
@@ -29,7 +29,7 @@ def _traffic(bootstrap: str, round_number: int, broker: BrokerProcess) -> dict[t
 
     acked: dict[tuple[int, int], bytes] = {}
 
-    def note(error: object, message) -> None:  # type: ignore[no-untyped-def]
+    def note(error: object, message: Any) -> None:
         if error is None:
             acked[message.partition(), message.offset()] = message.value()
 
@@ -58,8 +58,9 @@ def _traffic(bootstrap: str, round_number: int, broker: BrokerProcess) -> dict[t
     return acked
 
 
+@pytest.mark.parametrize("rounds", [5, pytest.param(20, marks=pytest.mark.full)])
 @pytest.mark.timeout(900)  # as many starts of a broker, which a busy machine makes slow
-def test_acknowledged_records_survive_kill_9(tmp_path: Path) -> None:
+def test_acknowledged_records_survive_kill_9(tmp_path: Path, rounds: int) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     acked: dict[tuple[int, int], bytes] = {}
@@ -68,13 +69,13 @@ def test_acknowledged_records_survive_kill_9(tmp_path: Path) -> None:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.create_topics([NewTopic("crash", PARTITIONS, 1)])["crash"].result(30)
         del admin
-        for round_number in range(ROUNDS):
+        for round_number in range(rounds):
             acked.update(_traffic(broker.bootstrap, round_number, broker))
             broker.start()
         stored: dict[tuple[int, int], bytes] = {}
         for partition in range(PARTITIONS):
             stored.update(_read(broker.bootstrap, partition))
-        assert len(acked) > ROUNDS, "the rounds had traffic"
+        assert len(acked) > rounds, "the rounds had traffic"
         lost = {place: value for place, value in acked.items() if stored.get(place) != value}
         assert lost == {}
         for partition in range(PARTITIONS):

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ class Written:
     def flush(self) -> None:
         self._producer.flush(60)
 
-    def _delivered(self, error, message) -> None:
+    def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
             self.acked[message.partition(), message.offset()] = message.value()
         else:

@@ -81,7 +81,7 @@ def test_what_is_stored_is_what_a_login_is_checked_against(broker: BrokerProcess
     assert "cli-password" not in broker.log_path.read_text()
 
 
-def test_librdkafka_is_told_that_it_is_held_back(broker: BrokerProcess) -> None:
+def test_librdkafka_sees_the_throttle_time(broker: BrokerProcess) -> None:
     """How long it takes is the simulation's matter; here a client reads the throttle time in the answers."""
     from confluent_kafka import Producer
 

@@ -14,6 +14,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -226,7 +227,7 @@ def test_transactions_of_kafka_python(broker: BrokerProcess) -> None:
     assert committed.offset == 3
 
 
-def test_transactions_outlive_a_clean_restart_and_a_crash(tmp_path) -> None:
+def test_transactions_outlive_a_clean_restart_and_a_crash(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         topic = new_topic(broker, 2)
         producer = transactional(broker, "mover")
@@ -268,17 +269,19 @@ while True:
 """
 
 
-KILLS = 50
+VALUES_PER_KILL = 120
+"""More than a loop moves before it is killed: at most 7 values in each of 6 transactions and of those that follow."""
 
 
+@pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.full)])
 @pytest.mark.timeout(900)  # as many starts of a process, which a busy machine makes slow
-def test_a_loop_killed_again_and_again_neither_loses_nor_repeats(tmp_path) -> None:
+def test_a_loop_killed_again_and_again_neither_loses_nor_repeats(tmp_path: Path, kills: int) -> None:
     """Killed at any moment after a few transactions, together with the broker every fifth time."""
     chosen = random.Random()
     with BrokerProcess(tmp_path, overrides={"group.initial.rebalance.delay.ms": "0"}) as broker:
         source, target = new_topic(broker), new_topic(broker)
         plain = Producer({"bootstrap.servers": broker.bootstrap})
-        wanted = [f"v{number:05}" for number in range(6000)]
+        wanted = [f"v{number:05}" for number in range(kills * VALUES_PER_KILL)]
         for number, value in enumerate(wanted):
             plain.produce(source, value, partition=number % 2)
         plain.flush()
@@ -286,7 +289,7 @@ def test_a_loop_killed_again_and_again_neither_loses_nor_repeats(tmp_path) -> No
         script.write_text(textwrap.dedent(LOOP))
         command = [sys.executable, str(script), broker.bootstrap, source, target]
         expected = sorted(value.upper() for value in wanted)
-        for kill in range(KILLS):
+        for kill in range(kills):
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             assert process.stdout is not None
             for _ in range(chosen.randint(1, 6)):

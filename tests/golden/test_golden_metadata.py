@@ -7,10 +7,14 @@ import json
 import shutil
 import stat
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kcli.config.broker import BrokerConfig
 from kcli.config.properties import load
 from kcli.config.start_up import node_config
 from kcli.controller.bootstrap import (
@@ -22,7 +26,7 @@ from kcli.controller.bootstrap import (
 from kcli.metadata.image import MetadataImage, ScramKey
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import image_records
-from kcli.metadata.snapshot_file import decode_snapshot, encode_snapshot, snapshot_id_of
+from kcli.metadata.snapshot_file import SnapshotId, decode_snapshot, encode_snapshot, snapshot_id_of
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.batches.control import VotersRecord, decode_control
@@ -39,11 +43,13 @@ LOG = "00000000000000000000.log"
 
 
 @pytest.fixture
-def directory(golden):
+def directory(golden: Path) -> Path:
     return golden / "logdir-clean" / "__cluster_metadata-0"
 
 
-def replay_log(content, replayer, *, start=0, end=None):
+def replay_log(
+    content: bytes, replayer: ImageReplayer, *, start: int = 0, end: int | None = None
+) -> ImageReplayer:
     for position, header in iter_batches(content):
         if header.base_offset < start:
             continue
@@ -58,11 +64,11 @@ def replay_log(content, replayer, *, start=0, end=None):
     return replayer
 
 
-def image_of_log(directory, end=None):
+def image_of_log(directory: Path, end: int | None = None) -> MetadataImage:
     return replay_log((directory / LOG).read_bytes(), ImageReplayer(MetadataImage()), end=end).image
 
 
-def replay_snapshot(path):
+def replay_snapshot(path: Path) -> tuple[SnapshotId, ImageReplayer]:
     snapshot_id = snapshot_id_of(path.name)
     snapshot = decode_snapshot(path.read_bytes(), path.name)
     replayer = ImageReplayer(MetadataImage())
@@ -76,13 +82,13 @@ def replay_snapshot(path):
     return snapshot_id, replayer
 
 
-def snapshots(directory):
+def snapshots(directory: Path) -> list[Path]:
     found = [path for path in sorted(directory.glob("*.checkpoint")) if snapshot_id_of(path.name).end_offset]
     assert len(found) == 4
     return found
 
 
-def test_the_image_has_the_partitions_that_the_brokers_served(golden, directory):
+def test_the_image_has_the_partitions_that_the_brokers_served(golden: Path, directory: Path) -> None:
     image = image_of_log(directory)
     lines = (golden / "partitions.jsonl").read_text().splitlines()
     served = {(line["topic"], line["partition"]) for line in map(json.loads, lines)}
@@ -101,7 +107,7 @@ def _text(value: uuid.UUID) -> str:
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
-def test_the_image_has_what_was_configured(directory):
+def test_the_image_has_what_was_configured(directory: Path) -> None:
     image = image_of_log(directory)
     assert image.topic_config("grown") == {
         "max.message.bytes": "2000000",
@@ -134,13 +140,13 @@ def test_the_image_has_what_was_configured(directory):
     assert image.partition("shapes", 2).elr == (1,) == image.partition("shapes", 2).last_known_elr
 
 
-def test_each_snapshot_is_the_image_of_the_log_up_to_it(directory):
+def test_each_snapshot_is_the_image_of_the_log_up_to_it(directory: Path) -> None:
     for path in snapshots(directory):
         snapshot_id, replayer = replay_snapshot(path)
         assert replayer.image == image_of_log(directory, end=snapshot_id.end_offset)
 
 
-def test_log_alone_and_each_snapshot_with_the_rest_end_in_the_same_image(directory):
+def test_log_alone_and_each_snapshot_with_the_rest_end_in_the_same_image(directory: Path) -> None:
     content = (directory / LOG).read_bytes()
     whole = image_of_log(directory)
     for path in snapshots(directory):
@@ -148,7 +154,7 @@ def test_log_alone_and_each_snapshot_with_the_rest_end_in_the_same_image(directo
         assert replay_log(content, replayer, start=snapshot_id.end_offset).image == whole
 
 
-def test_every_record_is_written_back_in_its_bytes_and_version(directory):
+def test_every_record_is_written_back_in_its_bytes_and_version(directory: Path) -> None:
     for path in [directory / LOG, *snapshots(directory)]:
         content = path.read_bytes()
         for position, header in iter_batches(content):
@@ -159,7 +165,7 @@ def test_every_record_is_written_back_in_its_bytes_and_version(directory):
                 assert encode_metadata_record(decoded, write_version_for(decoded, 27)) == record.value
 
 
-def test_our_snapshot_holds_the_records_of_kafkas_in_the_order_of_their_kinds(directory):
+def test_our_snapshot_holds_the_records_of_kafkas_in_the_order_of_their_kinds(directory: Path) -> None:
     for path in snapshots(directory):
         _, replayer = replay_snapshot(path)
         theirs = decode_snapshot(path.read_bytes(), path.name).batches[0]
@@ -175,7 +181,7 @@ def test_our_snapshot_holds_the_records_of_kafkas_in_the_order_of_their_kinds(di
         assert kinds[0] == kinds[1]
 
 
-def test_snapshots_are_the_same_bytes_given_the_same_order_and_times(directory):
+def test_snapshots_are_the_same_bytes_given_the_same_order_and_times(directory: Path) -> None:
     for path in snapshots(directory):
         content = path.read_bytes()
         snapshot = decode_snapshot(content, path.name)
@@ -195,7 +201,7 @@ def test_snapshots_are_the_same_bytes_given_the_same_order_and_times(directory):
         assert b"".join(written[index][index] for index in range(3)) == content
 
 
-def test_the_files_of_format_are_the_same_bytes_given_the_same_times(golden, directory):
+def test_the_files_of_format_are_the_same_bytes_given_the_same_times(golden: Path, directory: Path) -> None:
     content = (golden / "logdir-clean" / "bootstrap.checkpoint").read_bytes()
     levels = {
         "metadata.version": 27,
@@ -232,17 +238,17 @@ def test_the_files_of_format_are_the_same_bytes_given_the_same_times(golden, dir
     assert decode_snapshot(encode_voters_snapshot(voters, 1, header_ms), "ours") == snapshot
 
 
-def _batch(content, index):
+def _batch(content: bytes, index: int) -> bytes:
     position, header = list(iter_batches(content))[index]
     return content[position : position + header.size_bytes]
 
 
-def _patched(content, encode):
+def _patched(content: bytes, encode: Callable[..., Any]) -> bytes:
     times = [header.max_timestamp_ms for _, header in iter_batches(content)]
     return b"".join(_batch(encode(now_ms), index) for index, now_ms in enumerate(times))
 
 
-def test_a_node_takes_over_kafkas_directory_and_leaves_as_kafka_does(golden, tmp_path):
+def test_a_node_takes_over_kafkas_directory_and_leaves_as_kafka_does(golden: Path, tmp_path: Path) -> None:
     """Epoch 3 after Kafka's 2; the clean stop is believed; partitions come back by their ELR and leave by it."""
     data = tmp_path / "data"
     shutil.copytree(golden / "logdir-clean", data)
@@ -254,7 +260,7 @@ def test_a_node_takes_over_kafkas_directory_and_leaves_as_kafka_does(golden, tmp
     asyncio.run(_live_and_leave(config, data))
 
 
-async def _live_and_leave(config, data):
+async def _live_and_leave(config: BrokerConfig, data: Path) -> None:
     clock, rng = SystemClock(), SystemRng()
     logs = LogStore.open(SystemDisk(), clock, list(config.log_dirs), node_id=1, rng=rng)
     loader = MetadataLoader(MetadataImage(cluster_id=logs.cluster_id))

@@ -64,7 +64,7 @@ def quota_request(argv: list[str]) -> aq.AlterClientQuotasRequest:
     return aq.AlterClientQuotasRequest(entries=(aq.RequestEntryData(entity=entity, ops=ops),))
 
 
-def test_the_same_commands_write_the_same_quotas(golden: Path, written: list[object]) -> None:
+def test_alterations_write_the_quota_records_that_kafka_wrote(golden: Path, written: list[object]) -> None:
     replayer = ImageReplayer(MetadataImage())
     ours: list[object] = []
     for argv in commands(golden, "_rate", "_percentage"):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kcli.config.topic import LogConfig
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, Record, iter_batches, read_header, read_records
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
@@ -63,9 +64,9 @@ def open_store(path: Path) -> LogStore:
     )  # fmt: skip
 
 
-def bounds() -> dict[tuple[str, int], dict[str, int]]:
+def bounds() -> dict[TopicPartition, dict[str, int]]:
     lines = map(json.loads, (GOLDEN / "partitions.jsonl").read_text().splitlines())
-    return {(line["topic"], line["partition"]): line for line in lines}
+    return {TopicPartition(line["topic"], line["partition"]): line for line in lines}
 
 
 def records_of(log: PartitionLog) -> list[dict[str, object]]:
@@ -210,7 +211,7 @@ def clean_again(copied: Path, topic: str) -> tuple[dict[int, bytes], dict[int, b
     """The batches of Kafka's compacted segment before and after our cleaner has been over it: base offset -> bytes."""
     (copied / "cleaner-offset-checkpoint").unlink()
     store = open_store(copied)
-    log = store.logs[(topic, 0)]
+    log = store.logs[TopicPartition(topic, 0)]
     log.update_config(LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0))
 
     def batches() -> dict[int, bytes]:

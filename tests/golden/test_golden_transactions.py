@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kcli.client.admin.transactions import TransactionListing
 from kcli.coordinator.transaction.records import decode, encode
 from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.batches.control import EndTransactionMarker, decode_control, encode_marker_batch
+from kcli.protocol.batches.legacy import Record
 from kcli.testing.broker_process import BrokerProcess
 
 GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden" / "logdir-clean"
@@ -20,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def records(directory: str):
+def records(directory: str) -> Iterator[Record]:
     for path in sorted((GOLDEN / directory).glob("*.log")):
         raw = path.read_bytes()
         for position, header in iter_batches(raw):
@@ -92,7 +95,7 @@ def broker_state(broker: BrokerProcess) -> dict[str, str]:
     from kcli.client.admin.admin import AdminClient
     from kcli.client.config import client_config
 
-    async def ask():
+    async def ask() -> list[TransactionListing]:
         async with AdminClient(client_config({}, bootstrap_servers=broker.bootstrap)) as admin:
             return await admin.list_transactions(pattern="txn-id-3")
 

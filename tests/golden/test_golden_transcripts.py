@@ -35,7 +35,7 @@ STORIES = (
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_story(name: str, tmp_path: Path) -> None:
+def test_each_step_prints_and_exits_as_recorded(name: str, tmp_path: Path) -> None:
     compared = list(replay.replay(replay.stories()[name], tmp_path))
     assert compared, "no step of this story could be played"
     different = {each.id: each for each in compared if each.differences}
@@ -88,6 +88,8 @@ def _step(**changes: Any) -> dict[str, Any]:
         ({"stdout": "a\n", "alt": {"stdout": "b\n"}}, ("b\n", "", 0), True),
     ],
 )
-def test_the_comparison(recorded: dict[str, Any], came: tuple[str, str, int], equal: bool) -> None:
+def test_a_step_is_compared_by_exit_code_and_what_the_tool_printed(
+    recorded: dict[str, Any], came: tuple[str, str, int], equal: bool
+) -> None:
     compared = replay.compare(_step(**recorded), replay.Result(*came))
     assert (not compared.differences) is equal

@@ -63,7 +63,7 @@ async def update(node: RunningNode, version: int, feature: str, level: int) -> E
 
 
 @on_a_loop
-async def test_the_cluster_is_its_brokers(tmp_path: Path) -> None:
+async def test_every_version_lists_the_brokers_of_the_cluster(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         for version in range(3):
             response = await cluster(node, version, operations=True)
@@ -73,7 +73,7 @@ async def test_the_cluster_is_its_brokers(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_fenced_brokers_are_told_of_on_request(tmp_path: Path) -> None:
+async def test_fenced_brokers_are_listed_only_on_request(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         node.loader.image = unreachable(node.loader.image)
         assert [node.broker_id for node in (await cluster(node, 2)).brokers] == [1]
@@ -82,7 +82,7 @@ async def test_fenced_brokers_are_told_of_on_request(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_a_controller_listener_tells_of_controllers(tmp_path: Path) -> None:
+async def test_a_controller_listener_lists_controllers(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         response = await cluster(node, 1, listener="CONTROLLER", kind=2)
         (told,) = response.brokers
@@ -91,7 +91,7 @@ async def test_a_controller_listener_tells_of_controllers(tmp_path: Path) -> Non
 
 
 @on_a_loop
-async def test_the_wrong_kind_of_endpoint(tmp_path: Path) -> None:
+async def test_the_other_type_of_endpoint_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         with pytest.raises(
             MismatchedEndpointTypeException,

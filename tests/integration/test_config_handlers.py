@@ -87,7 +87,7 @@ async def test_a_topics_configs_come_in_kafkas_order_with_their_origin(tmp_path:
 
 
 @on_a_loop
-async def test_only_the_keys_asked_for(tmp_path: Path) -> None:
+async def test_only_requested_keys_are_returned(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         await create(node, "t")
         result = await describe(node, TOPIC, "t", keys=("segment.ms", "nope"), synonyms=False)
@@ -95,7 +95,7 @@ async def test_only_the_keys_asked_for(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_each_topic_of_a_request_is_told_its_own(tmp_path: Path) -> None:
+async def test_each_topic_of_a_request_gets_its_own_configs(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         await create(node, "a")
         await create(node, "b", segment_ms="5")
@@ -164,7 +164,7 @@ async def test_configs_of_every_kind_of_resource(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_describing_what_is_not_there(tmp_path: Path) -> None:
+async def test_describing_a_missing_resource_is_an_error(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         unknown = await describe(node, TOPIC, "nope")
         assert (unknown.error_code, unknown.error_message) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
@@ -181,7 +181,7 @@ async def test_describing_what_is_not_there(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_changes_that_the_broker_itself_refuses(tmp_path: Path) -> None:
+async def test_invalid_changes_are_refused_in_kafkas_words(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         await create(node, "t")
         for kind, name, operations, message in (
@@ -212,7 +212,7 @@ async def test_changes_that_the_broker_itself_refuses(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_good_and_bad_resources_keep_their_places(tmp_path: Path) -> None:
+async def test_results_come_in_the_order_of_the_resources(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         await create(node, "t")
         config = AlterableConfig(name="segment.ms", config_operation=SET, value="70000")
@@ -235,7 +235,7 @@ async def test_good_and_bad_resources_keep_their_places(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_the_old_way_replaces(tmp_path: Path) -> None:
+async def test_alter_configs_replaces_all_configs_of_a_topic(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         for version in range(3):
             await create(node, f"t{version}", 1, segment_ms="70000")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from kcli.config.definition import ConfigError
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
-from kcli.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kcli.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     RequestTopicPartitions,
 )
 from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -22,13 +26,21 @@ from kcli.protocol.messages.incremental_alter_configs import (
 from kcli.protocol.messages.list_groups import ListGroupsRequest
 from kcli.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcli.protocol.wire.api import ApiKey
-from rigs.groups import running
+from rigs.groups import Speaker, running
 from rigs.loops import on_a_loop, until
 
 GROUP_RESOURCE, SET = 32, 0
 
 
-async def heartbeat(it, epoch, *, member="m", version=1, owned=None, **fields):
+async def heartbeat(
+    it: Speaker,
+    epoch: int,
+    *,
+    member: str = "m",
+    version: int = 1,
+    owned: tuple[RequestTopicPartitions, ...] | None = None,
+    **fields: Any,
+) -> ConsumerGroupHeartbeatResponse:
     joins = epoch == 0
     if joins:
         fields = {"subscribed_topic_names": ("t",), "rebalance_timeout_ms": 10_000} | fields
@@ -42,21 +54,21 @@ async def heartbeat(it, epoch, *, member="m", version=1, owned=None, **fields):
     return await it.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, request, version)
 
 
-async def describe(it, *groups, version=1, **fields):
+async def describe(it: Speaker, *groups: str, version: int = 1, **fields: Any) -> tuple[DescribedGroup, ...]:
     request = ConsumerGroupDescribeRequest(group_ids=groups or ("g",), **fields)
     return (await it.call(ApiKey.CONSUMER_GROUP_DESCRIBE, request, version)).groups
 
 
-def assigned(response):
+def assigned(response: ConsumerGroupHeartbeatResponse) -> list[tuple[int, ...]] | None:
     if response.assignment is None:
         return None
     return [each.partitions for each in response.assignment.topic_partitions]
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_life_in_every_version(tmp_path, version) -> None:
+def test_a_life_in_every_version(tmp_path: Path, version: int) -> None:
     @on_a_loop
-    async def life():
+    async def life() -> None:
         async with running(tmp_path) as it:
             await it.create("t", 3)
             await it.find()
@@ -90,7 +102,7 @@ def test_a_life_in_every_version(tmp_path, version) -> None:
 
 
 @on_a_loop
-async def test_errors_stand_at_the_top_with_words(tmp_path):
+async def test_errors_stand_at_the_top_with_words(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         missing = await heartbeat(it, 0)
         assert missing.error_code is ErrorCode.NOT_COORDINATOR
@@ -105,7 +117,7 @@ async def test_errors_stand_at_the_top_with_words(tmp_path):
 
 
 @on_a_loop
-async def test_both_apis_are_told_to_clients(tmp_path):
+async def test_api_versions_lists_both_apis(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         versions = await it.call(ApiKey.API_VERSIONS, request)
@@ -114,7 +126,7 @@ async def test_both_apis_are_told_to_clients(tmp_path):
 
 
 @on_a_loop
-async def test_a_broker_that_does_not_speak_it(tmp_path):
+async def test_a_broker_that_does_not_speak_it(tmp_path: Path) -> None:
     async with running(tmp_path, group_coordinator_rebalance_protocols="classic") as it:
         await it.find()
         refused = await heartbeat(it, 0)
@@ -124,7 +136,7 @@ async def test_a_broker_that_does_not_speak_it(tmp_path):
 
 
 @on_a_loop
-async def test_the_feature_decides(tmp_path):
+async def test_the_group_version_feature_decides_about_the_protocol(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t")
         await it.find()
@@ -142,12 +154,12 @@ async def test_the_feature_decides(tmp_path):
 
 
 @on_a_loop
-async def test_a_group_has_times_of_its_own(tmp_path):
+async def test_a_group_has_times_of_its_own(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t")
         await it.find()
 
-        async def alter(name, value):
+        async def alter(name: str, value: str) -> ErrorCode:
             config = AlterableConfig(name=name, config_operation=SET, value=value)
             resource = AlterConfigsResource(
                 resource_type=GROUP_RESOURCE, resource_name="g", configs=(config,)
@@ -165,7 +177,7 @@ async def test_a_group_has_times_of_its_own(tmp_path):
 
 
 @on_a_loop
-async def test_topics_that_change_reach_the_group(tmp_path):
+async def test_topics_that_change_reach_the_group(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t", 1)
         await it.find()
@@ -186,7 +198,7 @@ async def test_topics_that_change_reach_the_group(tmp_path):
 
 
 @on_a_loop
-async def test_an_expression_is_resolved_in_the_background(tmp_path):
+async def test_an_expression_is_resolved_in_the_background(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("wanted-1", 2)
         await it.create("other")
@@ -201,7 +213,7 @@ async def test_an_expression_is_resolved_in_the_background(tmp_path):
 
 
 @on_a_loop
-async def test_groups_are_listed_with_the_others(tmp_path):
+async def test_groups_are_listed_with_the_others(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t")
         await it.find()
@@ -209,7 +221,7 @@ async def test_groups_are_listed_with_the_others(tmp_path):
         await it.member(group="classic")
         await it.find("classic")
 
-        async def listed(**filters):
+        async def listed(**filters: Any) -> list[tuple[str, ...]]:
             response = await it.call(ApiKey.LIST_GROUPS, ListGroupsRequest(**filters))
             return [(each.group_id, each.group_type, each.group_state) for each in response.groups]
 
@@ -219,7 +231,7 @@ async def test_groups_are_listed_with_the_others(tmp_path):
 
 
 @on_a_loop
-async def test_a_group_survives_a_restart(tmp_path):
+async def test_a_group_survives_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t", 2)
         await it.find()
@@ -268,9 +280,9 @@ async def test_a_group_survives_a_restart(tmp_path):
         ({"group_consumer_assignors": "uniform,org.example.Mine"}, "Invalid value org.example.Mine"),
     ],
 )
-def test_settings_that_do_not_go_together(tmp_path, overrides, words) -> None:
+def test_settings_that_do_not_go_together(tmp_path: Path, overrides: dict[str, str], words: str) -> None:
     @on_a_loop
-    async def start():
+    async def start() -> None:
         async with running(tmp_path, **overrides):
             raise AssertionError("it started")
 
@@ -279,7 +291,7 @@ def test_settings_that_do_not_go_together(tmp_path, overrides, words) -> None:
 
 
 @on_a_loop
-async def test_assignors_are_known_by_class_too(tmp_path):
+async def test_assignors_are_known_by_class_too(tmp_path: Path) -> None:
     classes = "org.apache.kafka.coordinator.group.assignor.RangeAssignor"
     async with running(tmp_path, group_consumer_assignors=classes) as it:
         await it.create("t")

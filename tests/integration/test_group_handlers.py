@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +35,7 @@ from rigs.wire_client import Client
 
 
 @on_a_loop
-async def test_the_coordinator_is_found_and_its_topic_made(tmp_path):
+async def test_the_coordinator_is_found_and_its_topic_made(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         assert "__consumer_offsets" not in it.node.metadata.topics
         for version in range(7):
@@ -53,7 +55,7 @@ async def test_the_coordinator_is_found_and_its_topic_made(tmp_path):
 
 
 @on_a_loop
-async def test_coordinators_that_are_nowhere(tmp_path):
+async def test_coordinators_that_are_nowhere(tmp_path: Path) -> None:
     async with running(tmp_path, offsets_topic_replication_factor="3") as it:
         request = FindCoordinatorRequest(key="g", coordinator_keys=("g",))
         found = (await it.call(ApiKey.FIND_COORDINATOR, request)).coordinators[0]
@@ -70,7 +72,7 @@ async def test_coordinators_that_are_nowhere(tmp_path):
 
 
 @on_a_loop
-async def test_a_life_in_every_version(tmp_path):
+async def test_a_life_in_every_version(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t")
         await it.find()
@@ -88,7 +90,7 @@ async def test_a_life_in_every_version(tmp_path):
             beat = HeartbeatRequest(group_id=group, generation_id=1, member_id=joined.member_id)
             response = await it.call(ApiKey.HEARTBEAT, beat, min(version, 4))
             assert response.error_code is ErrorCode.NONE
-            of_member = {"member_id": joined.member_id, "generation_id_or_member_epoch": 1}
+            of_member: dict[str, Any] = {"member_id": joined.member_id, "generation_id_or_member_epoch": 1}
             assert await it.commit({("t", 0): version}, max(version, 2), group, **of_member) == ["NONE"]
             expected = {("t", 0): (version, "NONE")}
             assert await it.fetch(max(version, 1), group, topics=["t"]) == ("NONE", expected)
@@ -116,7 +118,7 @@ async def test_a_life_in_every_version(tmp_path):
 
 
 @on_a_loop
-async def test_the_empty_group_id_is_for_offsets_only(tmp_path):
+async def test_the_empty_group_id_is_for_offsets_only(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t")
         await it.find("")
@@ -141,7 +143,7 @@ async def test_the_empty_group_id_is_for_offsets_only(tmp_path):
 
 
 @on_a_loop
-async def test_what_may_be_done_to_a_group_is_told_when_asked(tmp_path):
+async def test_authorized_operations_of_a_group_are_returned_only_on_request(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.find()
         await it.member()
@@ -152,7 +154,7 @@ async def test_what_may_be_done_to_a_group_is_told_when_asked(tmp_path):
 
 
 @on_a_loop
-async def test_a_sync_must_name_the_protocol(tmp_path):
+async def test_a_sync_must_name_the_protocol(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.find()
         request = SyncGroupRequest(group_id="g", member_id="m", generation_id=1, protocol_type="consumer")
@@ -161,7 +163,7 @@ async def test_a_sync_must_name_the_protocol(tmp_path):
 
 
 @on_a_loop
-async def test_partitions_that_do_not_exist_take_no_offsets(tmp_path):
+async def test_partitions_that_do_not_exist_take_no_offsets(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t", 2)
         await it.find()
@@ -170,7 +172,7 @@ async def test_partitions_that_do_not_exist_take_no_offsets(tmp_path):
         assert await it.commit(mixed) == ["NONE", unknown, unknown, "NONE"]
         assert await it.commit({("nope", 0): 1}) == [unknown]
         # An error of the group is that of the partitions which do exist.
-        stale = {"member_id": "m", "generation_id_or_member_epoch": 7}
+        stale: dict[str, Any] = {"member_id": "m", "generation_id_or_member_epoch": 7}
         assert await it.commit(mixed, group="h", **stale) == [
             "GROUP_ID_NOT_FOUND",
             unknown,
@@ -180,8 +182,8 @@ async def test_partitions_that_do_not_exist_take_no_offsets(tmp_path):
 
 
 @pytest.mark.parametrize("version", [1, 2, 7, 8, 9])
-def test_where_the_error_of_a_fetch_stands(tmp_path, version):
-    async def main():
+def test_where_the_error_of_a_fetch_stands(tmp_path: Path, version: int) -> None:
+    async def main() -> None:
         async with running(tmp_path) as it:
             # There is no topic yet, so this broker does not coordinate the group.
             found = await it.fetch(version, topics=["t"])
@@ -194,7 +196,7 @@ def test_where_the_error_of_a_fetch_stands(tmp_path, version):
 
 
 @on_a_loop
-async def test_what_has_no_offset_is_no_error(tmp_path):
+async def test_what_has_no_offset_is_no_error(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.find()
         for version in range(1, 10):
@@ -204,7 +206,7 @@ async def test_what_has_no_offset_is_no_error(tmp_path):
 
 
 @on_a_loop
-async def test_a_stable_fetch_comes_after_the_writes_before_it(tmp_path):
+async def test_a_stable_fetch_comes_after_the_writes_before_it(tmp_path: Path) -> None:
     async with running(tmp_path, group_coordinator_append_linger_ms="50") as it:
         await it.create("t")
         await it.find()
@@ -223,7 +225,7 @@ async def test_a_stable_fetch_comes_after_the_writes_before_it(tmp_path):
 
 
 @on_a_loop
-async def test_a_fetch_that_waits_when_the_leadership_ends_is_sent_elsewhere(tmp_path):
+async def test_a_fetch_that_waits_when_the_leadership_ends_is_sent_elsewhere(tmp_path: Path) -> None:
     async with running(tmp_path, group_coordinator_append_linger_ms="600000") as it:
         complaints = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
@@ -232,7 +234,12 @@ async def test_a_fetch_that_waits_when_the_leadership_ends_is_sent_elsewhere(tmp
         commit = asyncio.ensure_future(it.commit({("t", 0): 7}))
         runner = it.node.broker.groups.runner("g")
         barriers = []
-        await until(lambda: barriers.append(runner.when_written()) or barriers[-1] is not None)
+
+        def has_barrier() -> bool:
+            barriers.append(runner.when_written())
+            return barriers[-1] is not None
+
+        await until(has_barrier)
         other = Speaker(it.node, Client(*await asyncio.open_connection("127.0.0.1", it.port)), it.port)
         fetch = asyncio.ensure_future(other.fetch(topics=["t"], require_stable=True))
         await until(lambda: any("_answer_after" in repr(task) for task in asyncio.all_tasks()))
@@ -246,13 +253,13 @@ async def test_a_fetch_that_waits_when_the_leadership_ends_is_sent_elsewhere(tmp
 
 
 @on_a_loop
-async def test_deleting_offsets(tmp_path):
+async def test_offsets_are_deleted_unless_the_group_subscribes(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t")
         await it.create("u")
         await it.find()
         joined = await it.member()
-        of_member = {"member_id": joined.member_id, "generation_id_or_member_epoch": 1}
+        of_member: dict[str, Any] = {"member_id": joined.member_id, "generation_id_or_member_epoch": 1}
         assert await it.commit({("t", 0): 1, ("u", 0): 2}, **of_member) == ["NONE", "NONE"]
         topics = tuple(
             OffsetDeleteRequestTopic(
@@ -277,7 +284,7 @@ async def test_deleting_offsets(tmp_path):
 
 
 @on_a_loop
-async def test_a_deleted_topic_takes_its_offsets_along(tmp_path):
+async def test_a_deleted_topic_takes_its_offsets_along(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t")
         await it.create("u")
@@ -289,14 +296,14 @@ async def test_a_deleted_topic_takes_its_offsets_along(tmp_path):
 
 
 @on_a_loop
-async def test_groups_are_listed_by_state_and_type(tmp_path):
+async def test_groups_are_listed_by_state_and_type(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t")
         await it.find()
         await it.member("stable")
         assert await it.commit({("t", 0): 1}, group="simple") == ["NONE"]
 
-        async def listed(version=5, **filters):
+        async def listed(version: int = 5, **filters: Any) -> list[tuple[str, ...]]:
             response = await it.call(ApiKey.LIST_GROUPS, ListGroupsRequest(**filters), version)
             return sorted(
                 (group.group_id, group.protocol_type, group.group_state) for group in response.groups
@@ -312,12 +319,12 @@ async def test_groups_are_listed_by_state_and_type(tmp_path):
 
 
 @on_a_loop
-async def test_groups_survive_a_restart(tmp_path):
+async def test_groups_survive_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.create("t")
         await it.find()
         joined = await it.member()
-        of_member = {"member_id": joined.member_id, "generation_id_or_member_epoch": 1}
+        of_member: dict[str, Any] = {"member_id": joined.member_id, "generation_id_or_member_epoch": 1}
         assert await it.commit({("t", 0): 42}, **of_member) == ["NONE"]
         # The number of partitions is the topic's, whatever the configuration says next time.
     async with running(tmp_path, offsets_topic_num_partitions="7") as it:
@@ -329,7 +336,7 @@ async def test_groups_survive_a_restart(tmp_path):
 
 
 @on_a_loop
-async def test_a_stop_sends_waiting_members_elsewhere(tmp_path):
+async def test_a_stop_sends_waiting_members_elsewhere(tmp_path: Path) -> None:
     async with running(tmp_path, group_initial_rebalance_delay_ms="60000") as it:
         await it.find()
         first = await it.join()

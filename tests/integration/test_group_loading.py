@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from kcli.coordinator.group.records import OffsetRecord, encode
@@ -19,6 +22,7 @@ from kcli.protocol.messages.sync_group import SyncGroupRequest
 from kcli.protocol.records.consumer_offsets import OffsetCommitValue
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.coordinators import groups as coordinators
+from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
 from rigs.groups import running
 from rigs.loops import on_a_loop, until
@@ -27,7 +31,7 @@ GROUPS, PER_BATCH = 30_000, 5_000
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def fill(leader, now_ms):
+def fill(leader: LeaderPartition, now_ms: int) -> None:
     """Many groups with one offset each, so that reading them takes a while."""
     for start in range(0, GROUPS, PER_BATCH):
         records = []
@@ -38,7 +42,7 @@ def fill(leader, now_ms):
         leader.append(encode_batch(records), acks=-1, origin=AppendOrigin.COORDINATOR, now_ms=now_ms)
 
 
-def errors_of(response):
+def errors_of(response: Any) -> list[ErrorCode]:
     """Every error code anywhere in a response."""
     found = []
     for name in getattr(response, "__slots__", ()):
@@ -65,7 +69,7 @@ ASKED = {
 
 
 @on_a_loop
-async def test_a_coordinator_that_is_loading_says_so(tmp_path):
+async def test_a_loading_coordinator_answers_load_in_progress(tmp_path: Path) -> None:
     async with running(tmp_path, offsets_topic_num_partitions="1") as it:
         await it.create("t")
         await it.find()
@@ -74,9 +78,9 @@ async def test_a_coordinator_that_is_loading_says_so(tmp_path):
         partition = ("t", 0)
         beat = HeartbeatRequest(group_id="g", member_id="m", generation_id=1)
 
-        async def answers():
+        async def answers() -> dict[ApiKey | str, list[ErrorCode]]:
             """One after the other, each while the log is being read again because the broker leads anew."""
-            found = {}
+            found: dict[ApiKey | str, list[ErrorCode]] = {}
             for key, message in ASKED.items():
                 it.node.broker.groups.leadership_changed(leader, True)
                 found[key] = errors_of(await it.call(key, message))
@@ -100,12 +104,17 @@ async def test_a_coordinator_that_is_loading_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("error", [CorruptRecordError("a torn record"), ZeroDivisionError()], ids=repr)
-def test_nobody_is_served_from_a_log_that_cannot_be_read(tmp_path, monkeypatch, caplog, error) -> None:
+def test_no_client_is_served_from_a_log_that_cannot_be_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: CorruptRecordError | ZeroDivisionError,
+) -> None:
     def broken(_key: bytes, _value: bytes | None) -> None:
         raise error
 
     @on_a_loop
-    async def run():
+    async def run() -> None:
         monkeypatch.setattr(coordinators, "decode", broken)
         async with running(tmp_path, offsets_topic_num_partitions="1") as it:
             await it.create("t")

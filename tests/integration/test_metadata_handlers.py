@@ -59,7 +59,7 @@ async def page(
 
 
 @on_a_loop
-async def test_every_version_tells_of_topics_and_brokers(tmp_path: Path) -> None:
+async def test_every_version_returns_topics_and_brokers(tmp_path: Path) -> None:
     # Before version 4 a client cannot say that it wants no topic made.
     async with running(tmp_path, auto_create_topics_enable="false") as node:
         created = await create(node, "t", 2)
@@ -80,7 +80,7 @@ async def test_every_version_tells_of_topics_and_brokers(tmp_path: Path) -> None
 
 
 @on_a_loop
-async def test_all_topics_and_none(tmp_path: Path) -> None:
+async def test_null_means_all_topics_from_version_1_and_an_empty_list_before(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         await create(node, "b")
         await create(node, "a")
@@ -90,7 +90,7 @@ async def test_all_topics_and_none(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_topics_by_id(tmp_path: Path) -> None:
+async def test_topics_are_found_by_id_from_version_12(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         created = await create(node, "t")
         asked = tuple(
@@ -105,7 +105,9 @@ async def test_topics_by_id(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("version", "allowed"), [(3, False), (4, True), (13, True)])
 @on_a_loop
-async def test_topics_are_made_on_the_way(tmp_path: Path, version: int, allowed: bool) -> None:
+async def test_missing_topics_are_created_unless_the_client_forbids_it(
+    tmp_path: Path, version: int, allowed: bool
+) -> None:
     """Before version 4 no client could say that it does not want that."""
 
     async with running(tmp_path, num_partitions="3") as node:
@@ -122,7 +124,7 @@ async def test_topics_are_made_on_the_way(tmp_path: Path, version: int, allowed:
 
 @pytest.mark.parametrize(("enabled", "allowed"), [("false", True), ("true", False)])
 @on_a_loop
-async def test_topics_are_not_made_unless_both_sides_agree(
+async def test_topics_are_not_created_unless_broker_and_client_agree(
     tmp_path: Path, enabled: str, allowed: bool
 ) -> None:
     async with running(tmp_path, auto_create_topics_enable=enabled) as node:
@@ -132,7 +134,7 @@ async def test_topics_are_not_made_unless_both_sides_agree(
 
 
 @on_a_loop
-async def test_internal_topics_are_made_with_their_own_settings(tmp_path: Path) -> None:
+async def test_internal_topics_are_created_with_their_own_settings(tmp_path: Path) -> None:
     async with running(
         tmp_path, offsets_topic_num_partitions="7", offsets_topic_replication_factor="1"
     ) as node:
@@ -145,7 +147,7 @@ async def test_internal_topics_are_made_with_their_own_settings(tmp_path: Path) 
 
 
 @on_a_loop
-async def test_operations_are_told_when_asked_for(tmp_path: Path) -> None:
+async def test_authorized_operations_are_returned_only_on_request(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         await create(node, "t")
         response = await ask(node, named("t"), 10, operations=True)
@@ -156,7 +158,7 @@ async def test_operations_are_told_when_asked_for(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_partitions_out_of_reach(tmp_path: Path) -> None:
+async def test_unreachable_partitions_have_the_error_of_the_version(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         node.loader.image = unreachable(node.loader.image)
         for version in (0, 5, 6, 13):
@@ -209,7 +211,7 @@ async def test_partitions_of_named_topics_with_their_elr(tmp_path: Path) -> None
 
 
 @on_a_loop
-async def test_cursors_that_point_nowhere(tmp_path: Path) -> None:
+async def test_cursors_that_point_nowhere_are_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         await create(node, "t")
         for cursor in (("t", -1), ("u", 0)):

@@ -30,7 +30,7 @@ def asked(directory: Path, *targets: str) -> list[client.Response]:
     return asyncio.run(story())
 
 
-def test_routes(tmp_path: Path) -> None:
+def test_each_route_has_its_status_and_content_type(tmp_path: Path) -> None:
     index, metrics, requests, unknown, beyond = asked(
         tmp_path, "/", "/metrics", "/requests", "/metric%C3%BC", "/jmx/"
     )

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kcli.config.listeners import Listener
 from kcli.errors import ErrorCode, StorageError
 from kcli.protocol.batches.batch import iter_batches
 from kcli.protocol.messages import (
@@ -28,18 +31,20 @@ from kcli.server.handlers.served import served_on_broker, served_on_controller
 from rigs import wire_client
 from rigs.data_path import batch
 from rigs.loops import until
-from rigs.node import connect, create, offset_at, read, running, send, values
+from rigs.node import connect, crashing, create, offset_at, read, running, send, values
 
 
-def test_a_new_directory_is_formatted_and_survives_restarts(tmp_path, caplog):
-    async def main():
+def test_a_new_directory_is_formatted_and_survives_restarts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
         async with running(tmp_path) as node:
             client = await connect(node)
             await create(client, "t", 2)
             assert (await send(client, "t", batch(b"one"))).base_offset == 0
             cluster_id = node.metadata.cluster_id
         assert (tmp_path / ".kafka_cleanshutdown").exists()
-        async with running(tmp_path, clean=False) as node:
+        async with crashing(tmp_path) as node:
             assert node.metadata.cluster_id == cluster_id
             assert not (tmp_path / ".kafka_cleanshutdown").exists()
             client = await connect(node)
@@ -59,8 +64,8 @@ def test_a_new_directory_is_formatted_and_survives_restarts(tmp_path, caplog):
     assert "Kafka Server started" in caplog.text
 
 
-def test_the_directory_of_another_node_is_refused(tmp_path):
-    async def main():
+def test_the_directory_of_another_node_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
         async with running(tmp_path):
             pass
         with pytest.raises(StorageError, match="node id"):
@@ -70,8 +75,8 @@ def test_the_directory_of_another_node_is_refused(tmp_path):
     asyncio.run(main())
 
 
-def test_two_brokers_cannot_share_a_directory(tmp_path):
-    async def main():
+def test_two_brokers_cannot_share_a_directory(tmp_path: Path) -> None:
+    async def main() -> None:
         async with running(tmp_path):
             with pytest.raises(StorageError, match="lock"):
                 async with running(tmp_path):
@@ -80,8 +85,8 @@ def test_two_brokers_cannot_share_a_directory(tmp_path):
     asyncio.run(main())
 
 
-def test_both_listeners_say_what_they_serve(tmp_path):
-    async def main():
+def test_each_listener_lists_and_serves_its_own_apis(tmp_path: Path) -> None:
+    async def main() -> None:
         async with running(tmp_path) as node:
             request = api_versions.ApiVersionsRequest(client_software_name="x", client_software_version="1")
             for listener, served in (
@@ -101,8 +106,8 @@ def test_both_listeners_say_what_they_serve(tmp_path):
     asyncio.run(main())
 
 
-def test_metadata_names_the_port_that_was_bound(tmp_path):
-    async def main():
+def test_metadata_names_the_port_that_was_bound(tmp_path: Path) -> None:
+    async def main() -> None:
         async with running(tmp_path) as node:
             client = await connect(node)
             response = await client.call(metadata.MetadataRequest(topics=()), ApiKey.METADATA, 12)
@@ -113,8 +118,8 @@ def test_metadata_names_the_port_that_was_bound(tmp_path):
     asyncio.run(main())
 
 
-def test_topics_come_and_go_with_the_metadata(tmp_path):
-    async def main():
+def test_topics_come_and_go_with_the_metadata(tmp_path: Path) -> None:
+    async def main() -> None:
         async with running(tmp_path) as node:
             client = await connect(node)
             await create(client, "gone", 3)
@@ -138,8 +143,8 @@ def test_topics_come_and_go_with_the_metadata(tmp_path):
     asyncio.run(main())
 
 
-def test_topic_and_broker_configs_take_effect(tmp_path):
-    async def alter(client, kind, name, key, value):
+def test_topic_and_broker_configs_take_effect(tmp_path: Path) -> None:
+    async def alter(client: wire_client.Client, kind: int, name: str, key: str, value: str) -> None:
         request = incremental_alter_configs.IncrementalAlterConfigsRequest(
             resources=(
                 incremental_alter_configs.AlterConfigsResource(
@@ -154,7 +159,7 @@ def test_topic_and_broker_configs_take_effect(tmp_path):
         response = await client.call(request, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
         assert response.responses[0].error_code is ErrorCode.NONE, response.responses[0].error_message
 
-    async def main():
+    async def main() -> None:
         async with running(tmp_path) as node:
             client = await connect(node)
             await create(client, "t", max_message_bytes="5000")
@@ -179,8 +184,8 @@ def test_topic_and_broker_configs_take_effect(tmp_path):
     asyncio.run(main())
 
 
-def test_list_offsets(tmp_path):
-    async def main():
+def test_list_offsets_answers_times_and_kafkas_negative_timestamps(tmp_path: Path) -> None:
+    async def main() -> None:
         async with running(tmp_path) as node:
             client = await connect(node)
             await create(client, "t")
@@ -221,8 +226,8 @@ def test_list_offsets(tmp_path):
     asyncio.run(main())
 
 
-def test_delete_records(tmp_path):
-    async def delete(client, topic, offset):
+def test_delete_records_moves_the_log_start_offset(tmp_path: Path) -> None:
+    async def delete(client: wire_client.Client, topic: str, offset: int) -> tuple[ErrorCode, int]:
         part = delete_records.DeleteRecordsPartition(partition_index=0, offset=offset)
         request = delete_records.DeleteRecordsRequest(
             topics=(delete_records.DeleteRecordsTopic(name=topic, partitions=(part,)),), timeout_ms=1000
@@ -231,7 +236,7 @@ def test_delete_records(tmp_path):
         row = response.topics[0].partitions[0]
         return row.error_code, row.low_watermark
 
-    async def main():
+    async def main() -> None:
         async with running(tmp_path) as node:
             client = await connect(node)
             await create(client, "t")
@@ -250,8 +255,10 @@ def test_delete_records(tmp_path):
     asyncio.run(main())
 
 
-def test_offset_for_leader_epoch(tmp_path):
-    async def ask(client, topic, epoch, current=-1):
+def test_offset_for_leader_epoch(tmp_path: Path) -> None:
+    async def ask(
+        client: wire_client.Client, topic: str, epoch: int, current: int = -1
+    ) -> tuple[ErrorCode, int, int]:
         part = offset_for_leader_epoch.OffsetForLeaderPartition(
             partition=0, leader_epoch=epoch, current_leader_epoch=current
         )
@@ -263,7 +270,7 @@ def test_offset_for_leader_epoch(tmp_path):
         row = response.topics[0].partitions[0]
         return row.error_code, row.leader_epoch, row.end_offset
 
-    async def main():
+    async def main() -> None:
         async with running(tmp_path) as node:
             client = await connect(node)
             await create(client, "t")
@@ -283,8 +290,8 @@ def test_offset_for_leader_epoch(tmp_path):
     asyncio.run(main())
 
 
-def test_producer_ids_are_never_given_twice(tmp_path):
-    async def main():
+def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
+    async def main() -> None:
         given = []
         for _ in range(2):
             async with running(tmp_path) as node:
@@ -307,8 +314,8 @@ def test_producer_ids_are_never_given_twice(tmp_path):
     asyncio.run(main())
 
 
-def test_describe_log_dirs(tmp_path):
-    async def main():
+def test_describe_log_dirs(tmp_path: Path) -> None:
+    async def main() -> None:
         async with running(tmp_path) as node:
             client = await connect(node)
             await create(client, "t", 2)
@@ -331,8 +338,8 @@ def test_describe_log_dirs(tmp_path):
     asyncio.run(main())
 
 
-def test_one_directory_of_two_fails(tmp_path, caplog):
-    async def main():
+def test_one_directory_of_two_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
         first, second = tmp_path / "a", tmp_path / "b"
         async with running(f"{first},{second}", metadata_log_dir=str(first)) as node:
             client = await connect(node)
@@ -344,7 +351,7 @@ def test_one_directory_of_two_fails(tmp_path, caplog):
             assert on_second
             on_second[0].log.directory.failed(OSError(5, "Input/output error"))
 
-            async def is_refused():
+            async def is_refused() -> bool:
                 row = await send(client, "t", batch(b"x"), on_second[0].partition)
                 return row.error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -360,9 +367,9 @@ def test_one_directory_of_two_fails(tmp_path, caplog):
     asyncio.run(main())
 
 
-def test_the_last_directory_fails_and_the_broker_halts(tmp_path):
-    async def main():
-        async with running(tmp_path, clean=False) as node:
+def test_the_last_directory_fails_and_the_broker_halts(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with crashing(tmp_path) as node:
             node.logs.directories[0].failed(OSError(28, "No space left on device"))
             reason = await asyncio.wait_for(node.halted, 60)
             assert "No space left on device" in reason
@@ -370,16 +377,16 @@ def test_the_last_directory_fails_and_the_broker_halts(tmp_path):
     asyncio.run(main())
 
 
-def test_clients_that_come_too_early_wait(tmp_path, monkeypatch):
+def test_clients_that_come_too_early_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The port is open before the broker is ready; nobody is told about a cluster without brokers."""
 
-    async def main():
+    async def main() -> None:
         from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 
         answers = []
         started = BrokerLifecycle.start
 
-        async def slow_start(self, listeners=None):
+        async def slow_start(self: Any, listeners: list[Listener] | None = None) -> None:
             port = listeners[0].port
             client = await wire_client.connect(port)
             asking = asyncio.ensure_future(
@@ -400,8 +407,8 @@ def test_clients_that_come_too_early_wait(tmp_path, monkeypatch):
     asyncio.run(main())
 
 
-def test_stopping_answers_who_waits(tmp_path):
-    async def main():
+def test_stopping_answers_who_waits(tmp_path: Path) -> None:
+    async def main() -> None:
         async with running(tmp_path) as node:
             client = await connect(node)
             await create(client, "t")

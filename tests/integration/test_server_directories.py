@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from kcli.controller.api import DELETE_TOPICS
 from kcli.protocol.messages import delete_topics as dt
 from rigs.directories import create, real, registered, with_two_directories
 from rigs.loops import until
+from rigs.node import RunningNode
 
 
-def test_the_metadata_names_the_directory_of_each_log(tmp_path):
-    async def story(node):
+def test_the_metadata_names_the_directory_of_each_log(tmp_path: Path) -> None:
+    async def story(node: RunningNode) -> None:
         await create(node, "t", 4)
         await until(lambda: registered(node, "t") == real(node, "t"))
         assert set(registered(node, "t").values()) == {each.id for each in node.logs.directories}
@@ -19,8 +21,8 @@ def test_the_metadata_names_the_directory_of_each_log(tmp_path):
     with_two_directories(tmp_path, story)
 
 
-def test_a_topic_deleted_before_it_was_told_of_is_forgotten(tmp_path):
-    async def story(node):
+def test_a_topic_deleted_before_its_registration_is_forgotten(tmp_path: Path) -> None:
+    async def story(node: RunningNode) -> None:
         request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name="t"),))
         await asyncio.gather(create(node, "t", 3), node.controller.send(DELETE_TOPICS, request))
         await until(lambda: not node.broker.assignments._pending)
@@ -30,24 +32,24 @@ def test_a_topic_deleted_before_it_was_told_of_is_forgotten(tmp_path):
     with_two_directories(tmp_path, story)
 
 
-def test_what_was_not_told_is_told_at_the_next_start(tmp_path):
+def test_missing_registrations_are_sent_at_the_next_start(tmp_path: Path) -> None:
     places = {}
 
-    async def silent(node):
-        node.broker.assignments.apply = lambda _delta: None
+    async def silent(node: RunningNode) -> None:
+        node.broker.assignments.apply = lambda delta: None
         await create(node, "t", 3)
         places.update(real(node, "t"))
         assert not set(registered(node, "t").values()) & set(places.values())
 
-    async def talking(node):
+    async def talking(node: RunningNode) -> None:
         await until(lambda: registered(node, "t") == places)
 
     with_two_directories(tmp_path, silent)
     with_two_directories(tmp_path, talking)
 
 
-def test_a_broken_directory_costs_its_partitions_their_leader_and_no_others(tmp_path):
-    async def story(node):
+def test_a_broken_directory_costs_its_partitions_their_leader_and_no_others(tmp_path: Path) -> None:
+    async def story(node: RunningNode) -> None:
         await create(node, "t", 4)
         await until(lambda: registered(node, "t") == real(node, "t"))
         good, bad = node.logs.directories

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kcli.errors import ErrorCode, InvalidGroupIdException, ProtocolError, StorageError
 from kcli.protocol.messages import describe_log_dirs, init_producer_id, list_offsets
 from kcli.protocol.wire.api import ApiKey
+from kcli.server.requests.context import RequestContext
 from rigs.data_path import BrokerRig, topic_image
 
 
 class Failing:
     """A handler that does what it is told to."""
 
-    def __init__(self, error, *, later):
+    def __init__(self, error: Any, *, later: bool) -> None:
         self.error = error
         self.later = later
 
-    def __call__(self, _context, _request):
+    def __call__(
+        self,
+        _context: RequestContext,
+        _request: describe_log_dirs.DescribeLogDirsRequest | init_producer_id.InitProducerIdRequest,
+    ) -> Any:
         if not self.later:
             raise self.error
 
-        async def fail():
+        async def fail() -> None:
             await asyncio.sleep(0)
             raise self.error
 
@@ -40,8 +47,16 @@ class Failing:
         (ZeroDivisionError("bug"), ErrorCode.UNKNOWN_SERVER_ERROR, True),
     ],
 )
-def test_errors_of_handlers(tmp_path, monkeypatch, caplog, error, code, logged, later):
-    async def main():
+def test_an_error_of_a_handler_becomes_its_code_and_a_bug_is_logged(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: InvalidGroupIdException | StorageError | ZeroDivisionError,
+    code: ErrorCode,
+    logged: bool,
+    later: bool,
+) -> None:
+    async def main() -> None:
         async with BrokerRig(tmp_path, topic_image("t")) as rig:
             client = await rig.connect()
             monkeypatch.setattr("kcli.server.handlers.init_producer_id.handle", Failing(error, later=later))
@@ -54,8 +69,10 @@ def test_errors_of_handlers(tmp_path, monkeypatch, caplog, error, code, logged, 
     assert bool(caplog.records) is logged
 
 
-def test_an_error_without_a_place_in_the_message_closes(tmp_path, monkeypatch):
-    async def main():
+def test_an_error_without_a_place_in_the_message_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
         async with BrokerRig(tmp_path, topic_image("t")) as rig:
             client = await rig.connect()
             monkeypatch.setattr(
@@ -67,11 +84,13 @@ def test_an_error_without_a_place_in_the_message_closes(tmp_path, monkeypatch):
     asyncio.run(main())
 
 
-def test_a_response_that_cannot_be_written_becomes_an_error(tmp_path, monkeypatch, caplog):
-    async def main():
+def test_a_response_that_cannot_be_written_becomes_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
         async with BrokerRig(tmp_path, topic_image("t")) as rig:
             client = await rig.connect()
-            broken = init_producer_id.InitProducerIdResponse(producer_id="not a number")
+            broken = init_producer_id.InitProducerIdResponse(producer_id="not a number")  # type: ignore[arg-type]
             monkeypatch.setattr("kcli.server.handlers.init_producer_id.handle", lambda *_: broken)
             request = init_producer_id.InitProducerIdRequest(transactional_id=None)
             response = await client.call(request, ApiKey.INIT_PRODUCER_ID, 4)
@@ -80,8 +99,8 @@ def test_a_response_that_cannot_be_written_becomes_an_error(tmp_path, monkeypatc
     asyncio.run(main())
 
 
-def test_a_client_without_an_id_is_served(tmp_path):
-    async def main():
+def test_a_client_without_an_id_is_served(tmp_path: Path) -> None:
+    async def main() -> None:
         async with BrokerRig(tmp_path, topic_image("t")) as rig:
             client = await rig.connect()
             part = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=-1)

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 from kcli.controller.api import DELETE_TOPICS, INCREMENTAL_ALTER_CONFIGS
 from kcli.errors import ErrorCode
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import alter_replica_log_dirs as ar
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.coordinators.loader import load
 from kcli.server.partitions.log_dir_moves import RATE_KEY, MoveThrottle
-from kcli.storage.log.log import AppendOrigin
+from kcli.storage.directory import LogDirectory
+from kcli.storage.log.log import AppendOrigin, AppendResult
 from kcli.testing.rigs.logs import ManualClock, batch_of
 from rigs.data_path import batch
 from rigs.directories import create, real, registered, with_two_directories
 from rigs.loops import until
-from rigs.node import connect
+from rigs.node import RunningNode, connect
+from rigs.wire_client import Client
 
 
-async def alter(client, path, topic, *numbers):
+async def alter(client: Client, path: str, topic: str, *numbers: int) -> list[ErrorCode]:
     request = ar.AlterReplicaLogDirsRequest(
         dirs=(
             ar.AlterReplicaLogDir(
@@ -32,7 +37,7 @@ async def alter(client, path, topic, *numbers):
     return [each.error_code for each in response.results[0].partitions]
 
 
-async def limit(node, rate):
+async def limit(node: RunningNode, rate: int) -> None:
     change = ic.AlterConfigsResource(
         resource_type=4,
         resource_name="1",
@@ -43,19 +48,19 @@ async def limit(node, rate):
     )
 
 
-def append(node, topic, number, *values):
+def append(node: RunningNode, topic: str, number: int, *values: bytes) -> AppendResult:
     return node.broker.replicas.get(topic, number).append(
         batch(*values), acks=-1, origin=AppendOrigin.CLIENT, now_ms=node.clock.now_ms()
     )
 
 
-def elsewhere(node, topic, number):
+def elsewhere(node: RunningNode, topic: str, number: int) -> LogDirectory:
     here = node.logs.get(topic, number).directory
     return next(each for each in node.logs.directories if each is not here)
 
 
-def test_a_partition_moves_while_it_is_written(tmp_path):
-    async def story(node):
+def test_a_partition_moves_while_it_is_written(tmp_path: Path) -> None:
+    async def story(node: RunningNode) -> None:
         client = await connect(node)
         await create(node, "t", 1)
         for _ in range(20):
@@ -78,8 +83,8 @@ def test_a_partition_moves_while_it_is_written(tmp_path):
     with_two_directories(tmp_path, story)
 
 
-def test_a_throttled_move_shows_itself_and_can_be_called_back(tmp_path):
-    async def story(node):
+def test_a_throttled_move_shows_itself_and_can_be_called_back(tmp_path: Path) -> None:
+    async def story(node: RunningNode) -> None:
         client = await connect(node)
         await create(node, "t", 1)
         for _ in range(4):
@@ -87,7 +92,7 @@ def test_a_throttled_move_shows_itself_and_can_be_called_back(tmp_path):
         await limit(node, 1)
         home, target = node.logs.get("t", 0).directory, elsewhere(node, "t", 0)
         assert await alter(client, target.path, "t", 0) == [ErrorCode.NONE]
-        await until(lambda: node.logs.futures.logs["t", 0].log_end_offset == 1)
+        await until(lambda: node.logs.futures.logs[TopicPartition("t", 0)].log_end_offset == 1)
         assert await alter(client, target.path, "t", 0) == [ErrorCode.NONE], "asked again, nothing changes"
         (shown,) = [each for each in node.logs.describe() if each.path == target.path]
         assert [(each.offset_lag, each.is_future) for each in shown.partitions] == [(3, True)]
@@ -100,10 +105,10 @@ def test_a_throttled_move_shows_itself_and_can_be_called_back(tmp_path):
     with_two_directories(tmp_path, story)
 
 
-def test_a_move_goes_on_after_a_restart(tmp_path):
+def test_a_move_goes_on_after_a_restart(tmp_path: Path) -> None:
     places = {}
 
-    async def first(node):
+    async def first(node: RunningNode) -> None:
         client = await connect(node)
         await create(node, "t", 1)
         for _ in range(4):
@@ -111,11 +116,11 @@ def test_a_move_goes_on_after_a_restart(tmp_path):
         await limit(node, 1)
         places["target"] = elsewhere(node, "t", 0).path
         await alter(client, places["target"], "t", 0)
-        await until(lambda: node.logs.futures.logs["t", 0].log_end_offset == 1)
+        await until(lambda: node.logs.futures.logs[TopicPartition("t", 0)].log_end_offset == 1)
         client.close()
 
-    async def second(node):
-        assert node.logs.futures.logs["t", 0].directory.path == places["target"]
+    async def second(node: RunningNode) -> None:
+        assert node.logs.futures.logs[TopicPartition("t", 0)].directory.path == places["target"]
         await limit(node, 1 << 40)
         await until(lambda: node.logs.get("t", 0).directory.path == places["target"])
         assert node.logs.get("t", 0).log_end_offset == 4
@@ -124,22 +129,23 @@ def test_a_move_goes_on_after_a_restart(tmp_path):
     with_two_directories(tmp_path, second)
 
 
-def test_a_swap_cut_in_two_is_finished_at_the_next_start(tmp_path):
+def test_a_swap_cut_in_two_is_finished_at_the_next_start(tmp_path: Path) -> None:
     places = {}
 
-    async def first(node):
+    async def first(node: RunningNode) -> None:
         client = await connect(node)
         await create(node, "t", 1)
         append(node, "t", 0, b"x")
         places["target"] = elsewhere(node, "t", 0).path
         # What a crash leaves: told, the old log set aside, the copy not renamed yet.
-        node.logs.futures.promote = lambda topic, number: node.logs.remove(node.logs.logs[topic, number])
+        promote: Any = lambda topic, number: node.logs.remove(node.logs.logs[TopicPartition(topic, number)])  # noqa: E731
+        node.logs.futures.promote = promote
         node.broker.replicas.log_moved = lambda *_: None
         await alter(client, places["target"], "t", 0)
         await until(lambda: node.logs.get("t", 0) is None)
         client.close()
 
-    async def second(node):
+    async def second(node: RunningNode) -> None:
         assert node.logs.get("t", 0).directory.path == places["target"]
         assert node.logs.get("t", 0).log_end_offset == 1
         append(node, "t", 0, b"y")
@@ -148,8 +154,8 @@ def test_a_swap_cut_in_two_is_finished_at_the_next_start(tmp_path):
     with_two_directories(tmp_path, second)
 
 
-def test_refusals(tmp_path):
-    async def story(node):
+def test_invalid_moves_are_refused_with_their_codes(tmp_path: Path) -> None:
+    async def story(node: RunningNode) -> None:
         client = await connect(node)
         await create(node, "t", 2)
         await until(lambda: registered(node, "t") == real(node, "t"))
@@ -169,8 +175,8 @@ def test_refusals(tmp_path):
     with_two_directories(tmp_path, story)
 
 
-def test_a_topic_deleted_on_its_way_takes_its_copy_along(tmp_path):
-    async def story(node):
+def test_a_topic_deleted_on_its_way_takes_its_copy_along(tmp_path: Path) -> None:
+    async def story(node: RunningNode) -> None:
         client = await connect(node)
         await create(node, "t", 1)
         append(node, "t", 0, b"x" * 700_000)
@@ -186,8 +192,8 @@ def test_a_topic_deleted_on_its_way_takes_its_copy_along(tmp_path):
     with_two_directories(tmp_path, story)
 
 
-def test_the_directory_it_moves_to_breaks_and_the_partition_stays(tmp_path):
-    async def story(node):
+def test_the_directory_it_moves_to_breaks_and_the_partition_stays(tmp_path: Path) -> None:
+    async def story(node: RunningNode) -> None:
         client = await connect(node)
         node.logs.prefer("t", 0, node.logs.directories[0].path)
         await create(node, "t", 1)
@@ -205,15 +211,15 @@ def test_the_directory_it_moves_to_breaks_and_the_partition_stays(tmp_path):
     with_two_directories(tmp_path, story)
 
 
-def test_a_log_in_a_broken_directory_is_not_replaced_by_an_empty_one_at_start(tmp_path):
+def test_a_log_in_a_broken_directory_is_not_replaced_by_an_empty_one_at_start(tmp_path: Path) -> None:
     places = {}
 
-    async def first(node):
+    async def first(node: RunningNode) -> None:
         await create(node, "t", 2)
         await until(lambda: registered(node, "t") == real(node, "t"))
         places.update(real(node, "t"))
 
-    async def second(node):
+    async def second(node: RunningNode) -> None:
         bad = next(each for each in node.logs.directories if each.error is not None)
         for number in places:
             assert (node.logs.get("t", number) is None) == (
@@ -233,8 +239,8 @@ def test_a_log_in_a_broken_directory_is_not_replaced_by_an_empty_one_at_start(tm
     with_two_directories(tmp_path, second)
 
 
-def test_a_coordinator_loads_while_its_log_moves(tmp_path):
-    async def story(node):
+def test_a_coordinator_loads_while_its_log_moves(tmp_path: Path) -> None:
+    async def story(node: RunningNode) -> None:
         await create(node, "t", 1)
         leader = node.broker.replicas.get("t", 0)
         for nth in range(4):
@@ -249,7 +255,7 @@ def test_a_coordinator_loads_while_its_log_moves(tmp_path):
         node.logs.futures.take_in(copy, first, first.read(0, 1 << 20, end_offset=4).read(), 0)
         seen = []
 
-        def replay(_key, value, _offset, _producer_id):
+        def replay(key: bytes, value: bytes | None, offset: int, producer_id: int) -> None:
             seen.append(value)
             if len(seen) == 2:
                 node.broker.replicas.log_moved("t", 0, node.logs.futures.promote("t", 0))
@@ -262,7 +268,7 @@ def test_a_coordinator_loads_while_its_log_moves(tmp_path):
 
 
 class TestThrottle:
-    def test_what_was_copied_is_waited_for(self):
+    def test_what_was_copied_is_waited_for(self) -> None:
         clock = ManualClock()
         throttle = MoveThrottle(clock, lambda: 100)
         assert throttle.wait_seconds() == 0
@@ -273,7 +279,7 @@ class TestThrottle:
         clock.ms += 200
         assert throttle.wait_seconds() == 0
 
-    def test_long_waits_come_in_pieces_and_a_new_rate_counts(self):
+    def test_long_waits_come_in_pieces_and_a_new_rate_counts(self) -> None:
         clock, rate = ManualClock(), [1]
         throttle = MoveThrottle(clock, lambda: rate[0])
         throttle.copied(1_000_000)
@@ -282,7 +288,7 @@ class TestThrottle:
         clock.ms += 1_000
         assert throttle.wait_seconds() == 0
 
-    def test_a_rate_of_zero_stops_after_the_first_slice(self):
+    def test_a_rate_of_zero_stops_after_the_first_slice(self) -> None:
         clock = ManualClock()
         throttle = MoveThrottle(clock, lambda: 0)
         throttle.copied(1)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +21,7 @@ COUNT = 4 * SLICE_PARTITIONS + 7
 TOPIC_ID = uuid.uuid5(uuid.NAMESPACE_DNS, "big")
 
 
-def topic_records(name, topic_id, count):
+def topic_records(name: str, topic_id: uuid.UUID, count: int) -> list[PartitionRecord | TopicRecord]:
     return [
         TopicRecord(name=name, topic_id=topic_id),
         *(
@@ -36,7 +39,7 @@ def topic_records(name, topic_id, count):
     ]
 
 
-def commit(rig, *records):
+def commit(rig: BrokerRig, *records: PartitionRecord | RemoveTopicRecord | TopicRecord) -> None:
     """As the quorum does: one delta, then the replicas hear of it."""
     delta = MetadataDelta(rig.metadata)
     for record in records:
@@ -45,8 +48,8 @@ def commit(rig, *records):
     rig.replicas.apply(delta, rig.metadata)
 
 
-def run(directory, scenario):
-    async def main():
+def run(directory: Path, scenario: Callable[..., Any]) -> None:
+    async def main() -> None:
         async with BrokerRig(directory) as rig:
             # In a thread, as a broker has it.
             loop = asyncio.get_running_loop()
@@ -61,16 +64,16 @@ def run(directory, scenario):
     asyncio.run(main())
 
 
-def test_few_are_led_at_once(tmp_path):
-    async def scenario(rig):
+def test_few_are_led_at_once(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig) -> None:
         commit(rig, *topic_records("big", TOPIC_ID, AT_ONCE_PARTITIONS))
         assert len(rig.replicas) == AT_ONCE_PARTITIONS
 
     run(tmp_path, scenario)
 
 
-def test_many_are_led_in_slices(tmp_path):
-    async def scenario(rig):
+def test_many_are_led_in_slices(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig) -> None:
         sizes = []
         commit(rig, *topic_records("big", TOPIC_ID, COUNT))
         assert len(rig.replicas) == 0
@@ -79,7 +82,7 @@ def test_many_are_led_in_slices(tmp_path):
         with pytest.raises(UnknownTopicOrPartitionException):
             rig.replicas.get("big", COUNT)
 
-        def all_led():
+        def all_led() -> bool:
             if not sizes or sizes[-1] != len(rig.replicas):
                 sizes.append(len(rig.replicas))
             return len(rig.replicas) == COUNT
@@ -93,10 +96,10 @@ def test_many_are_led_in_slices(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_changes_keep_their_order(tmp_path):
+def test_changes_keep_their_order(tmp_path: Path) -> None:
     other_id = uuid.uuid5(uuid.NAMESPACE_DNS, "other")
 
-    async def scenario(rig):
+    async def scenario(rig: BrokerRig) -> None:
         commit(rig, *topic_records("big", TOPIC_ID, COUNT))
         commit(rig, RemoveTopicRecord(topic_id=TOPIC_ID))
         commit(rig, *topic_records("big", other_id, 3))
@@ -109,8 +112,8 @@ def test_changes_keep_their_order(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_a_store_that_is_closed_meanwhile_gets_no_more_logs(tmp_path):
-    async def scenario(rig):
+def test_a_store_that_is_closed_meanwhile_gets_no_more_logs(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig) -> None:
         commit(rig, *topic_records("big", TOPIC_ID, COUNT))
         await until(lambda: len(rig.replicas) > 0)
         await asyncio.to_thread(rig.logs.close)

@@ -8,6 +8,9 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,10 +28,10 @@ REQUESTS_PER_VERSION = 4
 class Odd:
     """Sends one frame on a connection of its own and says whether there was an answer."""
 
-    def __init__(self, port):
+    def __init__(self, port: int) -> None:
         self.port = port
 
-    async def send(self, frame):
+    async def send(self, frame: bytes) -> bool:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(frame)
@@ -40,7 +43,7 @@ class Odd:
             writer.close()
 
 
-async def serve_and(directory, scenario):
+async def serve_and(directory: Path, scenario: Callable[..., Any]) -> None:
     async with running(directory, offsets_topic_num_partitions="1", group_min_session_timeout_ms="1") as node:
         client = Odd(node.port())
         await scenario(client)
@@ -48,15 +51,15 @@ async def serve_and(directory, scenario):
         assert await client.send(request), "the next client is served"
 
 
-def versions():
+def versions() -> list[tuple[ApiKey, int]]:
     return [(key, v) for key in sorted(SERVED) for v in range(API[key].min_version, API[key].max_version + 1)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_requests_that_make_no_sense(tmp_path, seed, caplog):
+def test_requests_that_make_no_sense(tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture) -> None:
     chance = random.Random(seed)
 
-    async def scenario(client):
+    async def scenario(client: Odd) -> None:
         frames = []
         for key, version in versions():
             frames += [encoded(key, version, chance) for _ in range(REQUESTS_PER_VERSION)]
@@ -70,10 +73,12 @@ def test_requests_that_make_no_sense(tmp_path, seed, caplog):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_requests_that_are_not_well_formed(tmp_path, seed, caplog):
+def test_requests_that_are_not_well_formed(
+    tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
     chance = random.Random(seed)
 
-    async def scenario(client):
+    async def scenario(client: Odd) -> None:
         for key, version in versions():
             whole = encoded(key, version, chance)[4:]
             at = codec.decode_request_header(whole).body_offset

@@ -5,24 +5,37 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import ErrorCode
+from kcli.metadata.image import TopicImage
 from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages import api_versions, fetch, list_offsets, produce
 from kcli.protocol.wire.api import API, ApiKey
 from rigs.data_path import BrokerRig, batch, topic_image
 from rigs.loops import PATIENCE_S, until
+from rigs.wire_client import Client
 
 PRODUCE = API[ApiKey.PRODUCE]
 FETCH = API[ApiKey.FETCH]
 TOPIC = topic_image("t", 2)
 
 
-def produce_request(records, *, topic=TOPIC, partition=0, acks=-1, timeout_ms=1000, transactional_id=None):
+def produce_request(
+    records: bytes | None,
+    *,
+    topic: TopicImage = TOPIC,
+    partition: int = 0,
+    acks: int = -1,
+    timeout_ms: int = 1000,
+    transactional_id: Any = None,
+) -> produce.ProduceRequest:
     data = produce.PartitionProduceData(index=partition, records=records)
     return produce.ProduceRequest(
         acks=acks,
@@ -34,7 +47,9 @@ def produce_request(records, *, topic=TOPIC, partition=0, acks=-1, timeout_ms=10
     )
 
 
-def fetch_request(offset=0, *, topic=TOPIC, partitions=(0,), **fields):
+def fetch_request(
+    offset: int = 0, *, topic: TopicImage = TOPIC, partitions: tuple[int, ...] = (0,), **fields: Any
+) -> fetch.FetchRequest:
     wants = {
         name: fields.pop(name) for name in ("current_leader_epoch", "last_fetched_epoch") if name in fields
     }
@@ -57,31 +72,33 @@ def fetch_request(offset=0, *, topic=TOPIC, partitions=(0,), **fields):
     )
 
 
-async def send(client, request, version=12):
+async def send(
+    client: Client, request: produce.ProduceRequest, version: int = 12
+) -> produce.PartitionProduceResponse:
     response = await client.call(request, ApiKey.PRODUCE, version)
     return response.responses[0].partition_responses[0]
 
 
-async def read(client, request, version=12):
+async def read(client: Client, request: fetch.FetchRequest, version: int = 12) -> fetch.PartitionData:
     response = await client.call(request, ApiKey.FETCH, version)
     return response.responses[0].partitions[0] if response.responses else response
 
 
-def values(records):
+def values(records: bytes) -> list[bytes]:
     return [record.value for position, header in iter_batches(records)
             for record in read_records(records[position:position + header.size_bytes])]  # fmt: skip
 
 
-def run(directory, scenario, *topics, **options):
-    async def main():
+def run(directory: Path, scenario: Callable[..., Any], *topics: TopicImage, **options: Any) -> None:
+    async def main() -> None:
         async with BrokerRig(directory, *(topics or (TOPIC,)), **options) as rig:
             await scenario(rig, await rig.connect())
 
     asyncio.run(main())
 
 
-def test_every_version_of_produce_and_fetch(tmp_path):
-    async def scenario(rig, client):
+def test_every_version_of_produce_and_fetch(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         offset = 0
         for version in range(PRODUCE.min_version, PRODUCE.max_version + 1):
             row = await send(client, produce_request(batch(b"v%d" % version, b"x")), version)
@@ -98,8 +115,8 @@ def test_every_version_of_produce_and_fetch(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_the_default_answer_of_a_fetch_of_nothing_waits_and_is_empty(tmp_path):
-    async def scenario(rig, client):
+def test_the_default_answer_of_a_fetch_of_nothing_waits_and_is_empty(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         started = asyncio.get_running_loop().time()
         row = await read(client, fetch_request(max_wait_ms=80))
         assert asyncio.get_running_loop().time() - started >= 0.07
@@ -108,8 +125,8 @@ def test_the_default_answer_of_a_fetch_of_nothing_waits_and_is_empty(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_a_parked_fetch_is_woken_by_an_append(tmp_path):
-    async def scenario(rig, client):
+def test_a_parked_fetch_is_woken_by_an_append(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         other = await rig.connect()
         waiting = asyncio.ensure_future(read(other, fetch_request(max_wait_ms=600_000, partitions=(1, 0))))
         await until(lambda: rig.replicas.get("t", 0).parked_fetches)
@@ -122,8 +139,8 @@ def test_a_parked_fetch_is_woken_by_an_append(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_min_bytes_counts_over_partitions_and_appends(tmp_path):
-    async def scenario(rig, client):
+def test_min_bytes_counts_over_partitions_and_appends(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         other = await rig.connect()
         waiting = asyncio.ensure_future(
             other.call(fetch_request(max_wait_ms=600_000, min_bytes=250, partitions=(0, 1)), ApiKey.FETCH, 12)
@@ -141,8 +158,8 @@ def test_min_bytes_counts_over_partitions_and_appends(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_a_parked_fetch_of_a_lost_client_is_forgotten(tmp_path):
-    async def scenario(rig, client):
+def test_a_parked_fetch_of_a_lost_client_is_forgotten(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         client.post(fetch_request(max_wait_ms=600_000), ApiKey.FETCH, 12)
         await until(lambda: len(rig.replicas.get("t", 0).parked_fetches) == 1)
         client.close()
@@ -151,8 +168,8 @@ def test_a_parked_fetch_of_a_lost_client_is_forgotten(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_deleting_the_topic_wakes_its_readers(tmp_path):
-    async def scenario(rig, client):
+def test_deleting_the_topic_wakes_its_readers(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         waiting = asyncio.ensure_future(read(client, fetch_request(max_wait_ms=600_000)))
         await until(lambda: rig.replicas.get("t", 0).parked_fetches)
         from rigs.data_path import image_of
@@ -183,8 +200,10 @@ def test_deleting_the_topic_wakes_its_readers(tmp_path):
         (batch(b"a", producer_id=5, producer_epoch=0, base_sequence=-1), 12, ErrorCode.INVALID_RECORD),
     ],
 )
-def test_batches_that_are_refused(tmp_path, records, version, error):
-    async def scenario(rig, client):
+def test_batches_that_are_refused(
+    tmp_path: Path, records: bytes | None, version: int, error: ErrorCode
+) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         row = await send(client, produce_request(records), version)
         assert (row.error_code, row.base_offset) == (error, -1)
         assert rig.replicas.get("t", 0).log.log_end_offset == 0
@@ -194,8 +213,8 @@ def test_batches_that_are_refused(tmp_path, records, version, error):
     run(tmp_path, scenario)
 
 
-def test_record_errors_are_named(tmp_path):
-    async def scenario(rig, client):
+def test_record_errors_are_named(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         row = await send(client, produce_request(batch(b"a", b"b")), 8)
         assert row.error_code is ErrorCode.INVALID_RECORD
         assert [each.batch_index for each in row.record_errors] == [0, 1]
@@ -206,8 +225,8 @@ def test_record_errors_are_named(tmp_path):
     run(tmp_path, scenario, config=compacted)
 
 
-def test_log_append_time_is_told(tmp_path):
-    async def scenario(rig, client):
+def test_log_append_time_is_returned(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         before = rig.clock.now_ms()
         row = await send(client, produce_request(batch(b"a")))
         assert before <= row.log_append_time_ms <= rig.clock.now_ms()
@@ -215,8 +234,8 @@ def test_log_append_time_is_told(tmp_path):
     run(tmp_path, scenario, config=dataclasses.replace(LogConfig(), message_timestamp_type="LogAppendTime"))
 
 
-def test_acks_0_has_no_answer_and_an_error_closes(tmp_path):
-    async def scenario(rig, client):
+def test_acks_0_has_no_answer_and_an_error_closes(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         client.post(produce_request(batch(b"quiet"), acks=0), ApiKey.PRODUCE, 9)
         row = await read(client, fetch_request())
         assert values(row.records) == [b"quiet"]
@@ -226,16 +245,16 @@ def test_acks_0_has_no_answer_and_an_error_closes(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_acks_out_of_range(tmp_path):
-    async def scenario(rig, client):
+def test_acks_out_of_range(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         row = await send(client, produce_request(batch(b"a"), acks=2))
         assert row.error_code is ErrorCode.INVALID_REQUIRED_ACKS
 
     run(tmp_path, scenario)
 
 
-def test_unknown_topics_partitions_and_ids(tmp_path):
-    async def scenario(rig, client):
+def test_unknown_topics_partitions_and_ids(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         other = topic_image("other")
         assert (await send(client, produce_request(batch(b"a"), topic=other))).error_code is (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -254,8 +273,8 @@ def test_unknown_topics_partitions_and_ids(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_another_broker_leads_it_and_the_client_is_told_who(tmp_path):
-    async def scenario(rig, client):
+def test_a_partition_led_elsewhere_is_refused_with_the_leader(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         request = produce_request(batch(b"a"), topic=away)
         response = await client.call(request, ApiKey.PRODUCE, 10)
         row = response.responses[0].partition_responses[0]
@@ -271,8 +290,8 @@ def test_another_broker_leads_it_and_the_client_is_told_who(tmp_path):
     run(tmp_path, scenario, away)
 
 
-def test_internal_topics_take_records_from_the_admin_client_only(tmp_path):
-    async def scenario(rig, client):
+def test_internal_topics_take_records_from_the_admin_client_only(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         request = produce_request(batch(b"a"), topic=offsets)
         assert (await send(client, request)).error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
         response = await client.call(request, ApiKey.PRODUCE, 12, client_id="__admin_client")
@@ -282,9 +301,9 @@ def test_internal_topics_take_records_from_the_admin_client_only(tmp_path):
     run(tmp_path, scenario, offsets)
 
 
-def test_idempotent_retries_are_not_written_twice(tmp_path):
-    async def scenario(rig, client):
-        def numbered(sequence, epoch=0):
+def test_idempotent_retries_are_not_written_twice(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
+        def numbered(sequence: int, epoch: int = 0) -> produce.ProduceRequest:
             return produce_request(
                 batch(b"a", b"b", producer_id=9, producer_epoch=epoch, base_sequence=sequence)
             )
@@ -300,8 +319,8 @@ def test_idempotent_retries_are_not_written_twice(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_a_transactional_batch_needs_a_transactional_id(tmp_path):
-    async def scenario(rig, client):
+def test_a_transactional_batch_needs_a_transactional_id(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         records = batch(b"a", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
         row = await send(client, produce_request(records))
         assert row.error_code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -309,8 +328,8 @@ def test_a_transactional_batch_needs_a_transactional_id(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_not_enough_replicas(tmp_path):
-    async def scenario(rig, client):
+def test_not_enough_replicas(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         request = produce_request(batch(b"a"), topic=pair)
         assert (await send(client, request)).error_code is ErrorCode.NOT_ENOUGH_REPLICAS
         request = produce_request(batch(b"a"), topic=pair, acks=1)
@@ -320,8 +339,8 @@ def test_not_enough_replicas(tmp_path):
     run(tmp_path, scenario, pair, config=dataclasses.replace(LogConfig(), min_insync_replicas=2))
 
 
-def test_acks_all_waits_for_the_follower_and_times_out_without_it(tmp_path):
-    async def scenario(rig, client):
+def test_acks_all_waits_for_the_follower_and_times_out_without_it(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         late = await send(client, produce_request(batch(b"a"), topic=pair, timeout_ms=50))
         assert late.error_code is ErrorCode.REQUEST_TIMED_OUT
         waiting = asyncio.ensure_future(
@@ -345,8 +364,8 @@ def test_acks_all_waits_for_the_follower_and_times_out_without_it(tmp_path):
     run(tmp_path, scenario, pair)
 
 
-def test_a_parked_follower_is_woken_by_an_append(tmp_path):
-    async def scenario(rig, client):
+def test_a_parked_follower_is_woken_by_an_append(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         follower = await rig.connect()
         fetch = fetch_request(0, topic=pair, replica_id=2, max_wait_ms=600_000)
         waiting = asyncio.ensure_future(read(follower, fetch))
@@ -360,8 +379,8 @@ def test_a_parked_follower_is_woken_by_an_append(tmp_path):
     run(tmp_path, scenario, pair)
 
 
-def test_a_parked_consumer_is_woken_when_the_follower_has_the_records(tmp_path):
-    async def scenario(rig, client):
+def test_a_parked_consumer_is_woken_when_the_follower_has_the_records(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         consumer, follower = await rig.connect(), await rig.connect()
         waiting = asyncio.ensure_future(read(consumer, fetch_request(0, topic=pair, max_wait_ms=600_000)))
         await until(lambda: rig.replicas.get("pair", 0).parked_fetches)
@@ -377,8 +396,8 @@ def test_a_parked_consumer_is_woken_when_the_follower_has_the_records(tmp_path):
     run(tmp_path, scenario, pair)
 
 
-def test_a_smaller_isr_commits_what_the_missing_replica_held_back(tmp_path):
-    async def scenario(rig, client):
+def test_a_smaller_isr_commits_what_the_missing_replica_held_back(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         waiting = asyncio.ensure_future(
             send(client, produce_request(batch(b"a"), topic=pair, timeout_ms=600_000))
         )
@@ -391,8 +410,8 @@ def test_a_smaller_isr_commits_what_the_missing_replica_held_back(tmp_path):
     run(tmp_path, scenario, pair)
 
 
-def test_fetch_offsets_out_of_range_and_epochs(tmp_path):
-    async def scenario(rig, client):
+def test_fetch_offsets_out_of_range_and_epochs(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         await send(client, produce_request(batch(b"a", b"b"), topic=third))
         for offset in (-1, 3):
             row = await read(client, fetch_request(offset, topic=third))
@@ -412,8 +431,8 @@ def test_fetch_offsets_out_of_range_and_epochs(tmp_path):
     run(tmp_path, scenario, third)
 
 
-def test_the_first_batch_comes_whole_even_when_it_is_too_large(tmp_path):
-    async def scenario(rig, client):
+def test_the_first_batch_comes_whole_even_when_it_is_too_large(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         for partition in (0, 1):
             for _ in range(2):
                 await send(client, produce_request(batch(bytes(1000)), partition=partition))
@@ -429,9 +448,9 @@ def test_the_first_batch_comes_whole_even_when_it_is_too_large(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_fetch_sessions(tmp_path):
-    async def scenario(rig, client):
-        async def call(request, version=12):
+def test_fetch_sessions(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
+        async def call(request: fetch.FetchRequest, version: int = 12) -> fetch.FetchResponse:
             return await client.call(request, ApiKey.FETCH, version)
 
         opened = await call(fetch_request(partitions=(0, 1), session_epoch=0))
@@ -472,8 +491,8 @@ def test_fetch_sessions(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_a_session_repeats_a_partition_in_error(tmp_path):
-    async def scenario(rig, client):
+def test_a_session_repeats_a_partition_in_error(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         opened = await client.call(fetch_request(5, session_epoch=0), ApiKey.FETCH, 12)
         assert opened.responses[0].partitions[0].error_code is ErrorCode.OFFSET_OUT_OF_RANGE
         again = fetch.FetchRequest(max_bytes=1_000, session_id=opened.session_id, session_epoch=1)
@@ -483,10 +502,10 @@ def test_a_session_repeats_a_partition_in_error(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_pages_not_in_the_cache_are_read_in_a_thread(tmp_path, monkeypatch):
+def test_pages_not_in_the_cache_are_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kcli.storage.log.log import LogSlice
 
-    async def scenario(rig, client):
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         await send(client, produce_request(batch(b"cold")))
         monkeypatch.setattr(LogSlice, "read_cached", lambda _slice: None)
         row = await read(client, fetch_request())
@@ -500,8 +519,8 @@ def test_pages_not_in_the_cache_are_read_in_a_thread(tmp_path, monkeypatch):
     run(tmp_path, scenario)
 
 
-def test_a_broken_disk_answers_storage_error(tmp_path):
-    async def scenario(rig, client):
+def test_a_broken_disk_answers_storage_error(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         await send(client, produce_request(batch(b"a")))
         rig.logs.directories[0].failed(OSError(5, "Input/output error"))
         row = await send(client, produce_request(batch(b"b")))
@@ -512,10 +531,10 @@ def test_a_broken_disk_answers_storage_error(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_a_damaged_batch_is_told_of(tmp_path):
+def test_a_damaged_batch_is_an_error_of_its_partition(tmp_path: Path) -> None:
     """Not KAFKA_STORAGE_ERROR, on which consumers only ask again."""
 
-    async def scenario(rig, client):
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         for value in (b"a", b"b", b"c"):
             await send(client, produce_request(batch(value, timestamp_ms=1 if value == b"a" else 1000)))
         log = rig.logs.get("t", 0)
@@ -534,8 +553,8 @@ def test_a_damaged_batch_is_told_of(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_a_zstd_topic_is_refused_to_old_fetchers(tmp_path):
-    async def scenario(rig, client):
+def test_a_zstd_topic_is_refused_to_old_fetchers(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         row = await read(client, fetch_request(), 9)
         assert row.error_code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         assert (await read(client, fetch_request(), 10)).error_code is ErrorCode.NONE
@@ -544,8 +563,8 @@ def test_a_zstd_topic_is_refused_to_old_fetchers(tmp_path):
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_api_versions_says_what_is_served(tmp_path, version):
-    async def scenario(rig, client):
+def test_api_versions_says_what_is_served(tmp_path: Path, version: int) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         request = api_versions.ApiVersionsRequest(client_software_name="x-y.z", client_software_version="1")
         response = await client.call(request, ApiKey.API_VERSIONS, version)
         ranges = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
@@ -565,8 +584,8 @@ def test_api_versions_says_what_is_served(tmp_path, version):
 
 
 @pytest.mark.parametrize("name", ["", "-x", "x y", "x\n"])
-def test_bad_client_software_names(tmp_path, name):
-    async def scenario(rig, client):
+def test_bad_client_software_names(tmp_path: Path, name: str) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         request = api_versions.ApiVersionsRequest(client_software_name=name, client_software_version="1")
         response = await client.call(request, ApiKey.API_VERSIONS, 3)
         assert response.error_code is ErrorCode.INVALID_REQUEST
@@ -574,8 +593,8 @@ def test_bad_client_software_names(tmp_path, name):
     run(tmp_path, scenario)
 
 
-def test_a_newer_api_versions_is_answered_in_version_0(tmp_path):
-    async def scenario(rig, client):
+def test_a_newer_api_versions_is_answered_in_version_0(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         client.writer.write(bytes.fromhex("0000000e 0012 0063 0000002a 0001 78 00 0000 00"))
         correlation_id, response = await client.receive(ApiKey.API_VERSIONS, 0)
         assert correlation_id == 42
@@ -600,8 +619,10 @@ def test_a_newer_api_versions_is_answered_in_version_0(tmp_path):
         "",
     ],
 )
-def test_requests_that_close_the_connection(tmp_path, frame, caplog):
-    async def scenario(rig, client):
+def test_requests_that_close_the_connection(
+    tmp_path: Path, frame: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         body = bytes.fromhex(frame)
         client.writer.write(len(body).to_bytes(4, "big") + body)
         assert await client.at_end()
@@ -613,8 +634,8 @@ def test_requests_that_close_the_connection(tmp_path, frame, caplog):
     assert sum(record.name == "kcli.server.Connection" for record in caplog.records) == 1
 
 
-def test_fields_of_a_topic_id_of_zeros_are_unknown(tmp_path):
-    async def scenario(rig, client):
+def test_fields_of_a_topic_id_of_zeros_are_unknown(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
         nameless = dataclasses.replace(TOPIC, topic_id=uuid.UUID(int=0))
         row = await send(client, produce_request(batch(b"a"), topic=nameless), 13)
         assert row.error_code is ErrorCode.UNKNOWN_TOPIC_ID

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import struct
+from pathlib import Path
 
 import pytest
 from crc32c import crc32c
@@ -21,7 +22,9 @@ TOPIC = topic_image("t", 1)
 NOW_MS = 1_700_000_000_000
 
 
-def batch_of(payload: bytes, count: int, *, codec: Codec = Codec.NONE, attributes: int = 0, max_ms=NOW_MS):
+def batch_of(
+    payload: bytes, count: int, *, codec: Codec = Codec.NONE, attributes: int = 0, max_ms: int = NOW_MS
+) -> bytes:
     """A batch by hand: header and checksum are right whatever the records are."""
     body = compress(codec, payload, None) if codec else payload
     batch = bytearray(HEADER_SIZE + len(body))
@@ -32,7 +35,15 @@ def batch_of(payload: bytes, count: int, *, codec: Codec = Codec.NONE, attribute
     return bytes(batch)
 
 
-def record(offset=0, *, key=b"\x02k", value=b"\x02v", headers=b"\x00", size=None, time=b"\x00"):
+def record(
+    offset: int = 0,
+    *,
+    key: bytes = b"\x02k",
+    value: bytes = b"\x02v",
+    headers: bytes = b"\x00",
+    size: int | None = None,
+    time: bytes = b"\x00",
+) -> bytes:
     body = b"\x00" + time + bytes([offset << 1]) + key + value + headers
     return bytes([(len(body) if size is None else size) << 1]) + body
 
@@ -59,11 +70,13 @@ WRONG = {
 }  # fmt: skip
 
 
-def produced(directory, *batches, config=None, version=12):
+def produced(
+    directory: Path, *batches: bytes, config: LogConfig | None = None, version: int = 12
+) -> tuple[list[produce.PartitionProduceResponse], list[tuple[int, int, bytes]], list[int]]:
     """The answers, and what the log holds then: (offset, timestamp, value) of each record, and the newest time."""
     rows = []
 
-    async def main():
+    async def main() -> bytes:
         async with BrokerRig(directory, TOPIC, config=config) as rig:
             client = await rig.connect()
             for records in batches:
@@ -93,7 +106,7 @@ def produced(directory, *batches, config=None, version=12):
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4], ids=["plain", "lz4"])
-def test_structures_that_cannot_be(tmp_path, codec):
+def test_structures_that_cannot_be(tmp_path: Path, codec: Codec) -> None:
     batches = [batch_of(payload, count, codec=codec) for payload, count in WRONG.values()]
     rows, read, _ = produced(tmp_path, *batches, batch_of(GOOD, 2, codec=codec))
     answers = dict(zip(WRONG, [row.error_code for row in rows], strict=False))
@@ -104,7 +117,7 @@ def test_structures_that_cannot_be(tmp_path, codec):
     assert [value for *_, value in read] == [b"v", b"v"]
 
 
-def test_a_stream_that_does_not_decompress(tmp_path):
+def test_a_stream_that_does_not_decompress(tmp_path: Path) -> None:
     batch = batch_of(b"\x00" * 40, 2, attributes=Codec.GZIP)
     rows, read, _ = produced(tmp_path, batch)
     assert rows[0].error_code is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -112,19 +125,19 @@ def test_a_stream_that_does_not_decompress(tmp_path):
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP], ids=["plain", "gzip"])
-def test_offsets_with_gaps_are_made_dense(tmp_path, codec):
+def test_offsets_with_gaps_are_made_dense(tmp_path: Path, codec: Codec) -> None:
     rows, read, _ = produced(tmp_path, *[batch_of(record(3) + record(7), 2, codec=codec)] * 2)
     assert [row.base_offset for row in rows] == [0, 2]
     assert [offset for offset, *_ in read] == [0, 1, 2, 3]
 
 
-def test_a_newest_time_that_is_not_the_records_is_corrected(tmp_path):
+def test_a_newest_time_that_is_not_the_records_is_corrected(tmp_path: Path) -> None:
     late = batch_of(record(0) + record(1, time=b"\x0a"), 2, max_ms=NOW_MS + 900)
     _, read, newest = produced(tmp_path, late)
     assert newest == [NOW_MS + 5] == [max(time for _, time, _ in read)]
 
 
-def test_each_record_without_a_key_is_named(tmp_path):
+def test_each_record_without_a_key_is_named(tmp_path: Path) -> None:
     compacted = dataclasses.replace(LogConfig(), cleanup_policy=("compact",))
     records = b"".join(record(n, key=NULL if n in (1, 30) else b"\x02k") for n in range(40))
     (row, good), read, _ = produced(tmp_path, batch_of(records, 40), batch_of(GOOD, 2), config=compacted)
@@ -140,7 +153,7 @@ def test_each_record_without_a_key_is_named(tmp_path):
     assert good.error_code is ErrorCode.NONE and len(read) == 2
 
 
-def test_each_record_out_of_time_is_named(tmp_path):
+def test_each_record_out_of_time_is_named(tmp_path: Path) -> None:
     bounded = dataclasses.replace(LogConfig(), message_timestamp_before_max_ms=1000)
     records = encode_batch([Record(-1, NOW_MS, b"k", b"v")] * 2)
     (row,), read, _ = produced(tmp_path, records, config=bounded)
@@ -154,7 +167,7 @@ def test_each_record_out_of_time_is_named(tmp_path):
     assert read == []
 
 
-def test_a_producer_does_not_say_log_append_time(tmp_path):
+def test_a_producer_does_not_say_log_append_time(tmp_path: Path) -> None:
     config = dataclasses.replace(LogConfig(), message_timestamp_type="LogAppendTime")
     (row,), _, _ = produced(tmp_path, batch_of(GOOD, 2, attributes=0x08), config=config)
     assert row.error_code is ErrorCode.INVALID_TIMESTAMP

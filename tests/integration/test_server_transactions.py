@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from kcli.errors import ErrorCode
 from kcli.protocol.batches.batch import iter_batches
@@ -16,12 +18,12 @@ from kcli.protocol.messages import (
 )
 from kcli.protocol.wire.api import ApiKey
 from rigs.loops import until
-from rigs.node import connect, create, read, running, values
+from rigs.node import connect, crashing, create, read, running, values
 from rigs.transactions import ID, SETTINGS, Session, last_state, with_a_broker
 
 
 @with_a_broker
-async def test_the_second_protocol_adds_partitions_and_moves_the_epoch(session):
+async def test_the_second_protocol_adds_partitions_and_moves_the_epoch(session: Session) -> None:
     await session.init()
     assert await session.send("a", "b") is ErrorCode.NONE
     assert (await session.committed()).last_stable_offset == 0
@@ -46,7 +48,7 @@ async def test_the_second_protocol_adds_partitions_and_moves_the_epoch(session):
 
 
 @with_a_broker
-async def test_a_partition_that_was_not_added_is_refused(session):
+async def test_a_partition_that_was_not_added_is_refused(session: Session) -> None:
     await session.init()
     assert await session.send("x", version=9) is ErrorCode.INVALID_TXN_STATE
     assert await session.send("x", version=11) is ErrorCode.TRANSACTION_ABORTABLE
@@ -64,7 +66,7 @@ async def test_a_partition_that_was_not_added_is_refused(session):
 
 
 @with_a_broker
-async def test_old_clients_hear_of_an_invalid_epoch_when_they_are_fenced(session):
+async def test_old_clients_hear_of_an_invalid_epoch_when_they_are_fenced(session: Session) -> None:
     await session.init(version=3)
     session.epoch = 9
     assert await session.add(0, version=1) == [ErrorCode.INVALID_PRODUCER_EPOCH]
@@ -75,7 +77,7 @@ async def test_old_clients_hear_of_an_invalid_epoch_when_they_are_fenced(session
 
 
 @with_a_broker
-async def test_offsets_are_unstable_until_the_end(session):
+async def test_offsets_are_unstable_until_the_end(session: Session) -> None:
     await session.init()
     assert await session.commit_offset(5, version=3) is ErrorCode.INVALID_TXN_STATE
     assert await session.commit_offset(5, version=4) is ErrorCode.TRANSACTION_ABORTABLE
@@ -102,7 +104,7 @@ async def test_offsets_are_unstable_until_the_end(session):
 
 
 @with_a_broker(transaction_partition_verification_enable="false")
-async def test_a_hanging_transaction_is_found_and_ended(session):
+async def test_a_hanging_transaction_is_found_and_ended(session: Session) -> None:
     await session.init()
     assert await session.send("hangs", version=9) is ErrorCode.NONE  # without AddPartitionsToTxn
     topic = describe_producers.TopicRequest(name="t", partition_indexes=(0, 5))
@@ -130,7 +132,7 @@ async def test_a_hanging_transaction_is_found_and_ended(session):
 
 
 @with_a_broker
-async def test_what_operators_ask(session):
+async def test_transactions_and_producers_are_listed_and_described(session: Session) -> None:
     await session.init()
     await session.send("a")
     request = describe_transactions.DescribeTransactionsRequest(transactional_ids=(ID, "nobody", ""))
@@ -140,7 +142,7 @@ async def test_what_operators_ask(session):
     assert nobody.error_code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     assert empty.error_code is ErrorCode.INVALID_REQUEST
 
-    async def listed(**filters):
+    async def listed(**filters: Any) -> list_transactions.ListTransactionsResponse:
         request = list_transactions.ListTransactionsRequest(**filters)
         return await session.client.call(request, ApiKey.LIST_TRANSACTIONS, 2)
 
@@ -155,11 +157,11 @@ async def test_what_operators_ask(session):
     assert (found.unknown_state_filters, len(found.transaction_states)) == ((), 1)
 
 
-def test_an_open_transaction_is_aborted_after_a_restart(tmp_path):
+def test_an_open_transaction_is_aborted_after_a_restart(tmp_path: Path) -> None:
     settings = SETTINGS | {"transaction_abort_timed_out_transaction_cleanup_interval_ms": "50"}
 
-    async def main():
-        async with running(tmp_path, clean=False, **settings) as node:
+    async def main() -> None:
+        async with crashing(tmp_path, **settings) as node:
             session = Session(node, await connect(node))
             await create(session.client, "t")
             await session.init(timeout_ms=300)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,26 +38,29 @@ from kcli.protocol.messages import (
 )
 from kcli.protocol.wire.api import ApiKey
 from rigs.loops import until
-from rigs.node import connect, create, offset_at, read, running, send, values
+from rigs.node import RunningNode, connect, crashing, create, offset_at, read, running, send, values
 from rigs.transactions import ID, SETTINGS, Session, last_state, with_a_broker
+from rigs.wire_client import Client
 
 NOW_MS = int(time.time() * 1000)
 
 
-def idempotent(sequence, count=2, *, producer_id=77, epoch=0, text="x"):
+def idempotent(
+    sequence: int, count: int = 2, *, producer_id: int = 77, epoch: int = 0, text: str = "x"
+) -> bytes:
     records = [Record(-1, NOW_MS, None, f"{text}{nth}".encode()) for nth in range(count)]
     return encode_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
 
 
-async def sent(client, sequence, **about):
+async def sent(client: Client, sequence: int, **about: Any) -> tuple[ErrorCode, int, int]:
     """Error, offset and log append time of one batch."""
     row = await send(client, "t", idempotent(sequence, **about))
     return row.error_code, row.base_offset, row.log_append_time_ms
 
 
-async def init(client, *, version=5, **fields):
-    fields = {"transactional_id": ID, "transaction_timeout_ms": 60_000} | fields
-    request = init_producer_id.InitProducerIdRequest(**fields)
+async def init(client: Client, *, version: int = 5, **fields: Any) -> tuple[ErrorCode, int, int]:
+    given: dict[str, Any] = {"transactional_id": ID, "transaction_timeout_ms": 60_000} | fields
+    request = init_producer_id.InitProducerIdRequest(**given)
     response = await client.call(request, ApiKey.INIT_PRODUCER_ID, version)
     return response.error_code, response.producer_id, response.producer_epoch
 
@@ -65,7 +70,7 @@ FENCED = ErrorCode.PRODUCER_FENCED
 
 
 @with_a_broker
-async def test_five_batches_are_remembered_and_a_sixth_is_not(session):
+async def test_five_batches_are_remembered_and_a_sixth_is_not(session: Session) -> None:
     client = session.client
     for nth in range(6):
         assert (await sent(client, nth * 2))[:2] == (NONE, nth * 2)
@@ -82,7 +87,7 @@ async def test_five_batches_are_remembered_and_a_sixth_is_not(session):
 
 
 @with_a_broker
-async def test_a_duplicate_is_told_the_first_append_time(session):
+async def test_a_duplicate_gets_the_append_time_of_the_first(session: Session) -> None:
     client = session.client
     await create(client, "stamped", message_timestamp_type="LogAppendTime")
     first = await send(client, "stamped", idempotent(0))
@@ -97,7 +102,7 @@ async def test_a_duplicate_is_told_the_first_append_time(session):
 
 
 @with_a_broker
-async def test_sequences_begin_again_after_the_largest(session):
+async def test_sequences_begin_again_after_the_largest(session: Session) -> None:
     client = session.client
     assert (await sent(client, MAX_SEQUENCE - 1, count=4))[0] is NONE  # unknown producers begin anywhere
     assert (await sent(client, MAX_SEQUENCE - 1, count=4))[:2] == (NONE, 0)
@@ -109,9 +114,9 @@ async def test_sequences_begin_again_after_the_largest(session):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_duplicates_are_known_after_a_restart(tmp_path, clean):
-    async def main():
-        async with running(tmp_path, clean=clean) as node:
+def test_duplicates_are_known_after_a_restart(tmp_path: Path, clean: bool) -> None:
+    async def main() -> None:
+        async with (running if clean else crashing)(tmp_path) as node:
             client = await connect(node)
             await create(client, "t")
             for sequence in range(0, 8, 2):
@@ -138,7 +143,7 @@ def test_duplicates_are_known_after_a_restart(tmp_path, clean):
 
 
 @with_a_broker(producer_id_expiration_ms="1", producer_id_expiration_check_interval_ms="20")
-async def test_a_forgotten_producer_begins_anywhere(session):
+async def test_a_forgotten_producer_begins_anywhere(session: Session) -> None:
     client = session.client
     assert (await sent(client, 0))[0] is NONE
     await until(lambda: not session.node.broker.replicas.get("t", 0).log.producers.producers)
@@ -151,7 +156,7 @@ async def test_a_forgotten_producer_begins_anywhere(session):
     assert await session.send("b", sequence=1) is NONE
 
 
-async def alter(client, resource_type, name, **configs):
+async def alter(client: Client, resource_type: int, name: str, **configs: Any) -> None:
     resource = incremental_alter_configs.AlterConfigsResource(
         resource_type=resource_type,
         resource_name=name,
@@ -168,10 +173,10 @@ async def alter(client, resource_type, name, **configs):
 
 
 @pytest.mark.parametrize("topic", ["t", "later"])
-def test_how_long_producers_are_remembered_may_change(tmp_path, topic):
+def test_how_long_producers_are_remembered_may_change(tmp_path: Path, topic: str) -> None:
     """For logs that are there and for those to come; and the change outlives a restart."""
 
-    async def main():
+    async def main() -> None:
         settings = {"producer_id_expiration_check_interval_ms": "20"}
         async with running(tmp_path, **settings) as node:
             client = await connect(node)
@@ -191,7 +196,7 @@ def test_how_long_producers_are_remembered_may_change(tmp_path, topic):
 
 
 @with_a_broker
-async def test_the_bounds_of_a_time_out(session):
+async def test_the_bounds_of_a_time_out(session: Session) -> None:
     await session.init()
     for timeout_ms, code in ((0, 50), (-1, 50), (900_001, 50), (900_000, 0), (1, 0)):
         assert (await init(session.client, transaction_timeout_ms=timeout_ms))[0] == code
@@ -202,7 +207,7 @@ async def test_the_bounds_of_a_time_out(session):
 
 
 @with_a_broker
-async def test_many_begin_at_once_and_one_is_left(session):
+async def test_many_begin_at_once_and_one_is_left(session: Session) -> None:
     await session.init()
     clients = [await connect(session.node) for _ in range(8)]
     answers = await asyncio.gather(*(init(client) for client in clients))
@@ -216,7 +221,7 @@ async def test_many_begin_at_once_and_one_is_left(session):
 
 
 @with_a_broker
-async def test_who_names_its_epoch_gets_the_next_and_may_ask_twice(session):
+async def test_who_names_its_epoch_gets_the_next_and_may_ask_twice(session: Session) -> None:
     await session.init()
     mine = {"producer_id": session.producer_id}
     assert (await init(session.client, **mine, producer_epoch=0))[::2] == (NONE, 1)
@@ -230,7 +235,7 @@ async def test_who_names_its_epoch_gets_the_next_and_may_ask_twice(session):
 
 
 @with_a_broker
-async def test_both_protocols_take_turns_on_one_id(session):
+async def test_both_protocols_take_turns_on_one_id(session: Session) -> None:
     """TV1 and TV2 transactions, one after the other and mixed, under one transactional id."""
     await session.init()
     assert await session.add(0) == [NONE]
@@ -266,7 +271,7 @@ async def test_both_protocols_take_turns_on_one_id(session):
 
 
 @with_a_broker
-async def test_a_deleted_topic_does_not_keep_a_transaction_open(session):
+async def test_a_deleted_topic_does_not_keep_a_transaction_open(session: Session) -> None:
     await session.init()
     await create(session.client, "gone")
     assert await session.add(0, topic="gone") == [NONE]
@@ -281,7 +286,7 @@ async def test_a_deleted_topic_does_not_keep_a_transaction_open(session):
 
 
 @with_a_broker
-async def test_a_committed_reader_stands_at_the_stable_offset(session):
+async def test_a_committed_reader_stands_at_the_stable_offset(session: Session) -> None:
     client = session.client
     await session.init()
     await sent(client, 0)
@@ -317,7 +322,9 @@ async def test_a_committed_reader_stands_at_the_stable_offset(session):
     assert (await offset_at(client, "t", -1, isolation=1)).offset == 10
 
 
-async def asked_of_broker(session, *transactions, version=5):
+async def asked_of_broker(
+    session: Session, *transactions: tuple[str, bool, dict[str, tuple[int, ...]]], version: int = 5
+) -> dict[str, dict[tuple[str, int], ErrorCode]]:
     request = add_partitions_to_txn.AddPartitionsToTxnRequest(
         transactions=tuple(
             add_partitions_to_txn.AddPartitionsToTxnTransaction(
@@ -345,7 +352,7 @@ async def asked_of_broker(session, *transactions, version=5):
 
 
 @with_a_broker
-async def test_a_broker_asks_for_several_transactions_at_once(session):
+async def test_a_broker_asks_for_several_transactions_at_once(session: Session) -> None:
     await session.init()
     assert await session.add(0) == [NONE]
     answers = await asked_of_broker(
@@ -371,14 +378,14 @@ async def test_a_broker_asks_for_several_transactions_at_once(session):
     transactional_id_expiration_ms="100",
     transaction_remove_expired_transaction_cleanup_interval_ms="20",
 )
-async def test_an_idle_id_is_forgotten_and_begins_anew(session):
+async def test_an_idle_id_expires_and_starts_again(session: Session) -> None:
     await session.init()
     await session.send("a")
     await session.end(True)
     first = session.producer_id
     request = list_transactions.ListTransactionsRequest()
 
-    async def is_forgotten():
+    async def is_forgotten() -> bool:
         return not (await session.client.call(request, ApiKey.LIST_TRANSACTIONS, 2)).transaction_states
 
     await until(is_forgotten)
@@ -390,7 +397,7 @@ async def test_an_idle_id_is_forgotten_and_begins_anew(session):
 
 
 @with_a_broker
-async def test_ends_that_come_twice_or_too_late(session):
+async def test_ends_that_come_twice_or_too_late(session: Session) -> None:
     await session.init()
     assert await session.end(True) is ErrorCode.INVALID_TXN_STATE  # nothing was begun
     assert await session.end(False, version=4) is ErrorCode.INVALID_TXN_STATE
@@ -412,7 +419,7 @@ async def test_ends_that_come_twice_or_too_late(session):
 
 
 @with_a_broker
-async def test_a_cluster_that_falls_back_to_the_first_generation(session):
+async def test_a_cluster_that_falls_back_to_the_first_generation(session: Session) -> None:
     """transaction.version 2 -> 1 -> 0: old records are written, and what was open can be ended."""
     await session.init()
     await session.send("a")
@@ -436,18 +443,18 @@ async def test_a_cluster_that_falls_back_to_the_first_generation(session):
 
 
 @with_a_broker
-async def test_a_pipeline_waits_for_the_markers_of_the_transaction_before(session):
+async def test_a_pipeline_waits_for_the_markers_of_the_transaction_before(session: Session) -> None:
     """TV2's client goes on as soon as its commit is decided; its batches wait in the broker, in their order."""
     await session.init()
     assert await session.send("a") is NONE
     write = session.node.broker.markers.write
 
-    async def late(*where):
+    async def late(*where: Any) -> ErrorCode:
         await asyncio.sleep(0.03)
         code = write(*where)
         return code if isinstance(code, ErrorCode) else await code
 
-    session.node.broker.markers.write = late
+    session.node.broker.markers.write = late  # type: ignore[assignment]
     assert await session.end(True) is NONE
     for sequence in range(4):
         records = encode_batch(
@@ -476,12 +483,12 @@ async def test_a_pipeline_waits_for_the_markers_of_the_transaction_before(sessio
 
 
 @with_a_broker
-async def test_what_a_partition_says_of_its_producers(session):
+async def test_what_a_partition_says_of_its_producers(session: Session) -> None:
     await session.init()
     await sent(session.client, 0)
     await session.send("a", "b")
 
-    async def described():
+    async def described() -> dict[int, tuple[int, ...]]:
         topic = describe_producers.TopicRequest(name="t", partition_indexes=(0,))
         request = describe_producers.DescribeProducersRequest(topics=(topic,))
         response = await session.client.call(request, ApiKey.DESCRIBE_PRODUCERS, 0)
@@ -501,11 +508,11 @@ async def test_what_a_partition_says_of_its_producers(session):
     assert (await described())[session.producer_id] == (1, -1, 0, -1)
 
 
-def test_every_decided_transaction_is_carried_out_after_a_crash(tmp_path):
+def test_every_decided_transaction_is_carried_out_after_a_crash(tmp_path: Path) -> None:
     """The broker dies between the decision and its markers; the next one writes them."""
 
-    async def main():
-        async with running(tmp_path, clean=False, **SETTINGS) as node:
+    async def main() -> None:
+        async with crashing(tmp_path, **SETTINGS) as node:
             session = Session(node, await connect(node))
             await create(session.client, "t", 2)
             await session.init()
@@ -527,7 +534,9 @@ def test_every_decided_transaction_is_carried_out_after_a_crash(tmp_path):
 
 
 @with_a_broker
-async def test_offsets_and_records_hear_differently_of_a_coordinator_that_is_elsewhere(session):
+async def test_offsets_and_records_hear_differently_of_a_coordinator_that_is_elsewhere(
+    session: Session,
+) -> None:
     await session.init()
     assert await session.commit_offset(1) is NONE
     session.node.broker.transactions.shards._give_up(0)
@@ -541,11 +550,11 @@ async def test_offsets_and_records_hear_differently_of_a_coordinator_that_is_els
 
 
 @with_a_broker
-async def test_who_may_commit_offsets_in_a_transaction(session):
+async def test_who_may_commit_offsets_in_a_transaction(session: Session) -> None:
     """KIP-447: a member of the group commits as such, and is refused when the group knows better."""
     await session.init()
 
-    async def committed(version=4, **about):
+    async def committed(version: int = 4, **about: Any) -> list[ErrorCode]:
         partition = txn_offset_commit.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=9)
         missing = txn_offset_commit.TxnOffsetCommitRequestPartition(partition_index=7, committed_offset=9)
         request = txn_offset_commit.TxnOffsetCommitRequest(
@@ -564,7 +573,7 @@ async def test_who_may_commit_offsets_in_a_transaction(session):
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await committed(version=5) == [NONE, unknown]  # nobody in particular
     # The group is there now, and empty: its members are gone.
-    member = {"member_id": "me", "generation_id": 3}
+    member: dict[str, Any] = {"member_id": "me", "generation_id": 3}
     assert await committed(**member) == [ErrorCode.UNKNOWN_MEMBER_ID, unknown]
     assert await session.end(False) is NONE
     await session.settle()
@@ -575,7 +584,7 @@ async def test_who_may_commit_offsets_in_a_transaction(session):
 
 
 @with_a_broker
-async def test_aborted_ranges_reach_over_segments(session):
+async def test_aborted_ranges_reach_over_segments(session: Session) -> None:
     """Transactions that end in other segments than they began in, read from every offset."""
     await session.init()
     large = "x" * 400_000
@@ -608,7 +617,7 @@ async def test_aborted_ranges_reach_over_segments(session):
         assert seen == [offset for offset, is_seen in expected.items() if is_seen and begin <= offset <= last]
 
 
-def committed_offsets(row):
+def committed_offsets(row: fetch.PartitionData) -> list[int]:
     """What Java's consumer hands out of a fetched partition."""
     to_come = sorted((each.first_offset, each.producer_id) for each in row.aborted_transactions)
     aborted, seen = set(), []
@@ -624,10 +633,10 @@ def committed_offsets(row):
     return seen
 
 
-def test_who_is_sent_to_a_coordinator_is_served_there(tmp_path):
+def test_who_is_sent_to_a_coordinator_is_served_there(tmp_path: Path) -> None:
     """Its topic is new, and others ask while it begins; a client that is refused comes back only after seconds."""
 
-    async def ask(node):
+    async def ask(node: RunningNode) -> tuple[ErrorCode, ...]:
         client = await connect(node)
         for key_type in (1, 0):
             wanted = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=(ID, "x"))
@@ -640,7 +649,7 @@ def test_who_is_sent_to_a_coordinator_is_served_there(tmp_path):
         )
         return (await init(client))[0], fetched.groups[0].error_code
 
-    async def main():
+    async def main() -> None:
         settings = {"transaction_state_log_replication_factor": "1", "offsets_topic_replication_factor": "1"}
         async with running(tmp_path, **settings) as node:
             answers = await asyncio.gather(*(ask(node) for _ in range(6)))
@@ -650,7 +659,7 @@ def test_who_is_sent_to_a_coordinator_is_served_there(tmp_path):
     asyncio.run(main())
 
 
-def test_a_marker_in_the_coordinators_own_log_stops_no_load_of_it(tmp_path):
+def test_a_marker_in_the_coordinators_own_log_stops_no_load_of_it(tmp_path: Path) -> None:
     marker = write_txn_markers.WritableTxnMarker(
         producer_id=7,
         producer_epoch=0,
@@ -659,7 +668,7 @@ def test_a_marker_in_the_coordinators_own_log_stops_no_load_of_it(tmp_path):
         ),
     )
 
-    async def main():
+    async def main() -> None:
         async with running(tmp_path, **SETTINGS) as node:
             session = Session(node, await connect(node))
             await session.init()

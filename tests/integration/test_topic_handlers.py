@@ -51,7 +51,7 @@ async def test_topics_live_from_creation_to_deletion(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_every_version_creates(tmp_path: Path) -> None:
+async def test_every_version_of_create_topics_creates_one(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         for version in range(2, 8):
             name = f"t{version}"
@@ -67,7 +67,7 @@ async def test_every_version_creates(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_refused_as_a_whole_is_told_topic_by_topic(tmp_path: Path) -> None:
+async def test_an_error_of_the_whole_request_is_returned_for_each_topic(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         error = PolicyViolationException("too much")
         context = context_of(node, ApiKey.CREATE_TOPICS, 7)

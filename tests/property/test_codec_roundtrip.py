@@ -58,7 +58,9 @@ def _messages(draw: st.DrawFn) -> tuple[ApiSpec, int, str, Any]:
 
 @settings(max_examples=examples(300), deadline=None)
 @given(_messages(), st.integers(-(2**31), 2**31 - 1), st.none() | _TEXT)
-def test_round_trip(case: tuple[ApiSpec, int, str, Any], correlation_id: int, client_id: str | None) -> None:
+def test_encoded_messages_are_decoded_unchanged(
+    case: tuple[ApiSpec, int, str, Any], correlation_id: int, client_id: str | None
+) -> None:
     spec, version, kind, message = case
     if kind == "request":
         frame = codec.encode_request(message, spec.key, version, correlation_id, client_id)

@@ -13,7 +13,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 @given(st.dictionaries(TEXT, TEXT, max_size=6))
-def test_round_trip(entries: dict[str, str]) -> None:
+def test_written_properties_are_read_unchanged(entries: dict[str, str]) -> None:
     assert dict(parse(dumps(entries, now=datetime(2026, 1, 2, tzinfo=UTC)))) == entries
 
 

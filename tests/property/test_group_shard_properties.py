@@ -5,6 +5,9 @@ It never breaks, answers every request exactly once, and what it holds is what a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -14,6 +17,7 @@ from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.runtime import Ready
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -71,7 +75,7 @@ class GroupShardMachine(RuleBasedStateMachine):
         self.open.add(self.asked)
         return self.asked
 
-    def take(self, ready) -> None:
+    def take(self, ready: Ready) -> None:
         if not ready.records:
             self.answer(ready)
             return
@@ -79,7 +83,7 @@ class GroupShardMachine(RuleBasedStateMachine):
         if not self.holding:
             self.writes_are_committed(len(self.in_flight))
 
-    def answer(self, ready) -> None:
+    def answer(self, ready: Ready) -> None:
         for token, _ in ready.replies:
             assert token in self.open, "answered twice"
             self.open.remove(token)
@@ -247,7 +251,7 @@ class GroupShardMachine(RuleBasedStateMachine):
                 self.take(ready.written(ErrorCode.NONE, self.now_ms))
             self.answer(ready)
 
-    def commit_records(self, ready) -> None:
+    def commit_records(self, ready: Ready) -> None:
         for record in ready.records:
             self.log.append(encode(record))
             self.shard.replay(record, len(self.log) - 1)
@@ -301,7 +305,8 @@ class GroupShardMachine(RuleBasedStateMachine):
             syncing = any(member.sync_token is not None for member in group.members.values())
             assert not syncing or group.state is GroupState.COMPLETING_REBALANCE
             assert group.state is not GroupState.DEAD or self.in_flight, "a failed deletion is undone"
-        for _, group_id, _ in self.shard._timers._deadlines:
+        timers: Iterable[Any] = self.shard._timers._deadlines
+        for _, group_id, _ in timers:
             assert not group_id or group_id in self.shard._groups, "a timer without its group"
 
     @invariant()

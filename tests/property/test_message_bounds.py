@@ -15,7 +15,7 @@ from rigs.odd_messages import odd
 
 
 @pytest.mark.parametrize("key", list(API), ids=lambda key: key.name)
-def test_the_walk_over_a_message_ends_where_the_message_ends(key):
+def test_the_walk_over_a_message_ends_where_the_message_ends(key: ApiKey) -> None:
     chance = random.Random(int(key))
     spec = API[key]
     for kind in schema.KINDS:
@@ -33,7 +33,7 @@ def test_the_walk_over_a_message_ends_where_the_message_ends(key):
                     assert "null is not allowed" in str(error), "kio writes some nulls that it should not"
 
 
-def test_a_count_of_two_billion_does_not_end_the_process():
+def test_a_count_of_two_billion_does_not_end_the_process() -> None:
     head = codec.encode_request(metadata.MetadataRequest(topics=()), ApiKey.METADATA, 1, 1, None)[4:-4]
     with pytest.raises(ProtocolError, match="array of 2147483647 elements"):
         codec.decode_request(ApiKey.METADATA, 1, head + b"\x7f\xff\xff\xff", len(head))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,11 +30,11 @@ RECORDS = st.none() | st.binary(max_size=300)
 LONG_NAMES = NAMES | st.just("x" * 200)
 
 
-def tuples(strategy, max_size=3):
+def tuples(strategy: Any, max_size: int = 3) -> Any:
     return st.lists(strategy, max_size=max_size).map(tuple)
 
 
-def versions(key: ApiKey):
+def versions(key: ApiKey) -> Any:
     return st.integers(API[key].min_version, API[key].max_version)
 
 
@@ -164,7 +165,9 @@ FETCH_RESPONSES = st.builds(
 
 
 @given(message=PRODUCE_REQUESTS, version=versions(ApiKey.PRODUCE))
-def test_produce_request_reads_as_the_general_codec_does(message, version):
+def test_produce_request_reads_as_the_general_codec_does(
+    message: produce.ProduceRequest, version: int
+) -> None:
     frame = codec.encode_request(message, ApiKey.PRODUCE, version, 1, "client")[4:]
     at = codec.decode_request_header(frame).body_offset
     expected = codec.decode_request(ApiKey.PRODUCE, version, frame, at)
@@ -172,13 +175,13 @@ def test_produce_request_reads_as_the_general_codec_does(message, version):
 
 
 @given(message=PRODUCE_RESPONSES, version=versions(ApiKey.PRODUCE))
-def test_produce_response_is_the_general_codecs_bytes(message, version):
+def test_produce_response_is_the_general_codecs_bytes(message: produce.ProduceResponse, version: int) -> None:
     expected = codec.encode_response(message, ApiKey.PRODUCE, version, 77)
     assert encode_produce_response(message, version, 77) == expected
 
 
 @given(message=FETCH_REQUESTS, version=versions(ApiKey.FETCH))
-def test_fetch_request_reads_as_the_general_codec_does(message, version):
+def test_fetch_request_reads_as_the_general_codec_does(message: fetch.FetchRequest, version: int) -> None:
     frame = codec.encode_request(message, ApiKey.FETCH, version, 1, "client")[4:]
     at = codec.decode_request_header(frame).body_offset
     expected = codec.decode_request(ApiKey.FETCH, version, frame, at)
@@ -186,19 +189,19 @@ def test_fetch_request_reads_as_the_general_codec_does(message, version):
 
 
 @given(message=FETCH_RESPONSES, version=versions(ApiKey.FETCH))
-def test_fetch_response_is_the_general_codecs_bytes(message, version):
+def test_fetch_response_is_the_general_codecs_bytes(message: fetch.FetchResponse, version: int) -> None:
     expected = codec.encode_response(message, ApiKey.FETCH, version, 77)
     assert b"".join(encode_fetch_response(message, version, 77)) == expected
 
 
-def test_record_bytes_of_a_fetch_response_are_not_copied():
+def test_record_bytes_of_a_fetch_response_are_not_copied() -> None:
     records = bytes(1000)
     data = fetch.PartitionData(partition_index=1, records=records)
     response = fetch.FetchResponse(responses=(fetch.FetchableTopicResponse(topic="t", partitions=(data,)),))
     assert any(buffer is records for buffer in encode_fetch_response(response, 12, 1))
 
 
-def test_records_of_a_produce_request_are_slices_of_the_frame():
+def test_records_of_a_produce_request_are_slices_of_the_frame() -> None:
     message = produce.ProduceRequest(
         topic_data=(
             produce.TopicProduceData(
@@ -208,25 +211,25 @@ def test_records_of_a_produce_request_are_slices_of_the_frame():
     )
     frame = bytearray(codec.encode_request(message, ApiKey.PRODUCE, 9, 1, None)[4:])
     at = codec.decode_request_header(frame).body_offset
-    records = decode_produce_request(9, memoryview(frame), at).topic_data[0].partition_data[0].records
+    records: Any = decode_produce_request(9, memoryview(frame), at).topic_data[0].partition_data[0].records
     records[0:1] = b"X"
     assert b"Xbcdef" in frame
 
 
 @given(body=st.binary(max_size=60), version=versions(ApiKey.PRODUCE))
-def test_garbage_is_a_protocol_error_for_produce(body, version):
+def test_garbage_is_a_protocol_error_for_produce(body: bytes, version: int) -> None:
     with contextlib.suppress(ProtocolError):
         decode_produce_request(version, memoryview(bytearray(body)), 0)
 
 
 @given(body=st.binary(max_size=60), version=versions(ApiKey.FETCH))
-def test_garbage_is_a_protocol_error_for_fetch(body, version):
+def test_garbage_is_a_protocol_error_for_fetch(body: bytes, version: int) -> None:
     with contextlib.suppress(ProtocolError):
         decode_fetch_request(version, memoryview(bytearray(body)), 0)
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
-def test_every_cut_of_a_produce_request_is_refused(version):
+def test_every_cut_of_a_produce_request_is_refused(version: int) -> None:
     data = produce.PartitionProduceData(index=0, records=b"abcdef")
     topic = produce.TopicProduceData(name="t", topic_id=None, partition_data=(data,))
     message = produce.ProduceRequest(transactional_id="x", acks=-1, timeout_ms=5, topic_data=(topic,))
@@ -237,13 +240,13 @@ def test_every_cut_of_a_produce_request_is_refused(version):
             decode_produce_request(version, memoryview(bytearray(frame[:end])), at)
 
 
-def test_a_lying_array_count_is_refused_before_anything_is_built():
+def test_a_lying_array_count_is_refused_before_anything_is_built() -> None:
     body = b"\xff\xff" + b"\x00\x01" + b"\x00\x00\x00\x05" + b"\x7f\xff\xff\xff"
     with pytest.raises(ProtocolError, match="cannot fit"):
         decode_produce_request(3, memoryview(bytearray(body)), 0)
 
 
-def test_messages_stay_complete():
+def test_messages_stay_complete() -> None:
     """A field added to a message by the generator must be thought of here too."""
     names = {field.name for field in dataclasses.fields(fetch.PartitionData)}
     assert names == {

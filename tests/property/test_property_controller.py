@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +16,11 @@ from kcli.protocol.messages import alter_partition as al
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import incremental_alter_configs as ic
-from kcli.protocol.records.metadata import decode_metadata_record, encode_metadata_record, write_version_for
+from kcli.protocol.records.metadata import (
+    decode_metadata_record,
+    encode_metadata_record,
+    write_version_for,
+)
 from kcli.testing.rigs.examples import examples
 from rigs.controller import FEATURES, ControllerRig
 
@@ -38,13 +45,13 @@ STEPS = st.one_of(
 class History:
     """A cluster with everything that was written to its log."""
 
-    def __init__(self, elr):
+    def __init__(self, elr: bool) -> None:
         self.rig = ControllerRig({**FEATURES, "eligible.leader.replicas.version": int(elr)})
         self.lives = dict.fromkeys(range(1, 5), 1)
         self.batches = []
         replay = self.rig.replay
 
-        def recorded(records):
+        def recorded(records: Iterable[Any]) -> None:
             records = list(records)
             if records:
                 self.batches.append((records, self.rig.controller.next_offset + len(records) - 1))
@@ -55,28 +62,28 @@ class History:
         for broker_id in self.lives:
             self.rig.add_brokers(broker_id)
 
-    def step(self, step):
+    def step(self, step: tuple[Any, ...]) -> None:
         kind, *arguments = step
         getattr(self, kind)(*arguments)
 
-    def create(self, name, partitions, replication_factor):
+    def create(self, name: str, partitions: int, replication_factor: int) -> None:
         self.rig.create(name, partitions, replication_factor)
 
-    def grow(self, name, count):
+    def grow(self, name: str, count: int) -> None:
         topic = cp.CreatePartitionsTopic(name=name, count=count, assignments=None)
         self.rig.obey(self.rig.decide(CREATE_PARTITIONS, cp.CreatePartitionsRequest(topics=(topic,))))
 
-    def delete(self, name):
+    def delete(self, name: str) -> None:
         request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name=name),))
         self.rig.obey(self.rig.decide(DELETE_TOPICS, request, api_version=6))
 
-    def configure(self, name, min_isr):
+    def configure(self, name: str, min_isr: str) -> None:
         config = ic.AlterableConfig(name="min.insync.replicas", config_operation=0, value=min_isr)
         resource = ic.AlterConfigsResource(resource_type=2, resource_name=name, configs=(config,))
         request = ic.IncrementalAlterConfigsRequest(resources=(resource,))
         self.rig.obey(self.rig.decide(INCREMENTAL_ALTER_CONFIGS, request))
 
-    def restart(self, broker_id, clean):
+    def restart(self, broker_id: int, clean: bool) -> None:
         """A new life once the old session is over."""
         self.rig.now_ms += 60_000
         self.lives[broker_id] += 1
@@ -84,16 +91,16 @@ class History:
         self.rig.register(broker_id, incarnation=self.lives[broker_id], previous_epoch=previous)
         self.rig.heartbeat(broker_id)
 
-    def unfence(self, broker_id):
+    def unfence(self, broker_id: int) -> None:
         self.rig.heartbeat(broker_id)
 
-    def fence(self, broker_id):
+    def fence(self, broker_id: int) -> None:
         self.rig.heartbeat(broker_id, fence=True)
 
-    def leave(self, broker_id):
+    def leave(self, broker_id: Any) -> None:
         self.rig.heartbeat(broker_id, shut_down=True)
 
-    def silence(self, broker_id):
+    def silence(self, broker_id: int) -> None:
         """Everybody but one is heard of."""
         self.rig.now_ms += 8_000
         for other in self.lives:
@@ -103,13 +110,13 @@ class History:
         while records := self.rig.controller.fence_expired(self.rig.now_ms):
             self.rig.replay(records)
 
-    def shrink(self, name):
+    def shrink(self, name: str) -> None:
         self._alter(name, lambda partition: (partition.leader,))
 
-    def expand(self, name):
+    def expand(self, name: str) -> None:
         self._alter(name, lambda partition: partition.replicas)
 
-    def _alter(self, name, isr_of):
+    def _alter(self, name: str, isr_of: Callable[..., Any]) -> None:
         topic = self.rig.image.topics.topic(name)
         if topic is None or topic.partitions[0].leader < 0:
             return
@@ -128,7 +135,7 @@ class History:
         self.rig.obey(self.rig.decide(ALTER_PARTITION, request))
 
 
-def check_partitions(image, elr):
+def check_partitions(image: MetadataImage, elr: bool) -> None:
     for topic in image.topics:
         assert sorted(topic.partitions) == list(range(len(topic.partitions)))
         for partition in topic.partitions.values():
@@ -148,7 +155,7 @@ def check_partitions(image, elr):
                 assert partition.isr and not partition.elr and not partition.last_known_elr
 
 
-def check_epochs(before, after):
+def check_epochs(before: MetadataImage, after: MetadataImage) -> None:
     """Epochs of a partition never go back, and a new leader means a new leader epoch."""
     for topic_id, topic in after.topics.by_id.items():
         old = before.topics.by_id.get(topic_id)
@@ -164,7 +171,7 @@ def check_epochs(before, after):
                 assert partition.leader_epoch > was.leader_epoch
 
 
-def replayed(batches, image):
+def replayed(batches: list[Any], image: MetadataImage) -> MetadataImage:
     """The image after these batches, each record through its bytes."""
     replayer = ImageReplayer(image)
     for records, last_offset in batches:
@@ -174,7 +181,7 @@ def replayed(batches, image):
     return replayer.image
 
 
-def same(left, right):
+def same(left: MetadataImage, right: MetadataImage) -> bool:
     return all(
         getattr(left, name) == getattr(right, name)
         for name in ("topics", "brokers", "configs", "features", "offset")
@@ -183,7 +190,7 @@ def same(left, right):
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.booleans(), st.lists(STEPS, max_size=25))
-def test_any_history(elr, steps):
+def test_any_history_keeps_partitions_sane_and_replays_to_the_same_image(elr: bool, steps: list[Any]) -> None:
     history = History(elr)
     for step in steps:
         before = history.rig.image

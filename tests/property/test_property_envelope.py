@@ -13,7 +13,7 @@ from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.console import envelope
 
 DATA = st.none() | st.binary(max_size=40) | st.text(max_size=20).map(str.encode)
-NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=8)
+NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
 
 
 class Message:

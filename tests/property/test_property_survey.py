@@ -82,7 +82,7 @@ def compare(batch: bytes) -> None:
 
 @given(batches())
 @settings(max_examples=examples(150), deadline=None)
-def test_whole_batches_are_vouched_for(batch):
+def test_whole_batches_are_vouched_for(batch: bytes) -> None:
     header = read_header(batch)
     found = survey(header, batch)
     newest_ms, oldest_ms, dense, null_key = read(batch)
@@ -94,7 +94,7 @@ def test_whole_batches_are_vouched_for(batch):
 
 @given(batches(), st.data())
 @settings(max_examples=examples(300), deadline=None)
-def test_nothing_broken_is_vouched_for(batch, data):
+def test_nothing_broken_is_vouched_for(batch: bytes, data: st.DataObject) -> None:
     broken = bytearray(batch)
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(HEADER_SIZE, len(broken) - 1))
@@ -106,7 +106,9 @@ def test_nothing_broken_is_vouched_for(batch, data):
 
 @given(batches(), st.integers(-9, 9).filter(bool), st.integers(-2, 2))
 @settings(max_examples=examples(100), deadline=None)
-def test_neither_too_many_bytes_nor_too_few_nor_a_wrong_count(batch, bytes_more, records_more):
+def test_neither_too_many_bytes_nor_too_few_nor_a_wrong_count(
+    batch: bytes, bytes_more: int, records_more: int
+) -> None:
     cut = batch[:bytes_more] if bytes_more < 0 else batch + bytes(bytes_more)
     resized = bytearray(cut)
     resized[8:12] = (len(cut) - 12).to_bytes(4, "big")
@@ -118,7 +120,7 @@ def test_neither_too_many_bytes_nor_too_few_nor_a_wrong_count(batch, bytes_more,
 
 @given(batches() | uneven(), st.data())
 @settings(max_examples=examples(100), deadline=None)
-def test_by_columns_and_by_steps_alike(batch, data):
+def test_by_columns_and_by_steps_alike(batch: bytes, data: st.DataObject) -> None:
     """Each way on its own: which one is taken depends on sizes only."""
     broken = bytearray(batch)
     if data.draw(st.booleans()):
@@ -132,7 +134,7 @@ def test_by_columns_and_by_steps_alike(batch, data):
 
 @pytest.mark.parametrize("count", [63, 64, 65, 8_191, 8_192, 8_193, 17_000])
 @pytest.mark.parametrize("span_ms", [0, 63, 64, 9_000, 3_000_000])
-def test_offset_and_timestamp_deltas_of_every_width(count, span_ms):
+def test_offset_and_timestamp_deltas_of_every_width(count: int, span_ms: int) -> None:
     records = [Record(-1, BASE_MS + nth * span_ms // count, b"key", b"value") for nth in range(count)]
     batch = encode_batch(records)
     assert survey(read_header(batch), batch) == (records[-1].timestamp_ms, BASE_MS, True, False)
@@ -140,7 +142,7 @@ def test_offset_and_timestamp_deltas_of_every_width(count, span_ms):
 
 @pytest.mark.parametrize("size", [10, 100])
 @pytest.mark.parametrize("broken_at", [0, 1, 2, 150, 298, 299])
-def test_a_negative_size_is_no_size(broken_at, size):
+def test_a_negative_size_is_no_size(broken_at: int, size: int) -> None:
     """An odd varint: half of it is the size of the record nonetheless, so that the rest of the batch looks sound."""
     batch = bytearray(encode_batch(Record(-1, BASE_MS, None, bytes(size + nth % 3)) for nth in range(300)))
     at = HEADER_SIZE
@@ -153,7 +155,7 @@ def test_a_negative_size_is_no_size(broken_at, size):
 
 
 @pytest.mark.parametrize("gap_at", [0, 1, 30, 63, 64, 100, 299])
-def test_offsets_with_a_gap_are_not_dense(gap_at):
+def test_offsets_with_a_gap_are_not_dense(gap_at: int) -> None:
     batch = encode_batch([Record(nth + (nth >= gap_at), BASE_MS, b"k", b"value") for nth in range(300)])
     found = survey(read_header(batch), batch)
     assert found is not None and not found.is_dense
@@ -162,7 +164,7 @@ def test_offsets_with_a_gap_are_not_dense(gap_at):
 
 @example(BASE_MS - 5)
 @given(st.integers(0, 2**50))
-def test_a_newest_time_that_the_header_does_not_say(max_timestamp_ms):
+def test_a_newest_time_that_the_header_does_not_say(max_timestamp_ms: int) -> None:
     records = [Record(-1, BASE_MS + nth, b"k", b"value") for nth in range(40)]
     batch = encode_batch(records, max_timestamp_ms=max_timestamp_ms)
     assert survey(read_header(batch), batch).newest_ms == BASE_MS + 39

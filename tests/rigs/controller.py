@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
+from typing import Any
 
 from kcli.config.features import supported_ranges
-from kcli.controller.api import BROKER_HEARTBEAT, BROKER_REGISTRATION, CREATE_TOPICS, ControllerRequestContext
+from kcli.controller.api import (
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+    CREATE_TOPICS,
+    ControllerApi,
+    ControllerRequestContext,
+)
 from kcli.controller.bootstrap import bootstrap_records, first_log_records
 from kcli.controller.controller import Controller
+from kcli.controller.decision import Decision
 from kcli.controller.settings import ControllerSettings
-from kcli.metadata.image import MetadataImage, VersionRange
+from kcli.metadata.image import MetadataImage, PartitionImage, VersionRange
 from kcli.metadata.replay import ImageReplayer
 from kcli.protocol.messages import broker_heartbeat as hb
 from kcli.protocol.messages import broker_registration as br
@@ -26,7 +35,7 @@ FEATURES = {
 
 
 class ControllerRig:
-    def __init__(self, features=None, **settings):
+    def __init__(self, features: dict[str, int] | None = None, **settings: Any) -> None:
         self.now_ms = 1_000
         supported = {name: VersionRange(*levels) for name, levels in supported_ranges().items()}
         self.settings = ControllerSettings(node_id=1, supported_features=supported, **settings)
@@ -36,10 +45,10 @@ class ControllerRig:
         self.replay(first_log_records(bootstrap_records(features or FEATURES), self.settings.static_config))
 
     @property
-    def image(self):
+    def image(self) -> MetadataImage:
         return self.controller.image
 
-    def replay(self, records):
+    def replay(self, records: Iterable[Any]) -> None:
         records = list(records)
         if not records:
             return
@@ -47,18 +56,25 @@ class ControllerRig:
         delta = self.controller.replay(records, last_offset=last, epoch=1, timestamp_ms=self.now_ms)
         self.deltas.append(delta)
 
-    def decide(self, api, request, **context):
+    def decide(self, api: ControllerApi, request: Any, **context: Any) -> Decision:
         return api.decide(self.controller, request, ControllerRequestContext(**context), self.now_ms)
 
-    def obey(self, decision):
+    def obey(self, decision: Decision) -> Any:
         self.replay(decision.records)
         return decision.response
 
     # Brokers.
 
     def registration(
-        self, broker_id, *, incarnation=1, rack=None, directories=1, previous_epoch=-1, **changes
-    ):
+        self,
+        broker_id: int,
+        *,
+        incarnation: int = 1,
+        rack: str | None = None,
+        directories: int = 1,
+        previous_epoch: int = -1,
+        **changes: Any,
+    ) -> br.BrokerRegistrationRequest:
         fields = {
             "broker_id": broker_id,
             "cluster_id": CLUSTER_ID,
@@ -74,11 +90,20 @@ class ControllerRig:
         }
         return br.BrokerRegistrationRequest(**{**fields, **changes})
 
-    def register(self, broker_id, **changes):
+    def register(self, broker_id: int, **changes: Any) -> int:
         request = self.registration(broker_id, **changes)
         return self.obey(self.decide(BROKER_REGISTRATION, request)).broker_epoch
 
-    def heartbeat(self, broker_id, *, epoch=None, offset=None, fence=False, shut_down=False, offline=()):
+    def heartbeat(
+        self,
+        broker_id: int,
+        *,
+        epoch: int | None = None,
+        offset: int | None = None,
+        fence: bool = False,
+        shut_down: bool = False,
+        offline: tuple[uuid.UUID, ...] = (),
+    ) -> hb.BrokerHeartbeatResponse:
         request = hb.BrokerHeartbeatRequest(
             broker_id=broker_id,
             broker_epoch=self.image.brokers[broker_id].epoch if epoch is None else epoch,
@@ -89,7 +114,7 @@ class ControllerRig:
         )
         return self.obey(self.decide(BROKER_HEARTBEAT, request))
 
-    def add_brokers(self, *broker_ids, **changes):
+    def add_brokers(self, *broker_ids: int, **changes: Any) -> None:
         for broker_id in broker_ids:
             self.register(broker_id, **changes)
             self.heartbeat(broker_id)
@@ -97,18 +122,31 @@ class ControllerRig:
     # Topics.
 
     def create(
-        self, name, partitions=1, replication_factor=1, *, assignments=None, configs=None, validate=False
-    ):
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int = 1,
+        *,
+        assignments: dict[Any, Any] | None = None,
+        configs: dict[str, str] | None = None,
+        validate: bool = False,
+    ) -> ct.CreatableTopicResult:
         topic = creatable(name, partitions, replication_factor, assignments, configs)
         request = ct.CreateTopicsRequest(topics=(topic,), validate_only=validate)
         (result,) = self.obey(self.decide(CREATE_TOPICS, request)).topics
         return result
 
-    def partition(self, topic, number=0):
+    def partition(self, topic: str, number: int = 0) -> PartitionImage:
         return self.image.partition(topic, number)
 
 
-def creatable(name, partitions=1, replication_factor=1, assignments=None, configs=None):
+def creatable(
+    name: str,
+    partitions: int = 1,
+    replication_factor: int = 1,
+    assignments: dict[Any, Any] | None = None,
+    configs: dict[Any, Any] | None = None,
+) -> ct.CreatableTopic:
     if assignments is not None:
         partitions = replication_factor = -1
     return ct.CreatableTopic(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, Self
 
 from kcli.config.topic import LogConfig
 from kcli.metadata.image import (
@@ -17,6 +19,7 @@ from kcli.metadata.image import (
 )
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
+from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
@@ -32,13 +35,21 @@ from kcli.server.requests.quotas import ClientQuotas
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
 from rigs.quorum import broker_config
-from rigs.wire_client import connect
+from rigs.wire_client import Client, connect
 
 NODE = 1
 CLUSTER = "Z29sZGVuLWNsdXN0ZXItMQ"
 
 
-def topic_image(name, partitions=1, *, leader=NODE, replicas=(NODE,), isr=None, leader_epoch=0):
+def topic_image(
+    name: str,
+    partitions: int = 1,
+    *,
+    leader: int = NODE,
+    replicas: tuple[int, ...] = (NODE,),
+    isr: tuple[int, ...] | None = None,
+    leader_epoch: int = 0,
+) -> TopicImage:
     return TopicImage(
         name,
         uuid.uuid5(uuid.NAMESPACE_DNS, name),
@@ -55,7 +66,7 @@ def topic_image(name, partitions=1, *, leader=NODE, replicas=(NODE,), isr=None, 
     )
 
 
-def image_of(*topics):
+def image_of(*topics: TopicImage) -> MetadataImage:
     endpoint = Endpoint("PLAINTEXT", "localhost", 9092, 0)
     return MetadataImage(
         cluster_id=CLUSTER,
@@ -76,7 +87,9 @@ def image_of(*topics):
 class BrokerRig:
     """Has the attributes of a Broker that the data path asks for."""
 
-    def __init__(self, directory, *topics, config=None, configs=None):
+    def __init__(
+        self, directory: Path, *topics: TopicImage, config: LogConfig | None = None, configs: Any = None
+    ) -> None:
         self.clock = SystemClock()
         self.disk = SystemDisk()
         self.directory = str(directory)
@@ -99,24 +112,24 @@ class BrokerRig:
         self.node_id = NODE
         self.set_metadata(image_of(*topics))
 
-    def log_config(self, topic):
+    def log_config(self, topic: str) -> LogConfig:
         return self.config_of.get(topic, self.config_of[""])
 
-    def set_metadata(self, image):
+    def set_metadata(self, image: MetadataImage) -> None:
         self.metadata = image
         self.replicas.load(image)
 
-    def features(self):
+    def features(self) -> SimpleNamespace:
         return SimpleNamespace(
             supported={"metadata.version": (7, 27), "group.version": (0, 1)},
             finalized=self.metadata.features,
             epoch=self.metadata.offset,
         )
 
-    def served_on(self, _listener):
+    def served_on(self, _listener: str) -> tuple[ApiKey, ...]:
         return tuple(served_on_broker())
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Self:
         self.sockets = SocketServer(
             SystemNetwork(),
             limits=ConnectionLimits(),
@@ -132,20 +145,22 @@ class BrokerRig:
         self.clients = []
         return self
 
-    async def __aexit__(self, *_exc):
+    async def __aexit__(self, *_exc: object) -> None:
         for client in self.clients:
             client.close()
         await self.sockets.close()
         await asyncio.sleep(0)
         self.logs.close()
 
-    async def connect(self):
+    async def connect(self) -> Client:
         client = await connect(self.listener.port)
         self.clients.append(client)
         return client
 
 
-def batch(*values, codec_=Codec.NONE, timestamp_ms=1_700_000_000_000, **fields):
+def batch(
+    *values: bytes, codec_: Codec = Codec.NONE, timestamp_ms: int = 1_700_000_000_000, **fields: Any
+) -> bytes:
     records = [
         Record(offset=index, timestamp_ms=timestamp_ms + index, key=None, value=value, headers=())
         for index, value in enumerate(values)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kcli.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest
+from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -21,14 +22,15 @@ from kcli.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from kcli.protocol.wire.api import API, ApiKey
 from rigs import node
 from rigs.loops import until
+from rigs.wire_client import Client
 
 
 @contextlib.asynccontextmanager
-async def running(directory: Path | str, **overrides: str) -> AsyncIterator[Speaker]:
+async def running(directory: Path | str, /, **overrides: str) -> AsyncIterator[Speaker]:
     """A node, and a client of it that can speak every API."""
     settings = {"offsets_topic_num_partitions": "3", "group_coordinator_append_linger_ms": "0"} | overrides
     async with node.running(directory, **settings) as started:
@@ -36,28 +38,30 @@ async def running(directory: Path | str, **overrides: str) -> AsyncIterator[Spea
 
 
 class Speaker:
-    def __init__(self, node, client, port):
+    def __init__(self, node: node.RunningNode, client: Client, port: int) -> None:
         self.node, self.client, self.port = node, client, port
 
-    async def call(self, key, message, version=None):
+    async def call(self, key: ApiKey, message: Any, version: int | None = None) -> Any:
         version = API[key].max_version if version is None else version
         return await self.client.call(message, key, version)
 
-    async def find(self, group="g"):
+    async def find(self, group: str = "g") -> Coordinator:
         """Has the coordinator there, and its shards loaded."""
         request = FindCoordinatorRequest(coordinator_keys=(group,))
         found = await self.call(ApiKey.FIND_COORDINATOR, request)
         await until(lambda: not self.node.broker.groups.is_loading)
         return found.coordinators[0]
 
-    async def create(self, name, partitions=1):
+    async def create(self, name: str, partitions: int = 1) -> None:
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
         response = await self.call(
             ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics=(topic,), timeout_ms=5000)
         )
         assert response.topics[0].error_code is ErrorCode.NONE
 
-    async def join(self, version=None, group="g", member="", **fields):
+    async def join(
+        self, version: int | None = None, group: str = "g", member: str = "", **fields: Any
+    ) -> JoinGroupResponse:
         protocols = (JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\1\0\1t"),)
         request = JoinGroupRequest(
             group_id=group,
@@ -70,7 +74,7 @@ class Speaker:
         )
         return await self.call(ApiKey.JOIN_GROUP, request, version)
 
-    async def member(self, group="g"):
+    async def member(self, group: str = "g") -> JoinGroupResponse:
         """A member of a stable group: joined, synced."""
         first = await self.join(group=group)
         joined = await self.join(group=group, member=first.member_id)
@@ -79,7 +83,9 @@ class Speaker:
         assert synced.assignment == b"mine"
         return joined
 
-    async def sync(self, joined, version=None, group="g"):
+    async def sync(
+        self, joined: JoinGroupResponse, version: int | None = None, group: str = "g"
+    ) -> SyncGroupResponse:
         own = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"mine")
         request = SyncGroupRequest(
             group_id=group,
@@ -91,7 +97,9 @@ class Speaker:
         )
         return await self.call(ApiKey.SYNC_GROUP, request, version)
 
-    async def commit(self, offsets, version=None, group="g", **fields):
+    async def commit(
+        self, offsets: dict[tuple[str, int], int], version: int | None = None, group: str = "g", **fields: Any
+    ) -> list[str]:
         topics = tuple(
             OffsetCommitRequestTopic(
                 name=topic,
@@ -105,7 +113,9 @@ class Speaker:
         response = await self.call(ApiKey.OFFSET_COMMIT, request, version)
         return [each.error_code.name for topic in response.topics for each in topic.partitions]
 
-    async def fetch(self, version=None, group="g", topics=None, **fields):
+    async def fetch(
+        self, version: int | None = None, group: str = "g", topics: list[str] | None = None, **fields: Any
+    ) -> tuple[str, dict[tuple[str, int], tuple[int, str]]]:
         """(top-level or group error, {(topic, partition): (offset, error)})."""
         old = new = None
         if topics is not None:

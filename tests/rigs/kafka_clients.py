@@ -414,7 +414,7 @@ class Kcat:
                    topic]  # fmt: skip
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
-        threading.Thread(target=lambda: (stop.wait(), process.terminate()), daemon=True).start()
+        threading.Thread(target=_end_on, args=(stop, process), daemon=True).start()
         with process:
             for line in process.stdout:
                 partition, offset = line.split()
@@ -426,3 +426,8 @@ CLIENTS: tuple[Client, ...] = (Confluent(), KafkaPython(), AioKafka(), Kcat())
 
 def is_here(client: Client) -> bool:
     return client.name != "kcat" or shutil.which("kcat") is not None
+
+
+def _end_on(stop: threading.Event, process: subprocess.Popen[bytes]) -> None:
+    stop.wait()
+    process.terminate()

@@ -25,7 +25,7 @@ from rigs.loops import PATIENCE_S
 from rigs.wire_client import Client
 
 
-def config_of(directory: Path | str, **overrides: str) -> BrokerConfig:
+def config_of(directory: Path | str, /, **overrides: str) -> BrokerConfig:
     """The configuration of a node in `directory`. In the names of `overrides`, an underscore stands for a dot."""
     properties = {
         "process.roles": "broker,controller",
@@ -54,12 +54,23 @@ class RunningNode(Node):
 
 
 @contextlib.asynccontextmanager
-async def running(
-    directory: Path | str, *, clean: bool = True, **overrides: str
-) -> AsyncIterator[RunningNode]:
-    """A node that serves, until the block ends. Not `clean`: it ends as a crash would."""
+async def running(directory: Path | str, /, **overrides: str) -> AsyncIterator[RunningNode]:
+    """A node that serves, until the block ends."""
+    async with _serving(config_of(directory, **overrides), clean=True) as node:
+        yield node
+
+
+@contextlib.asynccontextmanager
+async def crashing(directory: Path | str, /, **overrides: str) -> AsyncIterator[RunningNode]:
+    """A node that serves, and at the end of the block leaves its directory as a crash would."""
+    async with _serving(config_of(directory, **overrides), clean=False) as node:
+        yield node
+
+
+@contextlib.asynccontextmanager
+async def _serving(config: BrokerConfig, *, clean: bool) -> AsyncIterator[RunningNode]:
     node = RunningNode(
-        config_of(directory, **overrides),
+        config,
         clock=SystemClock(),
         disk=SystemDisk(),
         network=SystemNetwork(),
@@ -78,7 +89,7 @@ async def running(
 Story = Callable[[RunningNode], Awaitable[None]]
 
 
-def with_node(directory: Path | str, story: Story, **overrides: str) -> None:
+def with_node(directory: Path | str, story: Story, /, **overrides: str) -> None:
     """Runs a story with a node of its own."""
 
     async def main() -> None:

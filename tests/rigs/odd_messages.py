@@ -28,7 +28,8 @@ def odd(hint: Any, chance: random.Random, name: str = "") -> Any:
         return tuple(odd(typing.get_args(hint)[0], chance) for _ in range(chance.choice((0, 1, 1, 2))))
     if dataclasses.is_dataclass(hint):
         hints = typing.get_type_hints(hint)
-        return hint(
+        make: Any = hint
+        return make(
             **{field.name: odd(hints[field.name], chance, field.name) for field in dataclasses.fields(hint)}
         )
     if isinstance(hint, type) and issubclass(hint, Enum):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any, Self
 
+from kcli.config.broker import BrokerConfig
 from kcli.config.start_up import node_config
 from kcli.controller.api import CREATE_TOPICS
 from kcli.metadata.image import MetadataImage
@@ -22,7 +24,7 @@ DATA = "/data"
 LOG_DIR = f"{DATA}/__cluster_metadata-0"
 
 
-def broker_config(**overrides):
+def broker_config(**overrides: Any) -> BrokerConfig:
     properties = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -36,7 +38,7 @@ def broker_config(**overrides):
     return node_config({**properties, **overrides})
 
 
-def formatted_machine(clock):
+def formatted_machine(clock: ManualClock) -> SimDisk:
     """A machine whose administrator has made the directory some time ago."""
     disk = SimDisk(clock.now_ms)
     disk.make_dir(DATA)
@@ -45,7 +47,9 @@ def formatted_machine(clock):
 
 
 class QuorumRig:
-    def __init__(self, disk=None, clock=None, **overrides):
+    def __init__(
+        self, disk: SimDisk | None = None, clock: ManualClock | None = None, /, **overrides: Any
+    ) -> None:
         self.clock = clock or ManualClock()
         self.disk = disk or formatted_machine(self.clock)
         self.overrides = overrides
@@ -54,7 +58,7 @@ class QuorumRig:
         self.fatal = []
         self.seen = []
 
-    async def start(self):
+    async def start(self) -> Self:
         config = broker_config(**self.overrides)
         self.said = []
         ensure_formatted(config, Machine(self.disk, self.clock, self.rng), self.said.append)
@@ -77,37 +81,37 @@ class QuorumRig:
         await self.lifecycle.start()
         return self
 
-    async def stop(self):
+    async def stop(self) -> None:
         await self.lifecycle.stop()
         await self.controller.stop()
         self.logs.close(broker_epoch=self.lifecycle.epoch)
 
-    async def crash(self, seed=1):
+    async def crash(self, seed: int = 1) -> QuorumRig:
         """Power fails: what was not flushed may be lost. Returns the rig of the next life."""
         survived = self.disk.crash_clone(seed)
         await self.abandon()
         return await QuorumRig(survived, self.clock, **self.overrides).start()
 
-    async def abandon(self):
+    async def abandon(self) -> None:
         """Ends the tasks without a word to the controller or the disk."""
         if self.lifecycle._heartbeats is not None:
             self.lifecycle._heartbeats.cancel()
         await self.controller.stop()
 
-    async def again(self):
+    async def again(self) -> QuorumRig:
         await self.stop()
         return await QuorumRig(self.disk, self.clock, **self.overrides).start()
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(self, kind, *_exc):
+    async def __aexit__(self, kind: Any, *_exc: object) -> None:
         if self.fatal or kind is not None:
             await self.abandon()
         else:
             await self.stop()
 
-    async def create(self, name, partitions=1, **configs):
+    async def create(self, name: str, partitions: int = 1, **configs: Any) -> ct.CreatableTopicResult:
         topic = ct.CreatableTopic(
             name=name,
             num_partitions=partitions,
@@ -119,5 +123,5 @@ class QuorumRig:
         ).topics
         return result
 
-    def files(self):
+    def files(self) -> list[str]:
         return [entry.name for entry in self.disk.list_dir(LOG_DIR)]

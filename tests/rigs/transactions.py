@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from kcli.errors import ErrorCode
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
@@ -19,10 +22,11 @@ from kcli.protocol.messages import (
     produce,
     txn_offset_commit,
 )
-from kcli.protocol.records.transaction_state import decode_key, decode_value
+from kcli.protocol.records.transaction_state import TransactionLogValue, decode_key, decode_value
 from kcli.protocol.wire.api import ApiKey
 from rigs.loops import until
-from rigs.node import connect, create, running
+from rigs.node import RunningNode, connect, create, running
+from rigs.wire_client import Client
 
 ID = "tx"
 SETTINGS = {
@@ -35,12 +39,12 @@ SETTINGS = {
 class Session:
     """A client, and what it knows of its producer."""
 
-    def __init__(self, node, client):
+    def __init__(self, node: RunningNode, client: Client) -> None:
         self.node = node
         self.client = client
         self.producer_id = self.epoch = -1
 
-    async def init(self, version=5, timeout_ms=60_000):
+    async def init(self, version: int = 5, timeout_ms: int = 60_000) -> None:
         for key, key_type in ((ID, 1), ("g", 0)):
             request = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,))
             found = await self.client.call(request, ApiKey.FIND_COORDINATOR, 4)
@@ -60,7 +64,7 @@ class Session:
         assert response.error_code is ErrorCode.NONE
         self.producer_id, self.epoch = response.producer_id, response.producer_epoch
 
-    async def add(self, *partitions, topic="t", version=3):
+    async def add(self, *partitions: int, topic: str = "t", version: int = 3) -> list[ErrorCode]:
         topics = (add_partitions_to_txn.AddPartitionsToTxnTopic(name=topic, partitions=partitions),)
         request = add_partitions_to_txn.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=ID,
@@ -72,7 +76,9 @@ class Session:
         (result,) = response.results_by_topic_v3_and_below
         return [each.partition_error_code for each in result.results_by_partition]
 
-    async def send(self, *texts, sequence=0, version=12, partition=0, epoch=None):
+    async def send(
+        self, *texts: str, sequence: int = 0, version: int = 12, partition: int = 0, epoch: int | None = None
+    ) -> ErrorCode:
         records = encode_batch(
             [Record(-1, int(time.time() * 1000), None, text.encode()) for text in texts],
             producer_id=self.producer_id,
@@ -90,7 +96,7 @@ class Session:
         response = await self.client.call(request, ApiKey.PRODUCE, version)
         return response.responses[0].partition_responses[0].error_code
 
-    async def end(self, committed, version=5):
+    async def end(self, committed: bool, version: int = 5) -> ErrorCode:
         request = end_txn.EndTxnRequest(
             transactional_id=ID,
             producer_id=self.producer_id,
@@ -102,21 +108,21 @@ class Session:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
         return response.error_code
 
-    async def settle(self):
+    async def settle(self) -> None:
         """Until the markers of the last end are written and the coordinator knows it: EndTxn does not wait for that."""
         request = describe_transactions.DescribeTransactionsRequest(transactional_ids=(ID,))
 
-        async def is_complete():
+        async def is_complete() -> bool:
             response = await self.client.call(request, ApiKey.DESCRIBE_TRANSACTIONS, 0)
             return not response.transaction_states[0].transaction_state.startswith("Prepare")
 
         await until(is_complete)
 
-    async def is_stable(self):
+    async def is_stable(self) -> bool:
         row = await self.committed()
         return row.last_stable_offset == row.high_watermark
 
-    async def committed(self):
+    async def committed(self) -> fetch.PartitionData:
         wants = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
         request = fetch.FetchRequest(
             max_wait_ms=0, isolation_level=1, topics=(fetch.FetchTopic(topic="t", partitions=(wants,)),)
@@ -124,7 +130,7 @@ class Session:
         response = await self.client.call(request, ApiKey.FETCH, 12)
         return response.responses[0].partitions[0]
 
-    async def commit_offset(self, offset, version=5):
+    async def commit_offset(self, offset: int, version: int = 5) -> ErrorCode:
         partition = txn_offset_commit.TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset
         )
@@ -138,7 +144,7 @@ class Session:
         response = await self.client.call(request, ApiKey.TXN_OFFSET_COMMIT, version)
         return response.topics[0].partitions[0].error_code
 
-    async def offset(self, require_stable=True):
+    async def offset(self, require_stable: bool = True) -> ErrorCode | int:
         topic = offset_fetch.OffsetFetchRequestTopics(name="t", partition_indexes=(0,))
         group = offset_fetch.OffsetFetchRequestGroup(group_id="g", topics=(topic,))
         request = offset_fetch.OffsetFetchRequest(groups=(group,), require_stable=require_stable)
@@ -147,13 +153,13 @@ class Session:
         return found.error_code if found.error_code is not ErrorCode.NONE else found.committed_offset
 
 
-def with_a_broker(test=None, **settings):
+def with_a_broker(test: Callable[..., Any] | None = None, **settings: Any) -> Callable[..., Any]:
     """Runs a coroutine test with a session on a fresh broker that has a topic t."""
     if test is None:
         return functools.partial(with_a_broker, **settings)
 
-    def run(tmp_path):
-        async def main():
+    def run(tmp_path: Path) -> None:
+        async def main() -> None:
             async with running(tmp_path, **(SETTINGS | settings)) as node:
                 client = await connect(node)
                 await create(client, "t", 2)
@@ -165,7 +171,7 @@ def with_a_broker(test=None, **settings):
     return run
 
 
-def last_state(node):
+def last_state(node: RunningNode) -> TransactionLogValue:
     log = node.broker.replicas.get("__transaction_state", 0).log
     raw = log.read(0, 1 << 20, end_offset=log.log_end_offset).read()
     position, _ = list(iter_batches(raw))[-1]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import random
 import re
+from typing import Any
 
 import pytest
 
@@ -36,10 +37,10 @@ class Crowd:
             f"config consumer_max_size={self.one_of(3, 9)} offsets_retention_ms={self.one_of(500, 10**6)}"
         )
 
-    def one_of(self, *choices):
+    def one_of(self, *choices: Any) -> Any:
         return self.random.choice(choices)
 
-    def some(self, choices) -> list[str]:
+    def some(self, choices: tuple[str, ...]) -> list[str]:
         return self.random.sample(choices, self.random.randrange(len(choices) + 1))
 
     def token(self) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from kcli.model.addresses import Address
 from kcli.model.ids import NO_LEADER
 from kcli.protocol.batches.control import VotersRecord
 from kcli.raft.election_state import ElectionState
@@ -54,7 +55,7 @@ class WatchedNode(RaftNode):
 class RaftWorld(Commands):
     def __init__(self) -> None:
         super().__init__()
-        self._voters = VoterSet((Voter(KEY, {"CONTROLLER": ("h", 9093)}),))
+        self._voters = VoterSet((Voter(KEY, {"CONTROLLER": Address("h", 9093)}),))
         self._kraft_version = 1
         self._file: ElectionState | None = None
         self._log: list[tuple[int, Batch]] = []

@@ -12,6 +12,8 @@ import heapq
 import os
 import random
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -19,16 +21,19 @@ from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.runtime import Ready
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode
-from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kcli.protocol.messages.describe_groups import DescribedGroup
+from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
-from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from kcli.runtime.rng import SystemRng
 
 GROUP, TOPIC, PARTITIONS = "g", "t", 6
@@ -41,7 +46,7 @@ SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "40"))
 class Coordinator:
     """A shard with a log whose commits lag, and now and then fail."""
 
-    def __init__(self, sim):
+    def __init__(self, sim: Simulation) -> None:
         self.sim = sim
         self.config = GroupConfig(initial_rebalance_delay_ms=500, offsets_retention_check_interval_ms=5_000)
         self.log = []
@@ -53,13 +58,13 @@ class Coordinator:
         self.tokens = 0
         self.wake()
 
-    def call(self, step, answered):
+    def call(self, step: Callable[..., Any], answered: Callable[..., Any]) -> None:
         self.tokens += 1
         self.waiting[self.tokens] = answered
         self.take(step(self.shard, self.tokens, self.sim.now))
         self.wake()
 
-    def take(self, ready):
+    def take(self, ready: Ready) -> None:
         if not ready.records:
             for token, response in ready.replies:
                 self.answer(token, response, ErrorCode.NONE)
@@ -68,7 +73,7 @@ class Coordinator:
         shard = self.shard
         self.sim.after(self.sim.random.choice((0, 0, 1, 30)), lambda: self.commit_next(shard))
 
-    def commit_next(self, shard):
+    def commit_next(self, shard: GroupShard) -> None:
         if shard is not self.shard:
             return  # that coordinator is gone
         ready = self.in_flight.popleft()
@@ -87,28 +92,28 @@ class Coordinator:
         self.sim.check_offsets()
         self.wake()
 
-    def commit(self, ready):
+    def commit(self, ready: Ready) -> None:
         for record in ready.records:
             self.log.append(encode(record))
             self.shard.replay(record, len(self.log) - 1)
 
-    def answer(self, token, response, code):
+    def answer(self, token: object, response: Any, code: ErrorCode) -> None:
         answered = self.waiting.pop(token)
         self.sim.after(self.sim.random.randrange(5), lambda: answered(response, code))
 
-    def wake(self):
+    def wake(self) -> None:
         deadline = self.shard.next_deadline_ms
         if deadline is not None:
             self.sim.at(max(deadline, self.sim.now), self.tick)
 
-    def tick(self):
+    def tick(self) -> None:
         before = self.shard.next_deadline_ms
         while (ready := self.shard.tick(self.sim.now)) is not None:
             self.take(ready)
         if self.shard.next_deadline_ms != before:
             self.wake()
 
-    def fail_over(self):
+    def fail_over(self) -> None:
         """Another broker takes over: of the writes in flight some are in the log, nobody was told."""
         for _ in range(self.sim.random.randrange(len(self.in_flight) + 1)):
             self.commit(self.in_flight.popleft())
@@ -128,26 +133,27 @@ class Coordinator:
 class Member:
     """One consumer. `life` tells its present run from events of a former one."""
 
-    def __init__(self, sim, name, instance):
+    def __init__(self, sim: Simulation, name: str, instance: str | None) -> None:
         self.sim, self.name, self.instance = sim, name, instance
-        self.member_id, self.generation, self.owned = "", -1, ()
+        self.owned: tuple[int, ...] = ()
+        self.member_id, self.generation = "", -1
         self.life = 0
         self.alive = False
         self.stalled_until = 0
         self.arrival = 0
         self.positions = {}
 
-    def start(self):
+    def start(self) -> None:
         self.alive, self.life, self.member_id = True, self.life + 1, ""
         self.join()
         self.beat_later(self.life)
         self.commit_later(self.life)
 
-    def crash(self):
+    def crash(self) -> None:
         self.alive, self.owned, self.life = False, (), self.life + 1
         self.arrival = self.sim.now  # its next life has a connection of its own
 
-    def leave(self):
+    def leave(self) -> None:
         if self.instance is None and self.member_id:
             request = LeaveGroupRequest(group_id=GROUP, members=(MemberIdentity(member_id=self.member_id),))
             self.sim.coordinator.call(
@@ -155,18 +161,18 @@ class Member:
             )
         self.crash()
 
-    def guarded(self, handle):
+    def guarded(self, handle: Callable[..., Any]) -> Callable[..., Any]:
         life = self.life
         return lambda response, code: handle(response, code) if self.life == life else None
 
-    def again(self, code):
+    def again(self, code: ErrorCode) -> None:
         self.owned, self.generation = (), -1
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.ILLEGAL_GENERATION):
             self.member_id = ""
         life = self.life
         self.sim.after(50, lambda: self.join() if self.life == life else None)
 
-    def join(self):
+    def join(self) -> None:
         self.owned = ()
         request = JoinGroupRequest(
             group_id=GROUP,
@@ -186,7 +192,7 @@ class Member:
             ),
         )
 
-    def joined(self, response, code):
+    def joined(self, response: JoinGroupResponse, code: ErrorCode) -> None:
         code = response.error_code if code is ErrorCode.NONE else code
         if code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -197,7 +203,7 @@ class Member:
             self.member_id, self.generation = response.member_id, response.generation_id
             self.sync(response)
 
-    def sync(self, joined):
+    def sync(self, joined: JoinGroupResponse) -> None:
         ids = sorted(member.member_id for member in joined.members)
         assignments = ()
         if joined.leader == self.member_id and not joined.skip_assignment:
@@ -220,14 +226,14 @@ class Member:
             lambda shard, token, now: shard.sync_group(request, token, now), self.guarded(self.synced)
         )
 
-    def synced(self, response, code):
+    def synced(self, response: SyncGroupResponse, code: ErrorCode) -> None:
         code = response.error_code if code is ErrorCode.NONE else code
         if code is not ErrorCode.NONE:
             self.again(code)
             return
         self.fetch(tuple(response.assignment), self.life, self.generation)
 
-    def fetch(self, assigned, life, generation):
+    def fetch(self, assigned: tuple[int, ...], life: int, generation: int) -> None:
         """Reads its positions the way consumers do, requiring them stable: behind every write that is under way."""
         if self.life != life or self.generation != generation:
             return
@@ -238,10 +244,10 @@ class Member:
         self.sim.check_owners(self)
         self.positions = {partition: self.sim.offset(partition) for partition in self.owned}
 
-    def beat_later(self, life):
+    def beat_later(self, life: int) -> None:
         self.sim.after(2_000, lambda: self.beat(life))
 
-    def beat(self, life):
+    def beat(self, life: int) -> None:
         if self.life != life:
             return
         self.beat_later(life)
@@ -254,10 +260,10 @@ class Member:
         if code is not ErrorCode.NONE:
             self.again(code)
 
-    def commit_later(self, life):
+    def commit_later(self, life: int) -> None:
         self.sim.after(self.sim.random.randrange(200, 900), lambda: self.commit(life))
 
-    def commit(self, life):
+    def commit(self, life: int) -> None:
         if self.life != life or self.sim.quiet:
             return
         self.commit_later(life)
@@ -288,14 +294,14 @@ class Member:
             ),
         )
 
-    def committed(self, response, code, generation):
+    def committed(self, response: OffsetCommitResponse | None, code: ErrorCode, generation: int) -> None:
         code = response.topics[0].partitions[0].error_code if code is ErrorCode.NONE else code
         if code is not ErrorCode.NONE and self.owned and generation == self.generation:
             self.again(code)
 
 
 class Simulation:
-    def __init__(self, seed):
+    def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.now = 0
         self.events = []
@@ -308,20 +314,20 @@ class Simulation:
         self.coordinator = Coordinator(self)
         self.members = [Member(self, f"m{n}", f"i{n}" if n < 2 else None) for n in range(5)]
 
-    def at(self, when, action):
+    def at(self, when: int, action: Callable[..., Any]) -> None:
         self.sequence += 1
         heapq.heappush(self.events, (when, self.sequence, action))
 
-    def after(self, delay, action):
+    def after(self, delay: int, action: Callable[..., Any]) -> None:
         self.at(self.now + delay, action)
 
-    def run_until(self, end):
+    def run_until(self, end: int) -> None:
         while self.events and self.events[0][0] <= end:
             self.now, _, action = heapq.heappop(self.events)
             action()
         self.now = end
 
-    def stir(self):
+    def stir(self) -> None:
         """One piece of trouble, and the next one soon."""
         if not self.trouble:
             return
@@ -341,17 +347,17 @@ class Simulation:
 
     # What must hold
 
-    def offset(self, partition):
+    def offset(self, partition: int) -> int:
         (topic,) = self.coordinator.shard.fetch_offsets(GROUP, ((TOPIC, (partition,)),)).topics
         return max(topic.partitions[0].committed_offset, 0)
 
-    def check_offsets(self):
+    def check_offsets(self) -> None:
         for partition in range(PARTITIONS):
             offset = self.offset(partition)
             assert offset >= self.high.get(partition, 0), f"offset of {partition} went back to {offset}"
             self.high[partition] = offset
 
-    def check_owners(self, member):
+    def check_owners(self, member: Member) -> None:
         for partition in member.owned:
             key = (member.generation, partition)
             # A static member that came back holds the same place under a new id.
@@ -360,7 +366,7 @@ class Simulation:
                 f"{owner} and {member.name} both own {partition} in {member.generation}"
             )
 
-    def check_calm(self):
+    def check_calm(self) -> None:
         alive = [member for member in self.members if member.alive]
         described = self.coordinator.shard.describe_group(GROUP, 6)
         assert described.group_state == "Stable"
@@ -371,7 +377,7 @@ class Simulation:
         assert not self.coordinator.waiting
         self.check_compacted_log(described)
 
-    def check_compacted_log(self, described):
+    def check_compacted_log(self, described: DescribedGroup) -> None:
         """A coordinator that reads what compaction leaves of the log finds the same group and offsets."""
         last = {}
         for key, value in self.coordinator.log:
@@ -388,7 +394,7 @@ class Simulation:
         assert offsets_of(again) == offsets_of(self.coordinator.shard)
 
 
-def offsets_of(shard):
+def offsets_of(shard: GroupShard) -> list[tuple[int, ...]]:
     return sorted(
         (each.partition_index, each.committed_offset)
         for topic in shard.fetch_offsets(GROUP, None).topics

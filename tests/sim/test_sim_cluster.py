@@ -21,7 +21,7 @@ from kcli.storage.store.loader import load_log
 from kcli.testing.sim.simulation import run_seed
 
 
-def test_story(sim_seed: int) -> None:
+def test_every_story_keeps_what_was_acknowledged(sim_seed: int) -> None:
     outcome = run_seed(sim_seed)
     assert outcome.lives >= 2, "nothing ever went wrong: the story tests nothing"
     assert outcome.acknowledged > 0, "nobody ever wrote anything: the story tests nothing"

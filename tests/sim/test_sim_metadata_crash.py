@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import os
 import random
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ from kcli.storage.store.store import LogStore
 from kcli.testing.checks.dump_check import dump_complaints
 from kcli.testing.sim.clock import SimClock
 from kcli.testing.sim.disk import SimDisk
-from kcli.testing.sim.loop import SimProcess, simulate
+from kcli.testing.sim.loop import SimLoop, SimProcess, simulate
 
 SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "25"))
 DATA = "/data"
@@ -61,10 +62,10 @@ class Expected:
     not answered: it may or may not have been written.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.may_be = {}
 
-    def check(self, image):
+    def check(self, image: MetadataImage) -> None:
         for name, states in self.may_be.items():
             state = (name in image.topics, image.topic_config(name).get("retention.ms"))
             assert state in states, f"{name} is {state}, and may only be {states}"
@@ -73,7 +74,7 @@ class Expected:
 
 
 class Node:
-    def __init__(self, loop, rng):
+    def __init__(self, loop: SimLoop, rng: random.Random) -> None:
         self.loop = loop
         self.rng = rng
         self.clock = SimClock(loop)
@@ -84,7 +85,7 @@ class Node:
         self.expected = Expected()
         self.epoch = 0
 
-    async def live(self, last):
+    async def live(self, last: bool) -> None:
         """One life of the node, with its clients; ends by a power failure or, `last`, by a clean stop."""
         draw = SystemRng(self.rng.randrange(1 << 62))
         ensure_formatted(self.config, Machine(self.disk, self.clock, draw), lambda _line: None)
@@ -121,13 +122,13 @@ class Node:
             logs.close(broker_epoch=lifecycle.epoch)
             assert dump_complaints(self.disk, f"{DATA}/__cluster_metadata-0", compacted=True) == ""
 
-    def check_replay(self, logs, image):
+    def check_replay(self, logs: LogStore, image: MetadataImage) -> None:
         """Log and newest snapshot tell what the node said to the last."""
         replayer = ImageReplayer(MetadataImage(cluster_id=image.cluster_id))
         MetadataLog(logs, self.config, self.clock, SystemRng(1)).load(replayer)
         assert replayer.image == image
 
-    async def client(self, controller, prefix):
+    async def client(self, controller: ControllerRole, prefix: str) -> None:
         for nth in range(self.rng.randrange(3, 12)):
             await asyncio.sleep(self.rng.random() * 0.3)
             if self.rng.random() < 0.15:
@@ -140,7 +141,9 @@ class Node:
             after = await change(controller, name, str(nth), before)
             self.expected.may_be[name] = after
 
-    async def create(self, controller, name, value, before):
+    async def create(
+        self, controller: ControllerRole, name: str, value: str, before: list[Any]
+    ) -> list[tuple[bool, str]]:
         self.expected.may_be[name] = [*before, (True, value)]
         config = ct.CreatableTopicConfig(name="retention.ms", value=value)
         topic = ct.CreatableTopic(name=name, num_partitions=2, replication_factor=1, configs=(config,))
@@ -150,7 +153,9 @@ class Node:
         assert answer.topics[0].error_code is ErrorCode.NONE
         return [(True, value)]
 
-    async def configure(self, controller, name, value, before):
+    async def configure(
+        self, controller: ControllerRole, name: str, value: str, before: list[Any]
+    ) -> list[Any]:
         self.expected.may_be[name] = [*before, (True, value)]
         config = ic.AlterableConfig(name="retention.ms", config_operation=0, value=value)
         resource = ic.AlterConfigsResource(resource_type=2, resource_name=name, configs=(config,))
@@ -162,14 +167,16 @@ class Node:
         assert answer.responses[0].error_code is ErrorCode.NONE
         return [(True, value)]
 
-    async def delete(self, controller, name, _value, before):
+    async def delete(
+        self, controller: ControllerRole, name: str, _value: str, before: list[Any]
+    ) -> list[tuple[bool, None]]:
         self.expected.may_be[name] = [*before, (False, None)]
         request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name=name),))
         answer = await controller.send(DELETE_TOPICS, request)
         assert answer.responses[0].error_code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return [(False, None)]
 
-    async def run(self):
+    async def run(self) -> None:
         for life in range(LIVES):
             last = life == LIVES - 1
             process = SimProcess(f"life {life}")
@@ -185,16 +192,16 @@ class Node:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_was_answered_holds(seed):
-    async def main(loop):
+def test_what_was_answered_holds(seed: int) -> None:
+    async def main(loop: SimLoop) -> None:
         await Node(loop, random.Random(seed)).run()
 
     simulate(seed, main)
 
 
-def test_the_same_seed_gives_the_same_history():
-    def history(seed):
-        async def main(loop):
+def test_the_same_seed_gives_the_same_history() -> None:
+    def history(seed: int) -> tuple[list[tuple[str, list]], int, float]:
+        async def main(loop: SimLoop) -> tuple[list[tuple[str, list]], int, float]:
             node = Node(loop, random.Random(seed))
             await node.run()
             return sorted(node.expected.may_be.items()), node.epoch, loop.time()

@@ -267,7 +267,7 @@ def test_quotas_outlive_a_restart() -> None:
     play(story)
 
 
-def test_time_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_time_is_charged_to_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a simulated clock no work takes time, so here every look at the clock does: 10 ms."""
 
     async def story(rig: Rig) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import KcliError
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.runtime.rng import SystemRng
 from kcli.storage.cleaner.cleaner import LogCleaner
@@ -53,7 +55,9 @@ def written(seed: int) -> tuple[SimDisk, Values]:
         ]
         records = [Record(-1, START_MS, key, value, (), -1) for key, value in pairs]
         transactional = rng.random() < 0.3
-        producer = {"producer_id": nth, "producer_epoch": 0, "base_sequence": 0} if transactional else {}
+        producer: dict[str, Any] = (
+            {"producer_id": nth, "producer_epoch": 0, "base_sequence": 0} if transactional else {}
+        )
         base_offset = append(log, encode_batch(records, transactional=transactional, **producer))
         commit = rng.random() < 0.5
         if transactional:
@@ -82,7 +86,7 @@ def clean(disk: SimDisk) -> None:
 def check(disk: SimDisk, values: Values) -> int:
     """Returns how many records are left."""
     store = open_store(disk)
-    log = store.logs[("t", 0)]
+    log = store.logs[TopicPartition("t", 0)]
     aborted = log.aborted_transactions(0, log.log_end_offset)
     found: Values = {}
     for segment in log.segments:

@@ -14,20 +14,24 @@ import heapq
 import os
 import random
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from kcli.coordinator.runtime import Ready
 from kcli.coordinator.transaction.config import TransactionConfig
 from kcli.coordinator.transaction.records import decode, encode
-from kcli.coordinator.transaction.shard import TransactionShard
+from kcli.coordinator.transaction.shard import SendMarkers, TransactionShard
 from kcli.coordinator.transaction.state import State
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, read_header
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
-from kcli.protocol.messages.end_txn import EndTxnRequest
-from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
-from kcli.storage.log.producer_state import ProducerState, read_marker
+from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kcli.storage.log.producer_state import ProducerState, Verification, read_marker
 
 PARTITIONS = tuple(("t", number) for number in range(4))
 TIMEOUT_MS = 3_000
@@ -45,7 +49,7 @@ AGAIN = (
 class Partition:
     """A log as far as transactions are concerned: data, markers, and where committed readers stop."""
 
-    def __init__(self, key):
+    def __init__(self, key: tuple[str, int]) -> None:
         self.key = key
         self.state = ProducerState(f"{key[0]}-{key[1]}", expiration_ms=1 << 60)
         self.data = []  # (offset, producer id, epoch, transaction) or None for a marker
@@ -53,7 +57,15 @@ class Partition:
         self.open = {}  # producer id -> offsets
         self.stable = 0
 
-    def append(self, producer_id, epoch, sequence, transaction, verification, now):
+    def append(
+        self,
+        producer_id: int,
+        epoch: int,
+        sequence: int,
+        transaction: tuple[str, int],
+        verification: Verification,
+        now: int,
+    ) -> None:
         records = (Record(-1, now, b"", b""),)
         header = read_header(
             encode_batch(
@@ -74,7 +86,9 @@ class Partition:
         self.open.setdefault(producer_id, []).append(offset)
         self.wrote()
 
-    def mark(self, send, coordinator_epoch, now, told_aborted):
+    def mark(
+        self, send: SendMarkers, coordinator_epoch: int, now: int, told_aborted: set[tuple[str, int]]
+    ) -> None:
         batch = encode_marker_batch(
             EndTransactionMarker(committed=send.committed, coordinator_epoch=coordinator_epoch),
             producer_id=send.producer_id,
@@ -92,7 +106,7 @@ class Partition:
             self.decided[offset] = send.committed
         self.wrote()
 
-    def wrote(self):
+    def wrote(self) -> None:
         self.state.end_offset = len(self.data)
         self.state.on_high_watermark(len(self.data))
         unstable = self.state.first_unstable_offset()
@@ -100,7 +114,7 @@ class Partition:
         assert stable >= self.stable, f"the last stable offset of {self.key} went back"
         self.stable = stable
 
-    def committed(self):
+    def committed(self) -> set[tuple[str, int]]:
         """The transactions that a committed reader has seen here."""
         return {
             transaction
@@ -112,7 +126,7 @@ class Partition:
 class Coordinator:
     """The shard, its log, and the shell's duties, all of which may be interrupted."""
 
-    def __init__(self, sim):
+    def __init__(self, sim: Simulation) -> None:
         self.sim = sim
         self.config = TransactionConfig(
             abort_timed_out_interval_ms=500, id_expiration_ms=1 << 60, remove_expired_interval_ms=1 << 50
@@ -122,7 +136,7 @@ class Coordinator:
         self.fresh = 0
         self.start()
 
-    def start(self):
+    def start(self) -> None:
         self.epoch += 1
         self.in_flight = deque()
         self.late = []
@@ -132,7 +146,7 @@ class Coordinator:
         self.settle(self.shard.start(self.sim.now))
         self.wake(self.shard)
 
-    def crash(self):
+    def crash(self) -> None:
         """Writes on their way may or may not have reached the log; nobody is answered."""
         for ready in self.late:
             if self.sim.random.random() < 0.5:
@@ -144,18 +158,18 @@ class Coordinator:
                 break
         self.start()
 
-    def fresh_id(self, wanted):
+    def fresh_id(self, wanted: bool) -> int | None:
         if not wanted:
             return None
         self.fresh += 1
         return self.fresh
 
-    def call(self, step, answer):
+    def call(self, step: Callable[..., Any], answer: Callable[..., Any]) -> None:
         shard = self.shard
         self.take(step(shard), lambda code, response: answer(code, response))
         self.wake(shard)
 
-    def take(self, ready, answer=None):
+    def take(self, ready: Ready, answer: Callable[..., Any] | None = None) -> None:
         if not ready.records:
             self.settle(ready, answer)
             return
@@ -163,7 +177,7 @@ class Coordinator:
         shard = self.shard
         self.sim.after(self.sim.random.choice((0, 0, 1, 20)), lambda: self.commit_next(shard))
 
-    def commit_next(self, shard):
+    def commit_next(self, shard: TransactionShard) -> None:
         if shard is not self.shard:
             return
         ready, answer = self.in_flight.popleft()
@@ -185,7 +199,7 @@ class Coordinator:
             self.settle(ready, answer)
         self.wake(shard)
 
-    def commit_late(self, shard, ready, answer):
+    def commit_late(self, shard: TransactionShard, ready: Ready, answer: Callable[..., Any] | None) -> None:
         """Whoever waited was told that it took too long; then it is committed after all."""
         self.late.append(ready)
         assert ready.continuations
@@ -194,7 +208,7 @@ class Coordinator:
             answer(write_error(ErrorCode.REQUEST_TIMED_OUT), None)
         self.wake(shard)
 
-        def arrive():
+        def arrive() -> None:
             if shard is self.shard:
                 self.late.remove(ready)
                 for record in ready.records:
@@ -204,14 +218,17 @@ class Coordinator:
 
         self.sim.after(self.sim.random.randrange(10, 3000), arrive)
 
-    def settle(self, ready, answer=None):
+    def settle(self, ready: Ready, answer: Callable[..., Any] | None = None) -> None:
         for _, response in ready.replies:
             lost = self.sim.trouble and self.sim.random.random() < 0.05
             answer(ErrorCode.REQUEST_TIMED_OUT if lost else ErrorCode.NONE, response)
-        for send in ready.sends:
+        sends: tuple[Any, ...] = ready.sends
+        for send in sends:
             self.send(self.shard, self.epoch, send, send.partitions)
 
-    def send(self, shard, epoch, send, left):
+    def send(
+        self, shard: TransactionShard, epoch: int, send: SendMarkers, left: list[Any] | tuple[Any, ...]
+    ) -> None:
         """One round of markers; what fails is sent again."""
         if shard is not self.shard and self.sim.random.random() < 0.5:
             return  # the old coordinator's markers may come late, or never
@@ -236,12 +253,12 @@ class Coordinator:
         if failed:
             self.sim.after(RETRY_MS, lambda: self.send(shard, epoch, send, failed))
 
-    def wake(self, shard):
+    def wake(self, shard: TransactionShard) -> None:
         deadline = shard.next_deadline_ms
         if deadline is not None:
             self.sim.at(max(deadline, self.sim.now), lambda: self.tick(shard))
 
-    def tick(self, shard):
+    def tick(self, shard: TransactionShard) -> None:
         if shard is not self.shard:
             return
         while (ready := shard.tick(self.sim.now)) is not None:
@@ -252,29 +269,29 @@ class Coordinator:
 class Producer:
     """A client of either protocol; each incarnation is an object of its own, and old ones go on for a while."""
 
-    def __init__(self, sim, name, version):
+    def __init__(self, sim: Simulation, name: str, version: int) -> None:
         self.sim = sim
         self.name = name
         self.version = version
         self.gone = False
         self.init()
 
-    def again(self, step, delay=RETRY_MS):
+    def again(self, step: Callable[..., Any], delay: int = RETRY_MS) -> None:
         if not self.gone:
             self.sim.after(delay + self.sim.random.randrange(5), step)
 
-    def init(self):
+    def init(self) -> None:
         if self.gone:
             return
         request = InitProducerIdRequest(
             transactional_id=self.name, transaction_timeout_ms=TIMEOUT_MS, producer_id=-1, producer_epoch=-1
         )
 
-        def step(shard):
+        def step(shard: TransactionShard) -> Ready:
             fresh = self.sim.coordinator.fresh_id(shard.wants_producer_id_to_init(request))
             return shard.init_producer_id(request, fresh, "init", self.sim.now)
 
-        def answer(code, response):
+        def answer(code: ErrorCode, response: InitProducerIdResponse | None) -> None:
             if code is not ErrorCode.NONE or response.error_code is not ErrorCode.NONE:
                 assert code in AGAIN or response.error_code in AGAIN, (code, response)
                 self.again(self.init)
@@ -285,7 +302,7 @@ class Producer:
 
         self.sim.coordinator.call(step, answer)
 
-    def begin(self):
+    def begin(self) -> None:
         if self.gone or self.sim.is_over:
             return
         self.transaction = (self.name, self.sim.number())
@@ -293,12 +310,12 @@ class Producer:
         self.sim.began[self.transaction] = frozenset(self.wanted)
         self.add()
 
-    def add(self):
+    def add(self) -> None:
         if self.gone:
             return
         wanted = frozenset(self.wanted)
 
-        def answer(code, response):
+        def answer(code: ErrorCode, response: ErrorCode | None) -> None:
             code = code if code is not ErrorCode.NONE else response
             if code in AGAIN:
                 self.again(self.add)
@@ -321,7 +338,7 @@ class Producer:
             answer,
         )
 
-    def write(self):
+    def write(self) -> None:
         """One batch: the leader verifies, and appends a moment later."""
         if self.gone:
             return
@@ -329,7 +346,7 @@ class Producer:
             stalls = self.sim.trouble and self.sim.random.random() < 0.1
             self.again(self.end, 2 * TIMEOUT_MS if stalls else 0)
             return
-        key = self.left[0]
+        key = TopicPartition(*self.left[0])
         partition = self.sim.partitions[key]
         verification = partition.state.verification(
             self.producer_id,
@@ -354,11 +371,11 @@ class Producer:
             self.transaction,
         )
 
-        def straggle():
+        def straggle() -> None:
             with contextlib.suppress(KafkaError):
                 partition.append(producer_id, epoch, sequence, transaction, verification, self.sim.now)
 
-        def append():
+        def append() -> None:
             try:
                 partition.append(producer_id, epoch, sequence, transaction, verification, self.sim.now)
             except KafkaError:
@@ -376,13 +393,13 @@ class Producer:
         else:
             self.sim.after(self.sim.random.choice((0, 1, 30)), append)
 
-    def end(self):
+    def end(self) -> None:
         if self.gone:
             return
         self.commits = self.sim.random.random() < 0.7
         self.end_again()
 
-    def end_again(self):
+    def end_again(self) -> None:
         if self.gone:
             return
         request = EndTxnRequest(
@@ -392,11 +409,11 @@ class Producer:
             committed=self.commits,
         )
 
-        def step(shard):
+        def step(shard: TransactionShard) -> Ready:
             fresh = self.sim.coordinator.fresh_id(shard.wants_producer_id_to_end(request, self.version))
             return shard.end(request, self.version, fresh, "end", self.sim.now)
 
-        def answer(code, response):
+        def answer(code: ErrorCode, response: EndTxnResponse | None) -> None:
             if code in AGAIN or (response is not None and response.error_code in AGAIN):
                 self.again(self.end_again)
             elif response is None or response.error_code is not ErrorCode.NONE:
@@ -406,7 +423,7 @@ class Producer:
 
         self.sim.coordinator.call(step, answer)
 
-    def ended(self, response):
+    def ended(self, response: EndTxnResponse) -> None:
         told = self.sim.told_committed if self.commits else self.sim.told_aborted
         told.add(self.transaction)
         if self.version == 2:
@@ -415,14 +432,14 @@ class Producer:
         # After an abort nobody knows which batches arrived, so the epoch is moved.
         self.again(self.begin if self.commits or self.version == 2 else self.init, 0)
 
-    def fenced(self):
+    def fenced(self) -> None:
         """A newer incarnation has it, or the time was over: a new one is made, unless that has happened."""
         self.gone = True
         self.sim.replace(self)
 
 
 class Simulation:
-    def __init__(self, seed):
+    def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.now = 0
         self.events = []
@@ -435,25 +452,25 @@ class Simulation:
         self.producers = [Producer(self, f"p{n}", (0, 2)[n % 2]) for n in range(4)]
 
     @property
-    def trouble(self):
+    def trouble(self) -> bool:
         return self.now < TROUBLE_MS
 
     @property
-    def is_over(self):
+    def is_over(self) -> bool:
         return self.now > TROUBLE_MS + CALM_MS // 2
 
-    def number(self):
+    def number(self) -> int:
         self.numbers += 1
         return self.numbers
 
-    def at(self, when, action):
+    def at(self, when: int, action: Callable[..., Any]) -> None:
         self.sequence += 1
         heapq.heappush(self.events, (when, self.sequence, action))
 
-    def after(self, delay, action):
+    def after(self, delay: int, action: Callable[..., Any]) -> None:
         self.at(self.now + delay, action)
 
-    def replace(self, old):
+    def replace(self, old: Producer) -> None:
         if old in self.producers:
             self.producers.remove(old)
             self.after(
@@ -461,7 +478,7 @@ class Simulation:
                 lambda: self.producers.append(Producer(self, old.name, old.version)),
             )
 
-    def disturb(self):
+    def disturb(self) -> None:
         if not self.trouble:
             return
         if self.random.random() < 0.5:
@@ -473,13 +490,13 @@ class Simulation:
                 old.gone = True
         self.after(self.random.randrange(1, 700), self.disturb)
 
-    def run(self):
+    def run(self) -> None:
         self.after(50, self.disturb)
         while self.events and self.events[0][0] <= TROUBLE_MS + CALM_MS:
             self.now, _, action = heapq.heappop(self.events)
             action()
 
-    def check_end(self):
+    def check_end(self) -> None:
         for partition in self.partitions.values():
             assert not partition.open, f"{partition.key} has an open transaction for ever"
             assert partition.stable == len(partition.data)
@@ -502,7 +519,7 @@ class Simulation:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_all_or_nothing(seed):
+def test_all_or_nothing(seed: int) -> None:
     """To run one seed: pytest 'tests/sim/test_sim_transactions.py::test_all_or_nothing[SEED]'"""
     simulation = Simulation(seed)
     simulation.run()

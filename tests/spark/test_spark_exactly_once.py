@@ -188,8 +188,8 @@ def test_a_batch_of_its_own(broker: BrokerProcess, topic: Make) -> None:
         assert writer.is_transactional
         with Cluster(writer.options.client) as cluster:
             rows = iter([pa.RecordBatch.from_pydict({"value": [value]})])
-            written = [writer.write_once(cluster, rows, writer.work(None), 0)]  # type: ignore[arg-type]
-            written.append(writer.write_once(cluster, iter([]), writer.work(None), 1))  # type: ignore[arg-type]
+            written = [writer.write_once(cluster, rows, writer.work(None), 0)]
+            written.append(writer.write_once(cluster, iter([]), writer.work(None), 1))
         writer.commit(written)
     assert asked.visible() == ["a", "b"]
     assert not BatchWriter(sink_options(given), StructType().add("value", "string")).is_transactional

@@ -7,11 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kcli.spark.jobs.errors import JobError
 from kcli.spark.jobs.profile import job as profile
+from kcli.spark.jobs.profile.figures import SIZE_LIMITS
 from kcli.spark.jobs.replay import job as replay
 from kcli.spark.jobs.shared.running import Done
 from rigs.librdkafka import consume, produce
@@ -77,9 +79,7 @@ def test_a_copy_with_everything_kept(
     words = ["--topic", source, "--target-topic", part, "--without-headers"]
     assert replayed(spark, broker, *words, "--starting-offsets", offsets, "--ending-offsets", ends).rows == 6
     assert all(each.headers() is None for each in consume(broker.bootstrap, part, 6))
-    with pytest.raises(
-        replay.JobError, match=f"--keep-partitions: {source} has 3 partitions, and {part} only 1"
-    ):
+    with pytest.raises(JobError, match=f"--keep-partitions: {source} has 3 partitions, and {part} only 1"):
         replay.plan(replay.parse(["--bootstrap-server", broker.bootstrap, *words, "--keep-partitions"]))
 
 
@@ -88,7 +88,7 @@ def test_a_profile_agrees_with_a_count_by_hand(
 ) -> None:
     name, empty = topic(2, "profiled"), topic(1, "profiled")
     keys = ["<b>hot</b>"] * 60 + [f"k{nth}" for nth in range(30)]
-    sent = [
+    sent: list[dict[str, Any]] = [
         {"key": key, "value": "x" * nth, "timestamp": FIRST_MS + nth * 1000, "partition": int(nth > 20)}
         for nth, key in enumerate(keys)
     ]
@@ -111,7 +111,7 @@ def test_a_profile_agrees_with_a_count_by_hand(
         (0, 22, 21),
         (1, 69, 68),
     ]
-    limits = [*profile.SIZE_LIMITS, 1 << 40]
+    limits = [*SIZE_LIMITS, 1 << 40]
     sizes = [len(record["value"] or "") for record in sent]
     below = [-1, *limits]
     assert found["sizes"] == [

@@ -264,7 +264,7 @@ def test_workers_that_are_killed(
 ) -> None:
     """Spark runs their tasks again; what the dead ones wrote belongs to no table."""
     name, records = filled(broker, topic)
-    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
     ended = threading.Event()
     killed = []
 

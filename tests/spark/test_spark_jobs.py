@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_parquet_there_and_back(
     spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
 ) -> None:
     first, second = topic(2), topic(1)
-    sent = [
+    sent: list[dict[str, Any]] = [
         {"key": f"k{nth}", "value": b"\xff%d" % nth, "headers": [("n", b"%d" % nth)]} for nth in range(50)
     ]
     produce(broker.bootstrap, first, sent)
@@ -219,7 +219,7 @@ def test_the_exit_code_is_sparks(kcli_program: list[str], tmp_path: Path) -> Non
     assert (done.returncode, done.stdout) == (7, f"['one', '--two'] {kcli_program[0]}\n"), done.stderr
 
 
-def test_a_stream_ends_cleanly_when_told(
+def test_a_stream_ends_cleanly_on_sigterm(
     broker: BrokerProcess, topic: Make, tmp_path: Path, kcli_program: list[str]
 ) -> None:
     name = topic(1)
@@ -293,7 +293,7 @@ def test_an_export_without_a_broker(
     assert file.read_text().splitlines() == [f"v{nth}" for nth in range(20)]
 
 
-def test_a_stopped_batch_is_cut_off(spark: SparkSession) -> None:
+def test_a_batch_job_is_cut_off_on_sigterm(spark: SparkSession) -> None:
     def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(60)
         yield from batches

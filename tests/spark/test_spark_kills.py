@@ -158,7 +158,9 @@ def committed(broker: BrokerProcess) -> list[bytes]:
 
 
 @pytest.mark.timeout(300 + 200 * ROUNDS)
-def test_every_row_once(own_broker: BrokerProcess, tmp_path: Path) -> None:
+def test_every_row_arrives_once_through_kills_of_driver_worker_and_broker(
+    own_broker: BrokerProcess, tmp_path: Path
+) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": own_broker.bootstrap})

@@ -51,7 +51,8 @@ def rows(spark: SparkSession, make_app: Callable[..., Streams]) -> Callable[...,
         from pyspark.sql import functions as F
 
         frame = spark.createDataFrame(list(records), types)
-        return Stream(make_app(), frame.withColumn("timestamp", F.lit(0).cast("timestamp")))
+        topology: Any = make_app()
+        return Stream(topology, frame.withColumn("timestamp", F.lit(0).cast("timestamp")))
 
     return make
 

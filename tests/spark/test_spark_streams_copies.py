@@ -110,7 +110,7 @@ def test_one_that_was_left_for_long_misses_no_tombstone(
     assert copy.values == {b"a": b"1"}
 
 
-def test_a_topic_that_is_created_again(broker: BrokerProcess, topic: Make) -> None:
+def test_a_topic_created_again_is_copied_from_its_start(broker: BrokerProcess, topic: Make) -> None:
     """With as many records as it had before, so that offsets tell nothing."""
     from confluent_kafka.admin import AdminClient
 

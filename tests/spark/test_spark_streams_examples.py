@@ -7,9 +7,11 @@ import os
 import runpy
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 from rigs.librdkafka import consume
 from rigs.streams_support import MINUTE_MS, START_MS, received, send
@@ -21,6 +23,16 @@ if TYPE_CHECKING:
 
 Make = Callable[..., str]
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@pytest.fixture(autouse=True)
+def one_task(spark: SparkSession) -> Iterator[None]:
+    """Each shuffle partition is a task with a state store in every micro-batch; these streams have a few rows."""
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
 def counted(broker: BrokerProcess, topic: str, count: int) -> list[tuple[str, int]]:
@@ -28,7 +40,7 @@ def counted(broker: BrokerProcess, topic: str, count: int) -> list[tuple[str, in
     return [(each.key().decode(), int.from_bytes(each.value(), "big")) for each in found]
 
 
-def test_word_count(
+def test_word_count_goes_on_from_its_checkpoint(
     spark: SparkSession, broker: BrokerProcess, topic: Make, kcli_program: list[str], tmp_path: Path
 ) -> None:
     """By spark-submit first. A second run continues from the checkpoint; without it, from the first record."""
@@ -38,11 +50,12 @@ def test_word_count(
     send(broker, lines, (None, "All streams lead to Kafka!"), (None, None), (None, ""))
     words = [str(EXAMPLES / "word_count.py"), "--bootstrap-server", broker.bootstrap, "--once"]
     topics = ["--input", lines, "--output", counts, "--checkpoint", str(tmp_path / "checkpoint")]
+    quick = ["--conf", "spark.sql.shuffle.partitions=1", "--driver-java-options", QUICK]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))
     }
     submitted = subprocess.run(
-        [*kcli_program, "spark-submit", "--conf", "spark.sql.shuffle.partitions=2", *words, *topics],
+        [*kcli_program, "spark-submit", *quick, *words, *topics],
         capture_output=True,
         text=True,
         timeout=200,
@@ -74,7 +87,9 @@ def test_word_count(
     assert sorted(counted(broker, counts, 14)[8:]) == sorted({**dict(first), **dict(more)}.items())
 
 
-def test_fraud(spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path) -> None:
+def test_fraud_reports_each_card_over_its_limit(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
+) -> None:
     from kcli.spark.streams import Streams
 
     payments, cards, alarms, unknown = topic(), topic(2), topic(), topic()

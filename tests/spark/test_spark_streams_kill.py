@@ -42,7 +42,7 @@ def run(spark, bootstrap, source, target, rows, checkpoint):
     app.run_available()
 
 if __name__ == "__main__":
-    builder = SparkSession.builder.master("local[2,4]").config("spark.sql.shuffle.partitions", "2")
+    builder = SparkSession.builder.master("local[2,4]").config("spark.sql.shuffle.partitions", "1")
     run(builder.getOrCreate(), *sys.argv[1:])
 """
 

@@ -1,8 +1,9 @@
-"""What two test modules need is a rig: no test imports another test, and no folder of tests is put on the path."""
+"""Rules of the tests themselves: no test imports another test, rigs have users, and names of tests are plain."""
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -44,3 +45,19 @@ def test_every_rig_is_used_by_a_test_or_another_rig() -> None:
         )
     }
     assert unused == set()
+
+
+NOT_PLAIN = re.compile(
+    r"\bdef (test_\w*_(?:told|said|anew|nobody|somebody|whoever|is_none|are_none)(?:_\w*)?)\("
+)
+"""Say reported, returned, again, no client, invalid or missing."""
+
+
+def test_names_of_tests_use_plain_words() -> None:
+    found = [
+        (str(path.relative_to(TESTS)), name)
+        for path in sorted(TESTS.rglob("test_*.py"))
+        if path.name != "test_tidy_prose.py"  # its names are examples in texts
+        for name in NOT_PLAIN.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kcli.cli.tools.configs.options import Entity
@@ -50,7 +52,9 @@ NO_DEFAULT = (
         (DEFAULT_USER, [], ["SCRAM-SHA-256"], NO_DEFAULT),
     ],
 )
-def test_keys_that_do_not_go_there(entity, added, deleted, message):
+def test_keys_that_do_not_go_there(
+    entity: Entity, added: list[str], deleted: list[str], message: str
+) -> None:
     with pytest.raises(ValueError) as refused:
         _check_keys(entity, dict.fromkeys(added, ""), deleted)
     assert str(refused.value) == message
@@ -65,7 +69,7 @@ def test_keys_that_do_not_go_there(entity, added, deleted, message):
         (IP, "connection_creation_rate"),
     ],
 )
-def test_keys_that_do(entity, key):
+def test_keys_that_fit_the_entity_are_accepted(entity: Entity, key: str) -> None:
     _check_keys(entity, {key: ""}, [])
     _check_keys(entity, {}, [key])
 
@@ -74,12 +78,12 @@ def test_keys_that_do(entity, key):
     ("text", "value"),
     [("1024", 1024.0), (" 5 ", 5.0), ("1e3", 1000.0), (".5", 0.5), ("2.d", 2.0), ("7F", 7.0), ("-5", -5.0)],
 )
-def test_numbers_as_java_reads_them(text, value):
+def test_numbers_as_java_reads_them(text: str, value: float) -> None:
     assert _parsed("k", text) == value
 
 
 @pytest.mark.parametrize("text", ["abc", "", "1_000", "nan", "inf", "1,5", "1e", "0x"])
-def test_what_is_no_number(text):
+def test_what_is_no_number(text: str) -> None:
     with pytest.raises(ValueError) as refused:
         _parsed("k", text)
     assert str(refused.value) == f"Cannot parse quota configuration value for k: {text}"
@@ -95,7 +99,7 @@ def test_what_is_no_number(text):
         ("password=pässwörd", 4096, "pässwörd".encode()),
     ],
 )
-def test_credentials(text, iterations, password):
+def test_credentials_are_parsed_with_defaults(text: str, iterations: int, password: bytes) -> None:
     made = _upsertion("u", SHA_256, text)
     assert (made.user, made.mechanism, made.iterations) == ("u", SHA_256, iterations)
     assert made.password == password
@@ -115,21 +119,21 @@ def test_credentials(text, iterations, password):
         ),
     ],
 )
-def test_credentials_that_cannot_be_read(text, message):
+def test_credentials_that_cannot_be_read(text: str, message: str) -> None:
     with pytest.raises(ValueError) as refused:
         _upsertion("u", SHA_256, text)
     assert str(refused.value) == message
 
 
 @pytest.mark.parametrize("given", ["[iterations=4096,password=%s]", "[password=%s]", "%s", "[password=%s"])
-def test_no_password_is_repeated(given):
+def test_no_password_is_repeated(given: str) -> None:
     arguments = ["--user", "u", "--add-config", f"SCRAM-SHA-512={given % SECRET}"]
     assert without_secrets(arguments) == "--user u --add-config SCRAM-SHA-512=[hidden]"
     joined = without_secrets([f"--add-config=producer_byte_rate=5,SCRAM-SHA-256={given % SECRET}"])
     assert joined == "--add-config=producer_byte_rate=5,SCRAM-SHA-256=[hidden]"
 
 
-def test_lines_are_kafka_s():
+def test_lines_are_kafka_s() -> None:
     row = QuotaRow(
         {"client-id": None, "user": "anna"}, {"producer_byte_rate": 1e7, "request_percentage": 0.5}
     )
@@ -140,10 +144,10 @@ def test_lines_are_kafka_s():
     assert _quota_line(QuotaRow({"ip": "::1"}, {})) == "Quota configs for ip '::1' are "
 
 
-def test_entities_come_as_from_a_hash_map():
+def test_entities_come_as_from_a_hash_map() -> None:
     """The orders of the recordings: story configs-users-quotas, steps 28 and 30."""
 
-    def order(*entities):
+    def order(*entities: Any) -> list[Any]:
         return [quota.entity for quota in _in_map_order(ClientQuota(entity, {}) for entity in entities)]
 
     for entities in ([{"user": None}, {"user": "anna"}], [{"ip": "127.0.0.77"}, {"ip": None}]):

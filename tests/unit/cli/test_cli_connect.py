@@ -27,7 +27,7 @@ NOWHERE = "no-such-host.invalid:9092"  # RFC 6761: such a name never resolves
         ),
     ],
 )
-def test_settings_that_are_none_are_named_with_their_line(text: str, complaint: str, tmp_path: Path) -> None:
+def test_invalid_settings_are_named_with_their_line(text: str, complaint: str, tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text(f"client.id=me\n{text}\n")
     with pytest.raises(CommandError) as told:
@@ -36,7 +36,9 @@ def test_settings_that_are_none_are_named_with_their_line(text: str, complaint: 
     assert "client.properties:2" in str(told.value)
 
 
-def test_names_that_nobody_has_are_warned_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_names_of_settings_are_warned_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A file may be shared with producers and consumers, and that of a new controller is a broker's."""
     path = tmp_path / "client.properties"
     path.write_text("acks=all\ngroup.id=g\nprocess.roles=controller\nrequest.timout.ms=5\n")

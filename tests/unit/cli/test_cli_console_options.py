@@ -57,7 +57,7 @@ def test_moments(text: str, expected: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "ago", "10", "tomorrow", "10x", "-5m", "2026-13-01", "99999999999999999999", "P"]
 )
-def test_no_moments(text: str) -> None:
+def test_invalid_moments_are_refused(text: str) -> None:
     if text == "10":
         assert moment.epoch_ms(text, NOW_MS) == 10
         return
@@ -102,7 +102,7 @@ def test_filters(rules: list[str], expected: list[int]) -> None:
     assert [number for number, message in enumerate(messages) if wanted(message)] == expected
 
 
-def test_no_filter() -> None:
+def test_invalid_filters_are_refused() -> None:
     assert record_filter(()) is None
     for text in ("", "key", "topic=a", "key>1", "header.=x"):
         with pytest.raises(UsageError, match="expected key=TEXT"):
@@ -189,7 +189,7 @@ def test_producer_options_that_do_not_go_together(capsys: pytest.CaptureFixture[
     assert jopt.parse(command, [*base, "--input", "json"]).has("input")
 
 
-def test_what_librdkafka_gives_up_itself_is_told_in_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_of_librdkafka_are_printed_in_its_words(capsys: pytest.CaptureFixture[str]) -> None:
     from confluent_kafka import KafkaError
 
     logger().handlers.clear()  # its stream is the stderr of now

@@ -15,6 +15,7 @@ from kcli.cli.tools.consumer_groups.options import ACTIONS, DRY_RUN_WARNING
 from kcli.cli.tools.consumer_groups.plan import NewOffset, csv_line, read_plan
 from kcli.cli.tools.consumer_groups.regex import verdict
 from kcli.cli.tools.consumer_groups.reset import named_partitions
+from kcli.model.topic_partition import TopicPartition
 
 B = "--bootstrap-server 127.0.0.1:9 "
 
@@ -66,7 +67,9 @@ B = "--bootstrap-server 127.0.0.1:9 "
         (B + "--list --type share", "Invalid types list 'share'. Valid types are: Consumer, Classic"),
     ],
 )
-def test_wrong_command_lines(words: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_command_lines_are_refused_in_kafkas_words(
+    words: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["consumer-groups", *words.split()]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -133,7 +136,7 @@ def test_a_reset_without_execute_is_warned_about(capsys: pytest.CaptureFixture[s
         ("1969-12-31T23:59:59.999", -1),
     ],
 )
-def test_a_moment(text: str, value: int) -> None:
+def test_a_moment_is_read_in_its_time_zone(text: str, value: int) -> None:
     assert epoch_ms_of(text) == value
 
 
@@ -144,7 +147,7 @@ def test_a_moment_without_a_time(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["2026-11-21T09:17", "2026-02-30T00:00:00.000", "2026-11-21T09:17:45.978+x"])
-def test_a_moment_that_is_none(text: str) -> None:
+def test_an_invalid_moment_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="Unparseable date"):
         epoch_ms_of(text)
 
@@ -162,17 +165,17 @@ def test_a_moment_that_is_none(text: str) -> None:
         ("PT1.S", 1_000),
     ],
 )
-def test_a_duration(text: str, value: int) -> None:
+def test_a_duration_is_read_as_java_reads_it(text: str, value: int) -> None:
     assert milliseconds_of(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1D", "P1H", "PT1D", "nonsense", "P1Y"])
-def test_a_duration_that_is_none(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="Text cannot be parsed to a Duration"):
         milliseconds_of(text)
 
 
-def test_topics_and_partitions() -> None:
+def test_topics_may_name_their_partitions() -> None:
     assert named_partitions(["a", "b:0,2", "c:1"]) == ([("b", 0), ("b", 2), ("c", 1)], ["a"])
     assert named_partitions(["b:0,2,"]) == ([("b", 0), ("b", 2)], [])
     for wrong in ("a:b:c", "a:", ":"):
@@ -184,7 +187,7 @@ def test_topics_and_partitions() -> None:
         named_partitions(["a:x"])
 
 
-def test_csv_lines() -> None:
+def test_csv_fields_are_quoted_where_necessary() -> None:
     assert csv_line(NewOffset("g", "t.1-x_y", 3, 44), with_group=True) == "g,t.1-x_y,3,44"
     assert csv_line(NewOffset("g", "t", 3, 44), with_group=False) == "t,3,44"
     assert (
@@ -192,13 +195,13 @@ def test_csv_lines() -> None:
     )
 
 
-def _plan(tmp_path: Path, text: str, only_group: str | None) -> dict[str, dict[tuple[str, int], int]]:
+def _plan(tmp_path: Path, text: str, only_group: str | None) -> dict[str, dict[TopicPartition, int]]:
     file = tmp_path / "plan.csv"
     file.write_text(text)
     return read_plan(str(file), only_group)
 
 
-def test_plans(tmp_path: Path) -> None:
+def test_a_plan_names_offsets_by_group_and_partition(tmp_path: Path) -> None:
     assert _plan(tmp_path, "t,0,5\nu,1,6\n\n", "g") == {"g": {("t", 0): 5, ("u", 1): 6}}
     long = "g,t,0,5\nh,t,0,6\n"
     assert (
@@ -211,7 +214,7 @@ def test_plans(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["g,t,x,5\n", "g,t,0,x\n", "g,t,0,99999999999999999999\n", "g,t,0,1,2\n"])
-def test_plans_that_are_none(tmp_path: Path, text: str) -> None:
+def test_an_invalid_plan_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ExecutionError):
         _plan(tmp_path, text, None)
 
@@ -257,7 +260,9 @@ def test_what_is_exported_can_be_read(tmp_path: Path) -> None:
         ("", None),
     ],
 )
-def test_regular_expressions(pattern: str, reason: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_regular_expressions_are_refused_with_the_reason(
+    pattern: str, reason: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
     said = "valid" if reason is None else f"invalid: {reason}"
     expected = f"The regular expression `{pattern}` is {said}."
     assert verdict(pattern) == expected

@@ -30,7 +30,7 @@ def test_what_kafka_writes_is_read() -> None:
         ("a", "'a' is not URL-safe base64"),
     ],
 )
-def test_what_is_none(text: str, words: str) -> None:
+def test_an_invalid_uuid_is_refused_in_javas_words(text: str, words: str) -> None:
     with pytest.raises(ValueError) as told:
         java_uuid(text)
     assert str(told.value).startswith(words)

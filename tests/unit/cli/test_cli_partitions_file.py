@@ -27,7 +27,7 @@ TOOLS = {
         ('{"partitions": [{"topic": "a", "partition": true}]}', "must be of type int"),
     ],
 )
-def test_entries_that_are_none(
+def test_invalid_entries_are_refused(
     tool: str, text: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "file.json"

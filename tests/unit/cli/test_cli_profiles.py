@@ -173,9 +173,7 @@ def test_errors_name_file_and_line(
     assert said.out == "" and said.err.startswith(f"{profiles}{complaint}"), said.err
 
 
-def test_a_missing_file_is_told_with_who_asked_for_it(
-    profiles: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_file_is_reported_with_its_origin(profiles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     profiles.unlink()
     with pytest.raises(CommandError, match=f"--profile prod: there is no {profiles}"):
         jopt.parse(_tool("topics"), ["--list", "--profile", "prod"])
@@ -204,7 +202,7 @@ def test_every_tool_that_takes_servers_takes_a_profile() -> None:
 
 
 @pytest.mark.parametrize("key", ["request.timeout.ms", '"request.timeout.ms"'])
-def test_a_client_setting_that_cannot_be_used_is_told_with_its_line(
+def test_an_unusable_client_setting_is_reported_with_its_line(
     profiles: Path, capsys: pytest.CaptureFixture[str], key: str
 ) -> None:
     profiles.write_text(f"[a]\nbootstrap-server = 'h:1'\n\n[a.properties]\n# seconds?\n{key} = '7s'\n")
@@ -259,7 +257,7 @@ def test_a_job_of_spark_takes_servers_and_settings(profiles: Path, tmp_path: Pat
         (["--config", "job.properties"], ["--bootstrap-server"]),
     ],
 )
-def test_what_a_job_is_told_goes_before_the_profile(
+def test_options_of_a_job_take_precedence_over_the_profile(
     profiles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], added: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -158,7 +158,9 @@ def test_groups_of_every_type(kcli: Kcli) -> None:
         (("--group-type", "classic", "--protocol", "consumer"), ["old"]),
     ],
 )
-def test_groups_are_chosen(kcli: Kcli, words: tuple[str, ...], groups: list[str]) -> None:
+def test_groups_are_listed_by_type_and_protocol(
+    kcli: Kcli, words: tuple[str, ...], groups: list[str]
+) -> None:
     assert _groups(kcli("groups", "--list", "--output", "json", *words)) == groups
 
 
@@ -174,7 +176,7 @@ def test_groups_are_chosen(kcli: Kcli, words: tuple[str, ...], groups: list[str]
         ),
     ],
 )
-def test_groups_refuses(kcli: Kcli, words: tuple[str, ...], message: str) -> None:
+def test_groups_refuses_invalid_options(kcli: Kcli, words: tuple[str, ...], message: str) -> None:
     done = kcli("groups", *words)
     assert (done.code, done.out, done.err.splitlines()[0]) == (1, "", message)
 
@@ -263,7 +265,7 @@ def test_a_refused_feature_refuses_all(kcli: Kcli) -> None:
          "No feature:group.version with feature level 99"),
     ],
 )  # fmt: skip
-def test_features_refuses(kcli: Kcli, words: tuple[str, ...], message: str) -> None:
+def test_features_refuses_invalid_options(kcli: Kcli, words: tuple[str, ...], message: str) -> None:
     assert kcli("features", *words) == Done(1, "", message + "\n")
 
 
@@ -349,7 +351,7 @@ def test_quorum_controllers_come_and_go(kcli: Kcli, cluster: Cluster, tmp_path: 
         ),
     ],
 )
-def test_quorum_refuses(kcli: Kcli, words: tuple[str, ...], message: str) -> None:
+def test_quorum_refuses_invalid_options(kcli: Kcli, words: tuple[str, ...], message: str) -> None:
     assert kcli("metadata-quorum", *words) == Done(1, "", message + "\n")
 
 

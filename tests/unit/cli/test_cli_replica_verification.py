@@ -30,7 +30,7 @@ def test_other_offsets_end_it() -> None:
     )
 
 
-def test_other_bytes_are_told() -> None:
+def test_different_bytes_at_an_offset_are_reported() -> None:
     assert compare("t-0", 0, 15, {1: [ONE, TWO], 2: [ReplicaBatch(4, 99), TWO]}) == (
         10,
         [
@@ -53,7 +53,7 @@ def test_it_says_that_it_goes_away_and_what_it_needs(
     )
 
 
-def test_a_pattern_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_pattern_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["replica-verification", "--broker-list", "127.0.0.1:1", "--topics-include", "("]
     assert run(words) == 1
     assert capsys.readouterr().err.endswith("( is an invalid regex.\n")

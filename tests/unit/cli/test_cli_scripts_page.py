@@ -32,7 +32,7 @@ def rows() -> dict[str, tuple[str, str]]:
     return {script: (state, words) for script, state, words in found}
 
 
-def test_every_script_of_kafka_is_told_of_in_order() -> None:
+def test_the_page_lists_every_script_of_kafka_in_order() -> None:
     assert [script.removesuffix(".sh") for script in rows()] == sorted(SCRIPTS.split())
     assert {state for state, _ in rows().values()} == {"equal", "more", "not yet"}
 
@@ -42,7 +42,7 @@ def test_commands_and_the_table_agree() -> None:
     assert there == BY_SCRIPT.keys() | {RUN_CLASS}
 
 
-def test_whoever_has_more_says_what_and_whoever_has_nothing_why() -> None:
+def test_each_row_names_its_additions_or_the_reason_of_its_absence() -> None:
     assert all(words for state, words in rows().values() if state != "equal")
 
 

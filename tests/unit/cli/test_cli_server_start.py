@@ -8,7 +8,6 @@ import pytest
 import kcli.server.main
 from kcli import KAFKA_VERSION
 from kcli.cli.main import run
-from kcli.cli.tools import server_start
 from kcli.config.broker import BrokerConfig
 
 TEXTS = {
@@ -68,7 +67,7 @@ def test_a_file_and_overrides(file: str, served: list[BrokerConfig]) -> None:
         (["--help"], "USAGE: kcli server-start"),
     ],
 )
-def test_what_is_refused_is_said(
+def test_refused_options_are_named(
     file: str,
     served: list[BrokerConfig],
     capsys: pytest.CaptureFixture[str],
@@ -103,7 +102,7 @@ def test_in_the_background(
         def __init__(self, argv: list[str], **options: Any) -> None:
             started.append((argv, options))
 
-    monkeypatch.setattr(server_start.subprocess, "Popen", Process)
+    monkeypatch.setattr("kcli.cli.tools.server_start.subprocess.Popen", Process)
     assert run(["server-start", daemon, file, "--override", "num.partitions=3"]) == 0
     ((argv, options),) = started
     assert argv[1:] == ["-m", "kcli.server.main", file, "--override", "num.partitions=3"]

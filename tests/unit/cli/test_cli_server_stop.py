@@ -60,7 +60,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
-def test_nothing_to_stop(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stop_fails_if_no_server_runs(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["server-stop"]) == 1
     assert capsys.readouterr().out == "No kafka server to stop\n"
 
@@ -83,7 +83,7 @@ def test_every_server_is_stopped(machine: Machine, capsys: pytest.CaptureFixture
         (["--process-role=broker", "--node-id=1"], [10]),
     ],
 )
-def test_servers_are_picked(machine: Machine, argv: list[str], stopped: list[int]) -> None:
+def test_servers_are_chosen_by_node_id_or_role(machine: Machine, argv: list[str], stopped: list[int]) -> None:
     machine.add_server(10, "broker,controller", 1)
     machine.add_server(11, "broker", 2)
     machine.add_server(12, "controller", 9, "--override", "node.id=3")
@@ -91,7 +91,9 @@ def test_servers_are_picked(machine: Machine, argv: list[str], stopped: list[int
     assert [pid for pid, _ in machine.sent] == stopped
 
 
-def test_none_of_them_is_meant(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stop_fails_if_no_server_has_the_node_id(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
     machine.add_server(10, "broker", 1)
     assert run(["server-stop", "--node-id=7", "--process-role=broker"]) == 1
     assert capsys.readouterr().out == (
@@ -110,7 +112,7 @@ def test_the_signal_can_be_chosen(machine: Machine, monkeypatch: pytest.MonkeyPa
         assert machine.sent == [(10, number)]
 
 
-def test_failures_are_said(
+def test_an_unreadable_configuration_or_unknown_signal_is_an_error(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine.add(10, "kcli", "server-start", "gone.properties")

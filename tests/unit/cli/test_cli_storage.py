@@ -87,7 +87,7 @@ def test_info_of_a_directory_of_the_zookeeper_age(tmp_path: Path, capsys: pytest
     assert "but the directories are formatted for legacy mode." in shown
 
 
-def test_format_is_told_which_controllers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_format_asks_for_the_controllers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = config_file(tmp_path)
     voters = f"1@127.0.0.1:9093:{DIRECTORY_ID},2@[::1]:9093:JEXY6aqzQY-32P5TStzaFA"
     assert run(["storage", "format", "-t", CLUSTER_ID, "-c", config, "--initial-controllers", voters]) == 0

@@ -20,7 +20,7 @@ from kcli.model.addresses import Address
 NODE = Node(1, "k1", 9092)
 
 
-def group(name: str, committed: dict[tuple[str, int], int], **more: Any) -> GroupSample:
+def group(name: str, committed: Any, **more: Any) -> GroupSample:
     listing = GroupListing(group_id=name, type="Classic", protocol="consumer", state="Stable")
     return GroupSample(listing, committed, **more)
 
@@ -204,7 +204,7 @@ def test_numbers_are_short() -> None:
     ]
 
 
-def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     server = ["top", "--bootstrap-server", "localhost:1"]
     assert run([*server, "--interval", "0"]) == 1
     assert "--interval 0: expected 0.2 to 3600 seconds" in capsys.readouterr().err

@@ -29,12 +29,12 @@ NAMES = ["a", "A1", "a.b", "axb", "cc", "orders-7", "_hidden"]
         ("", []),
     ],
 )
-def test_patterns(pattern: str, matching: list[str]) -> None:
+def test_a_pattern_matches_whole_names(pattern: str, matching: list[str]) -> None:
     assert list(filter(topic_filter(pattern), NAMES)) == matching
 
 
 @pytest.mark.parametrize("pattern", ["(", "*", "[a", r"\p{Nothing}"])
-def test_patterns_that_are_none(pattern: str) -> None:
+def test_an_invalid_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="is an invalid regex"):
         topic_filter(pattern)
 

@@ -90,7 +90,7 @@ def test_keys_come_around(repeating: int | None, keys: list[str | None]) -> None
     )
     producer = verifiable_producer._Run(options, Output())
     sent: list[str | None] = []
-    producer._produce = lambda key, value: sent.append(key)  # type: ignore[method-assign]
+    producer._produce = lambda key, value: sent.append(key)
     producer.send()
     assert sent == keys
 
@@ -128,7 +128,7 @@ def test_the_consumer_of_either_protocol() -> None:
     assert "session.timeout.ms" not in new and new["group.remote.assignor"] == "uniform"
 
 
-def test_the_consumer_takes_no_more_than_it_was_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_consumer_takes_no_more_than_its_maximum(capsys: pytest.CaptureFixture[str]) -> None:
     consumer = verifiable_consumer._Run(_consumer(max_messages=3, verbose=True), Output())
     ends = consumer._take([Message(1, 0), Message(0, 5), Message(1, 1), Message(0, 6)])
     consumer.consumer.close()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -48,7 +50,9 @@ class Result:
 
 
 @pytest.fixture
-def dump(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def dump(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
     monkeypatch.chdir(tmp_path)
 
     def call(*argv: str, **files: bytes) -> Result:
@@ -64,7 +68,7 @@ def write(tmp_path: Path, content: bytes, name: str = LOG) -> str:
     return name
 
 
-def test_batches_alone(dump, tmp_path) -> None:
+def test_batches_alone(dump: Callable[..., Any], tmp_path: Path) -> None:
     crc = int.from_bytes(FIRST[17:21], "big")
     result = dump("--files", write(tmp_path, FIRST + SECOND))
     assert result.lines[:3] == [
@@ -81,7 +85,7 @@ def test_batches_alone(dump, tmp_path) -> None:
     assert (result.code, result.err, len(result.lines)) == (0, "", 4)
 
 
-def test_records_and_their_contents(dump, tmp_path) -> None:
+def test_records_and_their_contents(dump: Callable[..., Any], tmp_path: Path) -> None:
     name = write(tmp_path, FIRST + SECOND)
     deep = dump("--files", name, "--deep-iteration")
     assert deep.lines[3] == "| offset: 0 CreateTime: 10 keySize: 1 valueSize: 1 sequence: 5 headerKeys: [a,b]"
@@ -94,7 +98,7 @@ def test_records_and_their_contents(dump, tmp_path) -> None:
     assert [bare.lines[index] for index in (3, 4, 6)] == ["| key: k payload: v", "", " payload: �"]
 
 
-def test_tail_and_limit(dump, tmp_path) -> None:
+def test_tail_and_limit(dump: Callable[..., Any], tmp_path: Path) -> None:
     name = write(tmp_path, FIRST + SECOND[:-1])
     tail = len(SECOND) - 1
     assert dump("--files", name).lines[-1] == f"Found {tail} invalid bytes at the end of {LOG}"
@@ -102,7 +106,9 @@ def test_tail_and_limit(dump, tmp_path) -> None:
     assert len(dump("--files", name, "--max-bytes", "20").lines) == 2
 
 
-def test_a_broken_checksum_is_shown_and_a_broken_size_ends_the_tool(dump, tmp_path) -> None:
+def test_a_broken_checksum_is_shown_and_a_broken_size_ends_the_tool(
+    dump: Callable[..., Any], tmp_path: Path
+) -> None:
     damaged = bytearray(FIRST)
     damaged[-1] ^= 1
     assert dump("--files", write(tmp_path, bytes(damaged))).lines[2].endswith("isvalid: false")
@@ -114,7 +120,7 @@ def test_a_broken_checksum_is_shown_and_a_broken_size_ends_the_tool(dump, tmp_pa
     )
 
 
-def test_records_that_do_not_add_up_end_the_tool(dump, tmp_path) -> None:
+def test_records_that_do_not_add_up_end_the_tool(dump: Callable[..., Any], tmp_path: Path) -> None:
     miscounted = bytearray(FIRST)
     miscounted[60] = 1
     name = write(tmp_path, bytes(miscounted))
@@ -125,7 +131,7 @@ def test_records_that_do_not_add_up_end_the_tool(dump, tmp_path) -> None:
     )
 
 
-def test_gaps_are_told_newest_first(dump, tmp_path) -> None:
+def test_gaps_are_listed_newest_first(dump: Callable[..., Any], tmp_path: Path) -> None:
     records = [Record(offset=offset, timestamp_ms=1) for offset in (3, 4, 7, 9)]
     name = write(tmp_path, encode_batch(records, base_offset=3))
     result = dump("--files", name, "--deep-iteration")
@@ -138,7 +144,7 @@ def test_gaps_are_told_newest_first(dump, tmp_path) -> None:
     assert dump("--files", name).err == ""
 
 
-def test_markers_have_no_contents(dump, tmp_path) -> None:
+def test_markers_have_no_contents(dump: Callable[..., Any], tmp_path: Path) -> None:
     marker = EndTransactionMarker(committed=False, coordinator_epoch=4)
     name = write(tmp_path, encode_marker_batch(marker, producer_id=1, producer_epoch=0, timestamp_ms=7))
     line = "| offset: 0 CreateTime: 7 keySize: 4 valueSize: 6 sequence: -1 headerKeys: []"
@@ -147,7 +153,7 @@ def test_markers_have_no_contents(dump, tmp_path) -> None:
     assert dump("--files", name, "--offsets-decoder", "--skip-record-metadata").lines[3] == ""
 
 
-def test_old_formats(dump, tmp_path) -> None:
+def test_old_formats(dump: Callable[..., Any], tmp_path: Path) -> None:
     body = b"\x01\x00" + struct.pack(">qi", 55, -1) + struct.pack(">i", 1) + b"v"
     crc = zlib.crc32(body)
     name = write(tmp_path, struct.pack(">qiI", 8, len(body) + 4, crc) + body)
@@ -159,7 +165,7 @@ def test_old_formats(dump, tmp_path) -> None:
     ]
 
 
-def test_decoders_by_class(dump, tmp_path) -> None:
+def test_decoders_by_class(dump: Callable[..., Any], tmp_path: Path) -> None:
     record = Record(timestamp_ms=1, key=struct.pack(">i", -5), value=struct.pack(">q", 1 << 40))
     name = write(tmp_path, encode_batch([record]))
     package = "org.apache.kafka.tools.api."
@@ -179,7 +185,7 @@ def test_decoders_by_class(dump, tmp_path) -> None:
     assert unknown.err == 'Exception in thread "main" java.lang.ClassNotFoundException: no.such.Decoder\n'
 
 
-def test_offsets_decoder(dump, tmp_path) -> None:
+def test_offsets_decoder(dump: Callable[..., Any], tmp_path: Path) -> None:
     member = offsets.MemberMetadata(
         member_id="m",
         subscription=encode_subscription(ConsumerProtocolSubscription(topics=("t",))),
@@ -210,7 +216,7 @@ def test_offsets_decoder(dump, tmp_path) -> None:
     assert "(message had a missing key)" in keyless.err
 
 
-def test_metadata_decoders(dump, tmp_path) -> None:
+def test_metadata_decoders(dump: Callable[..., Any], tmp_path: Path) -> None:
     value = encode_metadata_record(FeatureLevelRecord(name="f", feature_level=1), 0)
     name = write(tmp_path, encode_batch([Record(timestamp_ms=1, value=value)]), "bootstrap.checkpoint")
     lines = dump("--files", name, "--cluster-metadata-decoder", "--skip-record-metadata").lines
@@ -224,7 +230,7 @@ def test_metadata_decoders(dump, tmp_path) -> None:
     assert dump("--files", name).lines[1] == "Snapshot end offset: 9, epoch: 2"
 
 
-def test_offset_index(dump, tmp_path) -> None:
+def test_offset_index(dump: Callable[..., Any], tmp_path: Path) -> None:
     write(tmp_path, FIRST + SECOND)
     entries = struct.pack(">iiii", 1, 0, 2, len(FIRST))
     name = write(tmp_path, entries + bytes(16), "00000000000000000000.index")
@@ -255,7 +261,7 @@ def test_offset_index(dump, tmp_path) -> None:
     assert "NoSuchFileException" in dump("--files", name, "--index-sanity-check").err
 
 
-def test_time_index(dump, tmp_path) -> None:
+def test_time_index(dump: Callable[..., Any], tmp_path: Path) -> None:
     write(tmp_path, FIRST + SECOND)
     write(tmp_path, struct.pack(">ii", 2, len(FIRST)), "00000000000000000000.index")
     name = write(tmp_path, struct.pack(">qiqi", 11, 1, 12, 2) + bytes(12), "00000000000000000000.timeindex")
@@ -279,7 +285,7 @@ def test_time_index(dump, tmp_path) -> None:
     )
 
 
-def test_transaction_index(dump, tmp_path) -> None:
+def test_transaction_index(dump: Callable[..., Any], tmp_path: Path) -> None:
     name = write(tmp_path, struct.pack(">hqqqq", 0, 5, 1, 9, 10), "00000000000000000000.txnindex")
     assert dump("--files", name).lines[1:] == [
         "version: 0 producerId: 5 firstOffset: 1 lastOffset: 9 lastStableOffset: 10"
@@ -293,7 +299,7 @@ def snapshot(entries: bytes, count: int, version: int = 1) -> bytes:
     return struct.pack(">hI", version, crc32c(checked)) + checked
 
 
-def test_producer_snapshot(dump, tmp_path) -> None:
+def test_producer_snapshot(dump: Callable[..., Any], tmp_path: Path) -> None:
     form = ">qhiqiqiq"
     entries = struct.pack(form, 9, 1, 0, 40, 2, 99, 3, 30) + struct.pack(form, 8, 0, -1, -1, 0, 7, -1, -1)
     name = write(tmp_path, snapshot(entries, 2), "00000000000000000041.snapshot")
@@ -318,7 +324,7 @@ def test_producer_snapshot(dump, tmp_path) -> None:
         assert why in result.err
 
 
-def test_rows(dump, tmp_path) -> None:
+def test_rows_of_json_have_the_fields_of_a_batch(dump: Callable[..., Any], tmp_path: Path) -> None:
     name = write(tmp_path, FIRST)
     rows = [json.loads(line) for line in dump("--files", name, "--print-data-log", "--output", "json").lines]
     assert [row.get("payload") for row in rows] == [None, "v", None]
@@ -331,7 +337,7 @@ def test_rows(dump, tmp_path) -> None:
     assert json.loads(checked.out) == {"file": index, "is_sane": True}
 
 
-def test_wrong_names_and_words(dump, tmp_path) -> None:
+def test_wrong_names_and_words(dump: Callable[..., Any], tmp_path: Path) -> None:
     missing = dump("--files", LOG)
     assert (missing.lines, missing.code) == ([f"Dumping {LOG}", "Log starting offset: 0"], 1)
     assert missing.err == f'Exception in thread "main" java.nio.file.NoSuchFileException: {LOG}\n'

@@ -119,7 +119,7 @@ def test_a_formatter_that_is_not_there_is_named() -> None:
         formatter("com.example.Mine", {})
 
 
-def test_a_deserializer_that_is_not_there_is_told_and_done_without(
+def test_a_missing_deserializer_is_reported_and_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     logger().handlers.clear()  # its stream is the stderr of now

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +13,7 @@ from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.console.line_reader import Line, LineParser, read_lines
 
 
-def _chunks(*chunks: bytes):  # type: ignore[no-untyped-def]
+def _chunks(*chunks: bytes) -> Callable[..., Any]:
     rest = list(chunks)
     return lambda size: rest.pop(0) if rest else b""
 

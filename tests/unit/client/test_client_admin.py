@@ -29,6 +29,7 @@ from kcli.errors import (
 from kcli.model.addresses import Address
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import (
     consumer_group_describe,
     create_partitions,
@@ -262,7 +263,7 @@ def test_offsets_come_from_leaders_and_moved_partitions_are_asked_again() -> Non
             topics.append(list_offsets.ListOffsetsTopicResponse(name=each.name, partitions=tuple(parts)))
         return list_offsets.ListOffsetsResponse(topics=tuple(topics))
 
-    wanted = {("t", 0): int(OffsetSpec.LATEST), ("t", 1): int(OffsetSpec.LATEST)}
+    wanted = {TopicPartition("t", 0): int(OffsetSpec.LATEST), TopicPartition("t", 1): int(OffsetSpec.LATEST)}
     found, server = asked(
         {ApiKey.LIST_OFFSETS: offsets}, lambda client: client.list_offsets(wanted), topics=(topic("t", 2),)
     )
@@ -276,8 +277,10 @@ def test_offsets_come_from_leaders_and_moved_partitions_are_asked_again() -> Non
 
 
 def test_offsets_of_a_topic_that_is_not_there_fail_at_once() -> None:
-    found, _ = asked({}, lambda client: client.list_offsets({("nope", 0): int(OffsetSpec.LATEST)}))
-    error = found["nope", 0]
+    found, _ = asked(
+        {}, lambda client: client.list_offsets({TopicPartition("nope", 0): int(OffsetSpec.LATEST)})
+    )
+    error = found[TopicPartition("nope", 0)]
     assert isinstance(error, UnknownTopicOrPartitionException)
     assert error.message == (
         "Failed to fetch metadata for partition nope-0 because metadata for topic `nope` could not be found"
@@ -287,11 +290,11 @@ def test_offsets_of_a_topic_that_is_not_there_fail_at_once() -> None:
 def test_a_special_time_is_not_sent_to_a_broker_that_would_take_it_for_a_timestamp() -> None:
     found, _ = asked(
         {ApiKey.LIST_OFFSETS: lambda *_: None},
-        lambda client: client.list_offsets({("t", 0): int(OffsetSpec.MAX_TIMESTAMP)}),
+        lambda client: client.list_offsets({TopicPartition("t", 0): int(OffsetSpec.MAX_TIMESTAMP)}),
         topics=(topic("t"),),
         versions={ApiKey.LIST_OFFSETS: (0, 6)},
     )
-    assert isinstance(found["t", 0], UnsupportedVersionException)
+    assert isinstance(found[TopicPartition("t", 0)], UnsupportedVersionException)
 
 
 def test_delete_records_tells_what_failed_and_waits_for_what_may_come() -> None:
@@ -305,12 +308,12 @@ def test_delete_records_tells_what_failed_and_waits_for_what_may_come() -> None:
 
     found, _ = asked(
         {ApiKey.DELETE_RECORDS: delete},
-        lambda client: client.delete_records({("t", 0): 9, ("nope", 0): 1}),
+        lambda client: client.delete_records({TopicPartition("t", 0): 9, TopicPartition("nope", 0): 1}),
         topics=(topic("t"),),
         timeout_ms=200,
     )
-    assert isinstance(found["t", 0], OffsetOutOfRangeException)
-    missing = found["nope", 0]
+    assert isinstance(found[TopicPartition("t", 0)], OffsetOutOfRangeException)
+    missing = found[TopicPartition("nope", 0)]
     assert isinstance(missing, TimeoutException)
     assert missing.message == "Timed out waiting for a node assignment. Call: deleteRecords(api=METADATA)"
 
@@ -365,8 +368,8 @@ def test_group_offsets_in_the_old_and_the_batched_form(version: int) -> None:
         lambda client: client.list_group_offsets("g"),
         versions={ApiKey.OFFSET_FETCH: (1, version), ApiKey.FIND_COORDINATOR: (0, 2 if version < 8 else 6)},
     )
-    assert found["t", 0] == CommittedOffset(offset=4)
-    assert version < 8 or found["t", 1] is None
+    assert found[TopicPartition("t", 0)] == CommittedOffset(offset=4)
+    assert version < 8 or found[TopicPartition("t", 1)] is None
 
 
 @pytest.mark.parametrize("version", [7, 9])
@@ -440,7 +443,7 @@ def test_a_group_that_is_not_a_consumer_group_is_described_as_classic() -> None:
     assert group.members[0].assignment == (("t", 0), ("t", 1))
 
 
-def test_a_group_nobody_knows_is_an_error() -> None:
+def test_an_unknown_group_is_an_error() -> None:
     def classic(request: describe_groups.DescribeGroupsRequest, version: int) -> Any:
         group = describe_groups.DescribedGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND)
         return describe_groups.DescribeGroupsResponse(groups=(group,))
@@ -536,7 +539,9 @@ def test_a_coordinator_that_moves_is_looked_up_again() -> None:
 
     results, server = group_asked(
         {ApiKey.OFFSET_COMMIT: commit},
-        lambda client: client.alter_group_offsets("g", {("t", 0): CommittedOffset(offset=3, metadata="m")}),
+        lambda client: client.alter_group_offsets(
+            "g", {TopicPartition("t", 0): CommittedOffset(offset=3, metadata="m")}
+        ),
     )
     assert results == {("t", 0): None}
     assert len(server.sent(ApiKey.FIND_COORDINATOR)) == 2

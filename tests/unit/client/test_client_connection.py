@@ -83,7 +83,7 @@ def test_a_frame_of_impossible_size_closes_the_connection(size: int) -> None:
     asyncio.run(scenario())
 
 
-def test_an_answer_nobody_asked_for_closes_the_connection() -> None:
+def test_a_response_without_a_request_closes_the_connection() -> None:
     async def scenario() -> None:
         raw = encode_response(ApiVersionsResponse(), ApiKey.API_VERSIONS, 4, correlation_id=99)
         async with listening(answers_with(raw)) as address:
@@ -176,7 +176,7 @@ def test_requests_overlap_and_find_their_answers() -> None:
         asyncio.run(scenario(server))
 
 
-def test_a_server_that_stops_answering_is_told_apart_from_one_that_is_not_there() -> None:
+def test_a_silent_server_and_a_missing_server_are_different_errors() -> None:
     async def scenario(server: ScriptedServer) -> None:
         config = ClientConfig(servers=(Address("127.0.0.1", server.port),), default_api_timeout_ms=1000)
         async with Client(config) as client:

@@ -10,7 +10,9 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.lag import lag_seconds
 from kcli.client.config import client_config
 from kcli.errors import ErrorCode, KafkaError
-from kcli.protocol.batches.batch import Codec, Record, encode_batch, read_header
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.batches.batch import Record, encode_batch, read_header
+from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -94,9 +96,9 @@ def batch(base: int, *timestamps: int, **more: Any) -> bytes:
 
 
 def lag(log: Log, committed: dict[int, int]) -> dict[int, Any]:
-    async def ask() -> dict[tuple[str, int], Any]:
+    async def ask() -> dict[TopicPartition, Any]:
         async with AdminClient(client_config({}, bootstrap_servers=log.server.address)) as client:
-            wanted = {("t", number): offset for number, offset in committed.items()}
+            wanted = {TopicPartition("t", number): offset for number, offset in committed.items()}
             return await lag_seconds(client, wanted, NOW_MS)
 
     with log.server:
@@ -118,7 +120,7 @@ def test_each_partition_gets_its_answer_though_a_response_holds_only_one_batch()
     assert len(log.server.sent(ApiKey.FETCH)) == 4
 
 
-def test_a_leaderless_partition_is_an_error_and_the_others_are_told() -> None:
+def test_a_leaderless_partition_is_an_error_beside_the_lag_of_others() -> None:
     found = lag(Log({0: None, 1: [batch(0, 0)]}, end=1), {0: 0, 1: 0, 5: 0})
     assert isinstance(found[0], KafkaError) and found[0].code is ErrorCode.LEADER_NOT_AVAILABLE
     assert found[1] == 1000.0
@@ -165,7 +167,7 @@ def test_records_without_a_timestamp_and_from_the_future() -> None:
 
 def test_an_unreachable_leader_is_an_error_of_its_partitions() -> None:
     log = Log({0: [batch(0, 0)]}, end=1)
-    log.fetch = lambda request, version: None  # type: ignore[method-assign, assignment, return-value]
+    log.fetch = lambda request, version: None
     log.server.script = {**log.server.script, ApiKey.FETCH: log.fetch}
     assert isinstance(lag(log, {0: 0})[0], KafkaError)
 

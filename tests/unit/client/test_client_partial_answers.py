@@ -15,6 +15,7 @@ from kcli.errors import ErrorCode, KafkaError, TimeoutException
 from kcli.model.addresses import Address
 from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import describe_log_dirs, list_groups, list_offsets, metadata
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import free_port
@@ -79,17 +80,18 @@ def offsets(request: list_offsets.ListOffsetsRequest, version: int) -> Any:
 
 
 @pytest.mark.parametrize(("wait", "timeout_ms"), [(False, 30_000), (True, 300)])
-def test_offsets(wait: bool, timeout_ms: int) -> None:
-    wanted = dict.fromkeys([("closed", 0), *(("t", number) for number in range(5))], int(OffsetSpec.LATEST))
+def test_offsets_of_reachable_partitions_come_beside_errors(wait: bool, timeout_ms: int) -> None:
+    partitions = [TopicPartition("closed", 0), *(TopicPartition("t", number) for number in range(5))]
+    wanted = dict.fromkeys(partitions, int(OffsetSpec.LATEST))
     found = asked(
         {ApiKey.LIST_OFFSETS: offsets},
         lambda client: client.list_offsets(wanted, wait_for_leaders=wait),
         timeout_ms,
     )
     assert {number for (_, number), at in found.items() if isinstance(at, OffsetAt)} == {0, 3}
-    refused = found["closed", 0]
+    refused = found[TopicPartition("closed", 0)]
     assert isinstance(refused, KafkaError) and refused.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    others = [found["t", number] for number in (1, 2, 4)]
+    others = [found[TopicPartition("t", number)] for number in (1, 2, 4)]
     if wait:
         assert all(isinstance(error, TimeoutException) for error in others)
     else:
@@ -99,7 +101,7 @@ def test_offsets(wait: bool, timeout_ms: int) -> None:
         assert isinstance(unknown, KafkaError) and unknown.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_log_directories() -> None:
+def test_log_directories_of_reachable_brokers_come_beside_errors() -> None:
     result = describe_log_dirs.DescribeLogDirsResult(log_dir="/data")
     found = asked(
         {ApiKey.DESCRIBE_LOG_DIRS: lambda *_: describe_log_dirs.DescribeLogDirsResponse(results=(result,))},
@@ -111,7 +113,7 @@ def test_log_directories() -> None:
     assert not isinstance(alive, KafkaError) and alive[0].path == "/data"
 
 
-def test_groups(caplog: pytest.LogCaptureFixture) -> None:
+def test_groups_of_reachable_brokers_come_beside_errors(caplog: pytest.LogCaptureFixture) -> None:
     group = list_groups.ListedGroup(group_id="g")
     with caplog.at_level(logging.WARNING):
         found = asked(

@@ -206,7 +206,7 @@ def test_one_ipv4_and_one_ipv6_listener_may_share_a_port() -> None:
         ("broker.session.timeout.ms", "3000", "one late heartbeat fences the broker"),
     ],
 )
-def test_keys_that_do_nothing_are_said(key: str, value: str, message: str) -> None:
+def test_keys_without_effect_are_warned_about(key: str, value: str, message: str) -> None:
     built = node_config(COMBINED | {key: value})
     assert any(message in warning for warning in start_up_warnings(built))
     assert start_up_warnings(config()) == []

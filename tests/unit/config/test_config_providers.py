@@ -27,7 +27,9 @@ def resolved(**texts: str) -> dict[str, str]:
     return {key: value for key, value in properties.items() if key not in PROVIDERS}
 
 
-def test_three_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_come_from_environment_file_or_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KCLI_TEST_RACK", "r7")
     (tmp_path / "s.properties").write_text("a.key=from file\n")
     (tmp_path / "secret").write_text("from directory")
@@ -80,7 +82,7 @@ def test_limits_of_providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (PROVIDERS | {"a": "${env:path:k}"}, "a: a variable of the environment has no path, found 'path'"),
     ],
 )
-def test_refusals(texts: dict[str, str], message: str) -> None:
+def test_missing_or_invalid_references_are_refused(texts: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         resolve(Properties(texts))
     assert message in str(refused.value)

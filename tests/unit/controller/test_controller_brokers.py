@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -23,12 +24,13 @@ from kcli.errors import (
     StaleBrokerEpochException,
     UnsupportedVersionException,
 )
-from kcli.metadata.image import LeaderRecoveryState
+from kcli.metadata.image import LeaderRecoveryState, PartitionImage
 from kcli.protocol.messages import allocate_producer_ids as ap
 from kcli.protocol.messages import alter_partition as al
 from kcli.protocol.messages import assign_replicas_to_dirs as ad
 from kcli.protocol.messages import broker_registration as br
 from kcli.protocol.messages import unregister_broker as ub
+from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kcli.protocol.records.metadata import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
@@ -40,14 +42,14 @@ from rigs.controller import FEATURES, ControllerRig
 WITHOUT_ELR = {**FEATURES, "eligible.leader.replicas.version": 0}
 
 
-def shape(partition):
+def shape(partition: PartitionImage) -> tuple[int, tuple[int, ...], tuple[Any, ...], tuple[Any, ...]]:
     return partition.leader, partition.isr, partition.elr, partition.last_known_elr
 
 
 # Registration.
 
 
-def test_a_broker_registers_fenced_and_its_epoch_is_the_offset_of_its_registration():
+def test_a_broker_registers_fenced_and_its_epoch_is_the_offset_of_its_registration() -> None:
     rig = ControllerRig()
     offset = rig.controller.next_offset
     assert rig.register(1) == offset
@@ -56,7 +58,7 @@ def test_a_broker_registers_fenced_and_its_epoch_is_the_offset_of_its_registrati
     assert broker.endpoints["PLAINTEXT"].host == "host1"
 
 
-def test_the_same_incarnation_keeps_its_epoch_and_stays_unfenced():
+def test_the_same_incarnation_keeps_its_epoch_and_stays_unfenced() -> None:
     rig = ControllerRig()
     rig.add_brokers(1)
     epoch = rig.image.brokers[1].epoch
@@ -64,7 +66,7 @@ def test_the_same_incarnation_keeps_its_epoch_and_stays_unfenced():
     assert not rig.image.brokers[1].fenced
 
 
-def test_a_second_broker_of_the_id_must_wait_until_the_first_is_silent():
+def test_a_second_broker_of_the_id_must_wait_until_the_first_is_silent() -> None:
     rig = ControllerRig(broker_session_timeout_ms=9_000)
     rig.add_brokers(1)
     with pytest.raises(DuplicateBrokerRegistrationException):
@@ -94,7 +96,7 @@ def test_a_second_broker_of_the_id_must_wait_until_the_first_is_silent():
         ({"is_migrating_zk_broker": True}, BrokerIdNotRegisteredException),
     ],
 )
-def test_registrations_refused(changes, error):
+def test_registrations_refused(changes: dict[Any, Any], error: Any) -> None:
     rig = ControllerRig()
     rig.add_brokers(1)
     with pytest.raises(error):
@@ -105,7 +107,7 @@ def test_registrations_refused(changes, error):
 # Heartbeats: the state table.
 
 
-def test_a_broker_that_is_behind_stays_fenced():
+def test_a_broker_that_is_behind_stays_fenced() -> None:
     rig = ControllerRig()
     epoch = rig.register(1)
     assert rig.heartbeat(1, offset=epoch - 1).is_fenced
@@ -114,7 +116,7 @@ def test_a_broker_that_is_behind_stays_fenced():
     assert not rig.image.brokers[1].fenced
 
 
-def test_a_broker_may_ask_to_stay_fenced_or_to_be_fenced():
+def test_a_broker_may_ask_to_stay_fenced_or_to_be_fenced() -> None:
     rig = ControllerRig()
     rig.register(1)
     assert rig.heartbeat(1, fence=True).is_fenced
@@ -123,7 +125,7 @@ def test_a_broker_may_ask_to_stay_fenced_or_to_be_fenced():
     assert rig.image.brokers[1].fenced
 
 
-def test_a_stale_or_unknown_broker_is_told_so():
+def test_a_stale_or_unknown_broker_gets_an_error() -> None:
     rig = ControllerRig()
     rig.add_brokers(1)
     with pytest.raises(StaleBrokerEpochException):
@@ -132,7 +134,7 @@ def test_a_stale_or_unknown_broker_is_told_so():
         rig.heartbeat(2, epoch=1)
 
 
-def test_a_fenced_broker_or_one_that_leads_nothing_may_stop_at_once():
+def test_a_fenced_broker_or_one_that_leads_nothing_may_stop_at_once() -> None:
     rig = ControllerRig()
     rig.register(1)
     assert rig.heartbeat(1, shut_down=True).should_shut_down
@@ -141,7 +143,7 @@ def test_a_fenced_broker_or_one_that_leads_nothing_may_stop_at_once():
     assert rig.image.brokers[2].fenced
 
 
-def test_a_lone_broker_leaves_as_kafka_records_it():
+def test_a_lone_broker_leaves_as_kafka_records_it() -> None:
     rig = ControllerRig()
     rig.add_brokers(1)
     rig.create("t", 2)
@@ -157,7 +159,7 @@ def test_a_lone_broker_leaves_as_kafka_records_it():
     assert len(rig.deltas) == decision_before + 2
 
 
-def test_leaving_waits_until_the_others_have_seen_that_leaderships_moved():
+def test_leaving_waits_until_the_others_have_seen_that_leaderships_moved() -> None:
     rig = ControllerRig()
     rig.add_brokers(1, 2)
     rig.create("t", assignments={0: (1, 2)})
@@ -170,7 +172,7 @@ def test_leaving_waits_until_the_others_have_seen_that_leaderships_moved():
     assert rig.heartbeat(1, shut_down=True).should_shut_down
 
 
-def test_the_records_of_a_controlled_shutdown_and_of_coming_back():
+def test_the_records_of_a_controlled_shutdown_and_of_coming_back() -> None:
     rig = ControllerRig()
     rig.add_brokers(1)
     rig.create("t")
@@ -206,7 +208,7 @@ def test_the_records_of_a_controlled_shutdown_and_of_coming_back():
     )
 
 
-def _request(rig, **changes):
+def _request(rig: ControllerRig, **changes: Any) -> BrokerHeartbeatRequest:
     from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 
     return BrokerHeartbeatRequest(
@@ -220,7 +222,7 @@ def _request(rig, **changes):
 # Falling silent, dying, coming back.
 
 
-def test_a_silent_broker_is_fenced_after_its_session():
+def test_a_silent_broker_is_fenced_after_its_session() -> None:
     rig = ControllerRig(broker_session_timeout_ms=9_000)
     rig.add_brokers(1, 2)
     rig.create("t", assignments={0: (1, 2)})
@@ -233,7 +235,7 @@ def test_a_silent_broker_is_fenced_after_its_session():
     assert shape(rig.partition("t"))[:2] == (2, (2,))
 
 
-def test_a_broker_in_our_own_process_is_not_fenced_for_silence():
+def test_a_broker_in_our_own_process_is_not_fenced_for_silence() -> None:
     """A process that was suspended wakes up with all its timers at once: it must not fence itself first."""
     rig = ControllerRig(broker_session_timeout_ms=9_000)
     rig.add_brokers(1, 2)
@@ -243,7 +245,7 @@ def test_a_broker_in_our_own_process_is_not_fenced_for_silence():
     assert not rig.image.brokers[1].fenced and rig.image.brokers[2].fenced
 
 
-def test_a_restarted_controller_gives_brokers_time():
+def test_a_restarted_controller_gives_brokers_time() -> None:
     rig = ControllerRig(broker_session_timeout_ms=9_000)
     rig.add_brokers(1)
     from kcli.controller.sessions import BrokerSessions
@@ -253,7 +255,7 @@ def test_a_restarted_controller_gives_brokers_time():
     assert [broker.id for broker in sessions.expired(rig.image.brokers, 59_000)] == [1]
 
 
-def test_a_broker_that_died_is_trusted_no_more():
+def test_a_broker_that_died_is_trusted_no_more() -> None:
     """Its replica may have lost committed records: only the last known leader may bring the partition back."""
     rig = ControllerRig()
     rig.add_brokers(1)
@@ -269,7 +271,7 @@ def test_a_broker_that_died_is_trusted_no_more():
     assert partition.recovery_state is LeaderRecoveryState.RECOVERING
 
 
-def test_a_broker_that_stopped_cleanly_is_trusted():
+def test_a_broker_that_stopped_cleanly_is_trusted() -> None:
     rig = ControllerRig()
     rig.add_brokers(1)
     rig.create("t")
@@ -281,7 +283,7 @@ def test_a_broker_that_stopped_cleanly_is_trusted():
     assert rig.partition("t").recovery_state is LeaderRecoveryState.RECOVERED
 
 
-def test_without_elr_the_last_in_sync_replica_stays_known():
+def test_without_elr_the_last_in_sync_replica_stays_known() -> None:
     rig = ControllerRig(WITHOUT_ELR)
     rig.add_brokers(1)
     rig.create("t")
@@ -293,7 +295,7 @@ def test_without_elr_the_last_in_sync_replica_stays_known():
     assert shape(rig.partition("t")) == (1, (1,), (), ())
 
 
-def test_unregistering_takes_a_broker_out_of_everything():
+def test_unregistering_takes_a_broker_out_of_everything() -> None:
     rig = ControllerRig()
     rig.add_brokers(1, 2)
     rig.create("t", assignments={0: (1, 2)})
@@ -307,7 +309,7 @@ def test_unregistering_takes_a_broker_out_of_everything():
 # Directories.
 
 
-def test_replicas_of_a_broken_directory_lose_their_leadership():
+def test_replicas_of_a_broken_directory_lose_their_leadership() -> None:
     rig = ControllerRig()
     rig.add_brokers(1, directories=2)
     rig.create("t", 2)
@@ -319,7 +321,7 @@ def test_replicas_of_a_broken_directory_lose_their_leadership():
     assert rig.heartbeat(1, offline=(bad,)).is_fenced is False
 
 
-def assign(rig, partitions):
+def assign(rig: ControllerRig, partitions: dict[uuid.UUID, int]) -> list[str]:
     topic_id = rig.image.topics.topic("t").topic_id
     request = ad.AssignReplicasToDirsRequest(
         broker_id=1,
@@ -341,7 +343,7 @@ def assign(rig, partitions):
     return [directory.topics[0].partitions[0].error_code.name for directory in response.directories]
 
 
-def test_a_broker_says_where_its_replicas_lie():
+def test_a_broker_says_where_its_replicas_lie() -> None:
     rig = ControllerRig()
     rig.add_brokers(1, directories=2)
     rig.create("t", 2)
@@ -354,7 +356,7 @@ def test_a_broker_says_where_its_replicas_lie():
 # AlterPartition.
 
 
-def alter(rig, **changes):
+def alter(rig: ControllerRig, **changes: Any) -> al.ResponsePartitionData:
     partition = rig.partition("t")
     fields = {
         "partition_index": 0,
@@ -374,7 +376,7 @@ def alter(rig, **changes):
     return response.topics[0].partitions[0]
 
 
-def test_a_leader_shrinks_and_grows_its_isr():
+def test_a_leader_shrinks_and_grows_its_isr() -> None:
     rig = ControllerRig()
     rig.add_brokers(1, 2)
     rig.create("t", assignments={0: (1, 2)})
@@ -402,7 +404,7 @@ def test_a_leader_shrinks_and_grows_its_isr():
         ({"leader_recovery_state": 7}, "INVALID_REQUEST"),
     ],
 )
-def test_isr_changes_refused(changes, code):
+def test_isr_changes_refused(changes: dict[Any, Any], code: str) -> None:
     rig = ControllerRig()
     rig.add_brokers(1, 2, 3)
     rig.create("t", assignments={0: (1, 2)})
@@ -410,7 +412,7 @@ def test_isr_changes_refused(changes, code):
     assert rig.partition("t").partition_epoch == 0
 
 
-def test_a_fenced_broker_cannot_join_an_isr():
+def test_a_fenced_broker_cannot_join_an_isr() -> None:
     rig = ControllerRig()
     rig.add_brokers(1, 2)
     rig.create("t", assignments={0: (1, 2)})
@@ -421,7 +423,7 @@ def test_a_fenced_broker_cannot_join_an_isr():
 # Producer ids.
 
 
-def test_producer_ids_are_given_in_blocks_and_never_twice():
+def test_producer_ids_are_given_in_blocks_and_never_twice() -> None:
     rig = ControllerRig()
     rig.add_brokers(1)
     epoch = rig.image.brokers[1].epoch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kcli.controller.api import ALTER_CLIENT_QUOTAS, CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
@@ -28,11 +30,11 @@ EXACT, DEFAULT, ANY = range(3)
 
 
 @pytest.fixture
-def rig():
+def rig() -> ControllerRig:
     return ControllerRig()
 
 
-def entry(entity, **quotas):
+def entry(entity: list[Any], **quotas: Any) -> aq.RequestEntryData:
     """`entity` as (type, name) pairs; a quota of None is removed."""
     return aq.RequestEntryData(
         entity=tuple(aq.RequestEntityData(entity_type=kind, entity_name=name) for kind, name in entity),
@@ -42,14 +44,14 @@ def entry(entity, **quotas):
     )
 
 
-def alter(rig, *entries, validate=False):
+def alter(rig: ControllerRig, *entries: aq.RequestEntryData, validate: bool = False) -> tuple[Any, ...]:
     request = aq.AlterClientQuotasRequest(entries=entries, validate_only=validate)
     decision = rig.decide(ALTER_CLIENT_QUOTAS, request, resolvable=lambda address: address[0].isdecimal())
     response = rig.obey(decision)
     return [(each.error_code.name, each.error_message) for each in response.entries], decision.records
 
 
-def find(rig, *components, strict=True):
+def find(rig: ControllerRig, *components: tuple[Any, ...], strict: bool = True) -> list[Any]:
     """[(entity, quotas)] as dicts."""
     request = dq.DescribeClientQuotasRequest(
         components=tuple(
@@ -66,7 +68,7 @@ def find(rig, *components, strict=True):
     ]
 
 
-def test_quotas_are_set_changed_and_removed(rig):
+def test_quotas_are_set_changed_and_removed(rig: ControllerRig) -> None:
     results, records = alter(rig, entry([(USER, "u"), (CLIENT, None)], producer_byte_rate=10.0))
     assert results == [("NONE", None)]
     (record,) = records
@@ -90,7 +92,7 @@ def test_quotas_are_set_changed_and_removed(rig):
     assert not rig.image.client_quotas
 
 
-def test_only_validating_writes_nothing(rig):
+def test_only_validating_writes_nothing(rig: ControllerRig) -> None:
     results, records = alter(rig, entry([(USER, "u")], producer_byte_rate=1.0), validate=True)
     assert (results, records) == ([("NONE", None)], ())
 
@@ -138,13 +140,15 @@ def test_only_validating_writes_nothing(rig):
         ),
     ],
 )
-def test_refusals(rig, entity, quotas, message):
+def test_invalid_alterations_are_refused(
+    rig: ControllerRig, entity: list[Any], quotas: dict[Any, Any], message: str
+) -> None:
     results, records = alter(rig, entry(entity, **quotas), entry([(USER, "good")], producer_byte_rate=1.0))
     assert results == [("INVALID_REQUEST", message), ("NONE", None)]
     assert [record.entity[0].entity_name for record in records] == ["good"]
 
 
-def test_what_is_asked_twice_is_refused(rig):
+def test_what_is_asked_twice_is_refused(rig: ControllerRig) -> None:
     double = aq.RequestEntryData(
         entity=(aq.RequestEntityData(entity_type=USER, entity_name=None),),
         ops=(aq.OpData(key="producer_byte_rate", value=1.0), aq.OpData(key="producer_byte_rate", value=2.0)),
@@ -159,7 +163,7 @@ def test_what_is_asked_twice_is_refused(rig):
     assert results == [("INVALID_REQUEST", "Ignoring duplicate entity ClientQuotaEntity(entries={user=u})")]
 
 
-def test_filters(rig):
+def test_filters(rig: ControllerRig) -> None:
     for entity in (
         [(USER, "u")],
         [(USER, None)],
@@ -170,7 +174,7 @@ def test_filters(rig):
         quota = "connection_creation_rate" if entity[0][0] == IP else "controller_mutation_rate"
         alter(rig, entry(entity, **{quota: 1.0}))
 
-    def found(*components, strict=True):
+    def found(*components: tuple[Any, ...], strict: bool = True) -> list[Any]:
         return [entity for entity, _ in find(rig, *components, strict=strict)]
 
     assert found((USER, EXACT, "u")) == [{USER: "u"}]
@@ -217,23 +221,28 @@ def test_filters(rig):
         ),
     ],
 )
-def test_filters_that_can_find_nothing(rig, components, error, message):
+def test_filters_that_can_find_nothing(
+    rig: ControllerRig,
+    components: list[Any],
+    error: type[InvalidRequestException] | type[UnsupportedVersionException],
+    message: str,
+) -> None:
     with pytest.raises(error) as refused:
         find(rig, *components)
     assert refused.value.message == message
 
 
-def test_partitions_are_charged_for_and_may_be_refused(rig):
+def test_partitions_are_charged_for_and_may_be_refused(rig: ControllerRig) -> None:
     """KIP-599: each topic by itself; what is refused is not done."""
     rig.add_brokers(1)
     charged = []
 
-    def charge(count):
+    def charge(count: int) -> None:
         if sum(charged) + count > 5:
             raise ThrottlingQuotaExceededException
         charged.append(count)
 
-    def topic(name, partitions):
+    def topic(name: str, partitions: int) -> ct.CreatableTopic:
         return ct.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
 
     request = ct.CreateTopicsRequest(topics=(topic("a", 3), topic("bad", 0), topic("b", 4), topic("c", 1)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kcli.controller.api import ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS
@@ -16,14 +18,16 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 @pytest.fixture
-def rig():
+def rig() -> ControllerRig:
     made = ControllerRig()
     made.add_brokers(1)
     made.create("t", configs={"retention.ms": "5"})
     return made
 
 
-def change(rig, kind, name, *operations, validate=False):
+def change(
+    rig: ControllerRig, kind: int, name: str, *operations: tuple[Any, ...], validate: bool = False
+) -> tuple[Any, ...]:
     """(records, error name, message) of one resource's change, which is replayed."""
     resource = ic.AlterConfigsResource(
         resource_type=kind,
@@ -39,11 +43,13 @@ def change(rig, kind, name, *operations, validate=False):
     return decision.records, response.error_code.name, response.error_message
 
 
-def config(rig, name="t", kind=ConfigResourceType.TOPIC):
+def config(
+    rig: ControllerRig, name: str = "t", kind: ConfigResourceType = ConfigResourceType.TOPIC
+) -> dict[str, str]:
     return dict(rig.image.config(ConfigResource(kind, name)))
 
 
-def test_set_delete_and_leave_alone(rig):
+def test_set_delete_and_leave_alone(rig: ControllerRig) -> None:
     records, code, message = change(
         rig, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "6"), ("flush.ms", DELETE, None)
     )
@@ -54,19 +60,19 @@ def test_set_delete_and_leave_alone(rig):
     assert config(rig) == {"segment.ms": "6"}
 
 
-def test_lists_grow_and_shrink_from_their_default(rig):
+def test_lists_grow_and_shrink_from_their_default(rig: ControllerRig) -> None:
     change(rig, TOPIC, "t", ("cleanup.policy", APPEND, "compact,delete"))
     assert config(rig)["cleanup.policy"] == "delete,compact"
     change(rig, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete"))
     assert config(rig)["cleanup.policy"] == "compact"
 
 
-def test_validate_only_writes_nothing(rig):
+def test_validate_only_writes_nothing(rig: ControllerRig) -> None:
     records, code, _ = change(rig, TOPIC, "t", ("retention.ms", SET, "9"), validate=True)
     assert (records, code) == ((), "NONE")
 
 
-def test_a_brokers_value_is_written_again_even_if_it_stays(rig):
+def test_a_brokers_value_is_written_again_even_if_it_stays(rig: ControllerRig) -> None:
     change(rig, BROKER, "1", ("log.cleaner.threads", SET, "2"))
     records, _, _ = change(rig, BROKER, "1", ("log.cleaner.threads", SET, "2"))
     assert records == (
@@ -158,20 +164,22 @@ def test_a_brokers_value_is_written_again_even_if_it_stays(rig):
         (99, "1", ("root", SET, "INFO"), "INVALID_REQUEST", "Unknown resource type 99"),
     ],
 )
-def test_refusals(rig, kind, name, operation, code, message):
+def test_invalid_changes_are_refused(
+    rig: ControllerRig, kind: int, name: str, operation: tuple[Any, ...], code: str, message: str | None
+) -> None:
     records, error, text = change(rig, kind, name, operation)
     assert (records, error) == ((), code)
     assert message is None or text == message
 
 
-def test_groups_and_subscriptions_come_into_being_by_being_configured(rig):
+def test_groups_and_subscriptions_come_into_being_by_being_configured(rig: ControllerRig) -> None:
     assert change(rig, GROUP, "g", ("share.auto.offset.reset", SET, "earliest"))[1] == "NONE"
     assert change(rig, CLIENT_METRICS, "m", ("match", SET, "client_id=app.*"))[1] == "NONE"
     assert config(rig, "g", ConfigResourceType.GROUP) == {"share.auto.offset.reset": "earliest"}
     assert config(rig, "m", ConfigResourceType.CLIENT_METRICS) == {"match": "client_id=app.*"}
 
 
-def test_one_bad_resource_does_not_spoil_the_others(rig):
+def test_one_bad_resource_does_not_spoil_the_others(rig: ControllerRig) -> None:
     resources = tuple(
         ic.AlterConfigsResource(
             resource_type=TOPIC,
@@ -186,7 +194,7 @@ def test_one_bad_resource_does_not_spoil_the_others(rig):
     assert config(rig)["segment.ms"] == "7"
 
 
-def test_the_old_way_replaces_everything(rig):
+def test_the_old_way_replaces_everything(rig: ControllerRig) -> None:
     change(rig, TOPIC, "t", ("segment.ms", SET, "6"))
     resource = ac.AlterConfigsResource(
         resource_type=TOPIC,
@@ -205,7 +213,7 @@ def test_the_old_way_replaces_everything(rig):
     assert config(rig) == {"retention.ms": "5", "flush.ms": "8"}
 
 
-def test_another_min_insync_replicas_forgets_eligible_leaders(rig):
+def test_another_min_insync_replicas_forgets_eligible_leaders(rig: ControllerRig) -> None:
     rig.heartbeat(1, shut_down=True)
     assert rig.partition("t").elr == (1,)
     records, _, _ = change(rig, BROKER, "", ("min.insync.replicas", SET, "2"))
@@ -215,7 +223,7 @@ def test_another_min_insync_replicas_forgets_eligible_leaders(rig):
     assert records[-1] == ClearElrRecord(topic_name="t")
 
 
-def test_without_elr_min_insync_replicas_is_a_config_like_others():
+def test_without_elr_min_insync_replicas_is_a_config_like_others() -> None:
     rig = ControllerRig({**FEATURES, "eligible.leader.replicas.version": 0})
     rig.add_brokers(1)
     assert CLUSTER_DEFAULT not in rig.image.configs

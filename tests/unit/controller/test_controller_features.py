@@ -16,6 +16,7 @@ from kcli.controller.bootstrap import (
 )
 from kcli.errors import CorruptRecordError, ErrorCode
 from kcli.metadata.snapshot_file import decode_snapshot
+from kcli.model.addresses import Address
 from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import (
@@ -33,13 +34,15 @@ UPGRADE, SAFE, UNSAFE = 1, 2, 3
 
 
 @pytest.fixture
-def rig():
+def rig() -> ControllerRig:
     made = ControllerRig()
     made.add_brokers(1)
     return made
 
 
-def update(rig, *levels, kind=UPGRADE, validate=False):
+def update(
+    rig: ControllerRig, *levels: tuple[str, int], kind: int = UPGRADE, validate: bool = False
+) -> uf.UpdateFeaturesResponse:
     request = uf.UpdateFeaturesRequest(
         feature_updates=tuple(
             uf.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
@@ -50,7 +53,7 @@ def update(rig, *levels, kind=UPGRADE, validate=False):
     return rig.obey(rig.decide(UPDATE_FEATURES, request))
 
 
-def test_features_move_together(rig):
+def test_features_move_together(rig: ControllerRig) -> None:
     response = update(rig, ("share.version", 1), ("group.version", 1))
     assert response.error_code is ErrorCode.NONE
     assert rig.image.features["share.version"] == 1
@@ -58,7 +61,7 @@ def test_features_move_together(rig):
     assert "share.version" not in rig.image.features
 
 
-def test_levels_may_be_tried_out(rig):
+def test_levels_may_be_tried_out(rig: ControllerRig) -> None:
     assert update(rig, ("share.version", 1), validate=True).error_code is ErrorCode.NONE
     assert "share.version" not in rig.image.features
 
@@ -105,7 +108,9 @@ def test_levels_may_be_tried_out(rig):
         ),
     ],
 )
-def test_refusals(rig, levels, kind, message):
+def test_invalid_updates_are_refused(
+    rig: ControllerRig, levels: list[tuple[str, int]], kind: int, message: str
+) -> None:
     response = update(rig, ("group.version", 1), *levels, kind=kind)
     assert (response.error_code, response.error_message) == (
         ErrorCode.INVALID_UPDATE_VERSION,
@@ -114,12 +119,12 @@ def test_refusals(rig, levels, kind, message):
     assert rig.image.features == FEATURES
 
 
-def test_a_level_that_added_nothing_to_the_log_can_be_left(rig):
+def test_a_level_that_added_nothing_to_the_log_can_be_left(rig: ControllerRig) -> None:
     assert update(rig, ("metadata.version", 25), kind=SAFE).error_code is ErrorCode.NONE
     assert rig.image.metadata_version == 25
 
 
-def test_switching_elr_on_settles_min_insync_replicas():
+def test_switching_elr_on_settles_min_insync_replicas() -> None:
     rig = ControllerRig(
         {**FEATURES, "eligible.leader.replicas.version": 0}, static_config={"min.insync.replicas": "3"}
     )
@@ -130,7 +135,7 @@ def test_switching_elr_on_settles_min_insync_replicas():
     assert list(rig.image.configs) == [CLUSTER_DEFAULT]
 
 
-def test_a_broker_that_lacks_a_feature_holds_the_cluster_back(rig):
+def test_a_broker_that_lacks_a_feature_holds_the_cluster_back(rig: ControllerRig) -> None:
     lacking = [feature for feature in rig.registration(2).features if feature.name != "share.version"]
     rig.register(2, features=tuple(lacking))
     response = update(rig, ("share.version", 1))
@@ -140,7 +145,7 @@ def test_a_broker_that_lacks_a_feature_holds_the_cluster_back(rig):
 # The first records.
 
 
-def test_the_records_of_a_new_cluster():
+def test_the_records_of_a_new_cluster() -> None:
     credential = UserScramCredentialRecord(name="a", mechanism=1, iterations=4096)
     levels = {"transaction.version": 2, "kraft.version": 1, "metadata.version": 27, "group.version": 0}
     bootstrap = bootstrap_records(levels, [credential])
@@ -156,17 +161,17 @@ def test_the_records_of_a_new_cluster():
     ]
 
 
-def test_elr_begins_with_a_cluster_wide_min_insync_replicas():
+def test_elr_begins_with_a_cluster_wide_min_insync_replicas() -> None:
     first = first_log_records(bootstrap_records(FEATURES), {"min.insync.replicas": "2"})
     assert first[-2] == ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="2")
 
 
-def test_before_metadata_transactions_the_records_stand_alone():
+def test_before_metadata_transactions_the_records_stand_alone() -> None:
     bootstrap = bootstrap_records({"metadata.version": 12})
     assert first_log_records(bootstrap, {}) == bootstrap
 
 
-def test_the_bootstrap_file_is_read_as_it_was_written():
+def test_the_bootstrap_file_is_read_as_it_was_written() -> None:
     bootstrap = bootstrap_records(FEATURES)
     content = encode_bootstrap(bootstrap, now_ms=1_700_000_000_000)
     assert decode_bootstrap(content) == bootstrap
@@ -176,8 +181,8 @@ def test_the_bootstrap_file_is_read_as_it_was_written():
         decode_bootstrap(content[:160] + bytes([content[160] ^ 1]) + content[161:])
 
 
-def test_the_first_snapshot_names_the_voters():
-    voters = VoterSet((Voter(ReplicaKey(1, uuid.UUID(int=500)), {"CONTROLLER": ("h", 9093)}),))
+def test_the_first_snapshot_names_the_voters() -> None:
+    voters = VoterSet((Voter(ReplicaKey(1, uuid.UUID(int=500)), {"CONTROLLER": Address("h", 9093)}),))
     snapshot = decode_snapshot(encode_voters_snapshot(voters.record(), 1, 5), "x")
     assert (snapshot.kraft_version, snapshot.batches) == (1, ())
     assert voter_set(snapshot.voters) == voters

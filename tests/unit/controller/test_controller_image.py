@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,9 @@ from rigs.controller import ControllerRig
 ONE, TWO = uuid.UUID(int=1001), uuid.UUID(int=1002)
 
 
-def topic(name, topic_id, partitions=1):
+def topic(
+    name: str, topic_id: uuid.UUID, partitions: int = 1
+) -> Iterator[records.PartitionRecord | records.TopicRecord]:
     yield records.TopicRecord(name=name, topic_id=topic_id)
     for number in range(partitions):
         yield records.PartitionRecord(
@@ -32,14 +36,14 @@ def topic(name, topic_id, partitions=1):
         )
 
 
-def applied(image, *changes):
+def applied(image: MetadataImage, *changes: Any) -> tuple[MetadataDelta, MetadataImage]:
     delta = MetadataDelta(image)
     for record in changes:
         delta.replay(record)
     return delta, delta.apply(image.offset + max(1, len(changes)), 1, 5)
 
 
-def test_a_delta_tells_what_changed_and_the_old_image_stays():
+def test_a_delta_tells_what_changed_and_the_old_image_stays() -> None:
     empty = MetadataImage()
     delta, first = applied(empty, *topic("b", ONE, 2), *topic("a", TWO))
     assert [each.name for each in delta.topics_created] == ["b", "a"]
@@ -61,7 +65,7 @@ def test_a_delta_tells_what_changed_and_the_old_image_stays():
     assert delta.topics_created == () == delta.topics_deleted
 
 
-def test_deleting_a_topic_names_its_partitions_and_drops_its_configs():
+def test_deleting_a_topic_names_its_partitions_and_drops_its_configs() -> None:
     config = records.ConfigRecord(resource_type=2, resource_name="b", name="retention.ms", value="1")
     _, image = applied(MetadataImage(), *topic("b", ONE, 2), config)
     assert image.topic_config("b") == {"retention.ms": "1"}
@@ -72,7 +76,7 @@ def test_deleting_a_topic_names_its_partitions_and_drops_its_configs():
     assert after.topic_config("b") == {} and len(after.topics) == 0
 
 
-def test_a_topic_deleted_and_made_anew_in_one_delta_is_two_topics():
+def test_a_topic_deleted_and_created_again_in_one_delta_is_two_topics() -> None:
     _, image = applied(MetadataImage(), *topic("t", ONE))
     delta, after = applied(image, records.RemoveTopicRecord(topic_id=ONE), *topic("t", TWO))
     assert [each.topic_id for each in delta.topics_deleted] == [ONE]
@@ -80,19 +84,19 @@ def test_a_topic_deleted_and_made_anew_in_one_delta_is_two_topics():
     assert after.topics.topic("t").topic_id == TWO
 
 
-def test_a_topic_made_and_deleted_in_one_delta_leaves_nothing():
+def test_a_topic_made_and_deleted_in_one_delta_leaves_nothing() -> None:
     delta, after = applied(MetadataImage(), *topic("t", ONE), records.RemoveTopicRecord(topic_id=ONE))
     assert list(delta.partitions_changed()) == [] and delta.topics_created == ()
     assert len(after.topics) == 0
 
 
-def test_partitions_older_than_directories_have_migrating_ones():
+def test_partitions_older_than_directories_have_migrating_ones() -> None:
     _, image = applied(MetadataImage(), *topic("t", ONE))
     assert image.partition("t", 0).directories == (MIGRATING_DIRECTORY,)
     assert image.partition("t", 0).directory(1) == MIGRATING_DIRECTORY
 
 
-def test_clearing_elrs_bumps_only_partitions_that_have_one():
+def test_clearing_elrs_bumps_only_partitions_that_have_one() -> None:
     _, image = applied(MetadataImage(), *topic("t", ONE, 2), *topic("u", TWO))
     lost = records.PartitionChangeRecord(
         partition_id=0, topic_id=ONE, isr=(), leader=-1, eligible_leader_replicas=(1,), last_known_elr=(1,)
@@ -106,7 +110,7 @@ def test_clearing_elrs_bumps_only_partitions_that_have_one():
     assert all_cleared.topics == cleared.topics
 
 
-def test_broker_records_old_and_new():
+def test_broker_records_old_and_new() -> None:
     registered = records.RegisterBrokerRecord(
         broker_id=1, incarnation_id=ONE, broker_epoch=7, rack="r", fenced=True
     )
@@ -125,7 +129,7 @@ def test_broker_records_old_and_new():
     assert image.brokers == {}
 
 
-def test_configs_quotas_and_features_vanish_when_emptied():
+def test_configs_quotas_and_features_vanish_when_emptied() -> None:
     entity = (records.QuotaEntity(entity_type="user", entity_name=None),)
     _, image = applied(
         MetadataImage(),
@@ -157,19 +161,19 @@ def test_configs_quotas_and_features_vanish_when_emptied():
         records.ClearElrRecord(topic_name="t"),
     ],
 )
-def test_records_that_cannot_follow_are_refused(record):
+def test_records_that_cannot_follow_are_refused(record: Any) -> None:
     with pytest.raises(MetadataLogError):
         MetadataDelta(MetadataImage()).replay(record)
 
 
-def test_no_change_is_no_change():
+def test_no_change_is_no_change() -> None:
     delta, _ = applied(MetadataImage(), records.NoOpRecord())
     assert delta.is_empty
     delta, _ = applied(MetadataImage(), records.ProducerIdsRecord(next_producer_id=5))
     assert not delta.is_empty
 
 
-def test_scram_secrets_are_not_shown():
+def test_scram_secrets_are_not_shown() -> None:
     credential = ScramCredential(b"salt", b"stored", b"server", 4096)
     assert "salt" not in repr(credential) and "stored" not in repr(credential)
 
@@ -177,13 +181,13 @@ def test_scram_secrets_are_not_shown():
 # Transactions.
 
 
-def follow(replayer, *batches):
+def follow(replayer: ImageReplayer, *batches: list[Any]) -> Iterator[MetadataDelta]:
     for batch in batches:
         last = replayer.image.offset + 10
         yield replayer.replay(batch, last_offset=last, epoch=1, timestamp_ms=3)
 
 
-def test_a_transaction_shows_only_when_it_ends():
+def test_a_transaction_shows_only_when_it_ends() -> None:
     replayer = ImageReplayer(MetadataImage())
     begin = [records.BeginTransactionRecord(name="x"), *topic("t", ONE)]
     first, second = follow(replayer, begin, [*topic("u", TWO), records.EndTransactionRecord()])
@@ -192,7 +196,7 @@ def test_a_transaction_shows_only_when_it_ends():
     assert replayer.image.topics.names == ("t", "u") and not replayer.in_transaction
 
 
-def test_an_open_transaction_hides_what_it_did():
+def test_an_open_transaction_hides_what_it_did() -> None:
     replayer = ImageReplayer(MetadataImage())
     list(follow(replayer, [records.BeginTransactionRecord(), *topic("t", ONE)]))
     assert replayer.in_transaction and len(replayer.image.topics) == 0
@@ -209,7 +213,7 @@ def test_an_open_transaction_hides_what_it_did():
         [*topic("t", ONE), records.BeginTransactionRecord()],
     ],
 )
-def test_transactions_out_of_order_are_refused(batch):
+def test_transactions_out_of_order_are_refused(batch: list[Any]) -> None:
     with pytest.raises(MetadataLogError):
         list(follow(ImageReplayer(MetadataImage()), batch))
 
@@ -217,7 +221,7 @@ def test_transactions_out_of_order_are_refused(batch):
 # Snapshots.
 
 
-def everything():
+def everything() -> MetadataImage:
     rig = ControllerRig()
     rig.add_brokers(1, 2, rack="r")
     rig.create("t", 3, 2, configs={"retention.ms": "5", "min.insync.replicas": "2"})
@@ -265,7 +269,7 @@ def everything():
     return rig.image
 
 
-def test_a_snapshot_gives_the_image_back():
+def test_a_snapshot_gives_the_image_back() -> None:
     image = everything()
     assert ScramKey("x", 1) in image.scram and image.delegation_tokens and image.controllers
     replayer = ImageReplayer(MetadataImage(cluster_id=image.cluster_id))
@@ -275,7 +279,7 @@ def test_a_snapshot_gives_the_image_back():
     assert list(image_records(replayer.image)) == snapshot
 
 
-def test_a_snapshot_begins_with_the_metadata_version():
+def test_a_snapshot_begins_with_the_metadata_version() -> None:
     image = replace(everything(), features={"a": 1, "metadata.version": 27, "b": 2})
     names = [record.name for record in image_records(image) if isinstance(record, records.FeatureLevelRecord)]
     assert names == ["metadata.version", "a", "b"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,30 +14,30 @@ from kcli.errors import InvalidReplicationFactorException
 from kcli.runtime.rng import SystemRng
 
 
-def brokers(count, rack=None, fenced=()):
+def brokers(count: int, rack: Any = None, fenced: tuple[int, ...] = ()) -> list[UsableBroker]:
     return [UsableBroker(each, rack, each in fenced) for each in range(1, count + 1)]
 
 
-def test_leaders_go_round_the_brokers():
+def test_leaders_go_round_the_brokers() -> None:
     placed = place(brokers(3), 6, 2, SystemRng(1))
     assert Counter(replicas[0] for replicas in placed) == {1: 2, 2: 2, 3: 2}
     assert Counter(replica for replicas in placed for replica in replicas) == {1: 4, 2: 4, 3: 4}
 
 
-def test_replicas_go_to_different_racks():
+def test_replicas_go_to_different_racks() -> None:
     spread = [UsableBroker(each, "abc"[each % 3], False) for each in range(9)]
     for replicas in place(spread, 30, 3, SystemRng(2)):
         assert len({replica % 3 for replica in replicas}) == 3
 
 
-def test_fenced_brokers_fill_up_but_do_not_lead():
+def test_fenced_brokers_fill_up_but_do_not_lead() -> None:
     for replicas in place(brokers(3, fenced=(3,)), 10, 3, SystemRng(3)):
         assert replicas[2] == 3 and replicas[0] in (1, 2)
     for replicas in place(brokers(3, fenced=(3,)), 10, 2, SystemRng(3)):
         assert 3 not in replicas
 
 
-def test_the_start_is_random_and_a_seed_repeats_it():
+def test_the_start_is_random_and_a_seed_repeats_it() -> None:
     starts = {place(brokers(5), 1, 1, SystemRng(seed))[0][0] for seed in range(40)}
     assert starts == {1, 2, 3, 4, 5}
     assert place(brokers(5), 9, 3, SystemRng(8)) == place(brokers(5), 9, 3, SystemRng(8))
@@ -54,7 +55,7 @@ def test_the_start_is_random_and_a_seed_repeats_it():
         ([], 1, "All brokers are currently fenced"),
     ],
 )
-def test_refusals(usable, factor, reason):
+def test_impossible_placements_are_refused(usable: list[UsableBroker], factor: int, reason: str) -> None:
     with pytest.raises(InvalidReplicationFactorException) as refused:
         place(usable, 1, factor, SystemRng(1))
     assert refused.value.message.startswith(f"Unable to replicate the partition {factor} time(s): {reason}")
@@ -66,7 +67,9 @@ def test_refusals(usable, factor, reason):
     st.integers(0, 1000),
     st.data(),
 )
-def test_any_cluster_gets_distinct_replicas_with_an_unfenced_leader(layout, partitions, seed, data):
+def test_any_cluster_gets_distinct_replicas_with_an_unfenced_leader(
+    layout: list[Any], partitions: int, seed: int, data: st.DataObject
+) -> None:
     usable = [UsableBroker(index, rack, fenced) for index, (rack, fenced) in enumerate(layout)]
     unfenced = {broker.id for broker in usable if not broker.fenced}
     if not unfenced:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -21,14 +22,16 @@ from rigs.controller import ControllerRig
 
 
 @pytest.fixture
-def rig():
+def rig() -> ControllerRig:
     rig = ControllerRig()
     rig.add_brokers(1, 2, 3, 4)
     rig.create("t", assignments={0: [1, 2]})
     return rig
 
 
-def reassign(rig, replicas, *, topic="t", number=0, allow=True):
+def reassign(
+    rig: ControllerRig, replicas: list[int] | None, *, topic: str = "t", number: int = 0, allow: bool = True
+) -> tuple[Any, ...]:
     asked = ar.ReassignablePartition(
         partition_index=number, replicas=None if replicas is None else tuple(replicas)
     )
@@ -42,7 +45,7 @@ def reassign(rig, replicas, *, topic="t", number=0, allow=True):
     return answer.error_code, answer.error_message
 
 
-def propose_isr(rig, *isr):
+def propose_isr(rig: ControllerRig, *isr: int) -> ap.ResponsePartitionData:
     partition, topic = rig.partition("t"), rig.image.topics.topic("t")
     request = ap.AlterPartitionRequest(
         broker_id=partition.leader,
@@ -69,7 +72,9 @@ def propose_isr(rig, *isr):
     return answer
 
 
-def ongoing(rig, topics=None):
+def ongoing(
+    rig: ControllerRig, topics: tuple[lr.ListPartitionReassignmentsTopics, ...] | None = None
+) -> dict[tuple[str, int], tuple[tuple[int, ...], ...]]:
     request = lr.ListPartitionReassignmentsRequest(topics=topics)
     response = rig.obey(rig.decide(LIST_PARTITION_REASSIGNMENTS, request))
     return {
@@ -80,7 +85,7 @@ def ongoing(rig, topics=None):
 
 
 class TestReassign:
-    def test_target_first_then_what_leaves(self, rig):
+    def test_target_first_then_what_leaves(self, rig: ControllerRig) -> None:
         assert reassign(rig, [3, 1]) == (ErrorCode.NONE, None)
         partition = rig.partition("t")
         assert (partition.replicas, partition.adding, partition.removing) == ((3, 1, 2), (3,), (2,))
@@ -91,7 +96,7 @@ class TestReassign:
         assert ongoing(rig) == {("t", 0): ((3, 1, 2), (3,), (2,))}
         assert ongoing(rig, (lr.ListPartitionReassignmentsTopics(name="t", partition_indexes=(1,)),)) == {}
 
-    def test_it_ends_when_the_isr_has_what_is_added(self, rig):
+    def test_it_ends_when_the_isr_has_what_is_added(self, rig: ControllerRig) -> None:
         reassign(rig, [3, 1])
         answer = propose_isr(rig, 1, 2, 3)
         assert answer.error_code is ErrorCode.NONE and answer.isr == (1, 3)
@@ -101,27 +106,27 @@ class TestReassign:
         assert (partition.leader, partition.leader_epoch) == (1, 1), "a smaller replica set is a new epoch"
         assert ongoing(rig) == {}
 
-    def test_a_leader_that_is_moved_away_is_told(self, rig):
+    def test_leadership_leaves_a_replica_that_is_moved_away(self, rig: ControllerRig) -> None:
         reassign(rig, [3, 4])
         assert propose_isr(rig, 1, 2, 3).error_code is ErrorCode.NONE
         assert propose_isr(rig, 1, 2, 3, 4).error_code is ErrorCode.NEW_LEADER_ELECTED
         partition = rig.partition("t")
         assert (partition.replicas, partition.isr, partition.leader) == ((3, 4), (3, 4), 3)
 
-    def test_more_leave_than_come_so_all_that_stay_must_be_in_sync(self, rig):
+    def test_more_leave_than_come_so_all_that_stay_must_be_in_sync(self, rig: ControllerRig) -> None:
         rig.create("u", assignments={0: [1, 2, 3, 4]})
         topic = rig.image.topics.topic("u")
         assert topic is not None
         assert reassign(rig, [1, 2], topic="u") == (ErrorCode.NONE, None)
         assert rig.partition("u").replicas == (1, 2), "both are in sync, so it ends at once"
 
-    def test_an_order_alone_ends_at_once(self, rig):
+    def test_an_order_alone_ends_at_once(self, rig: ControllerRig) -> None:
         reassign(rig, [2, 1])
         partition = rig.partition("t")
         assert (partition.replicas, partition.leader, partition.adding) == ((2, 1), 1, ())
         assert partition.directories == tuple(rig.image.brokers[each].directories[0] for each in (2, 1))
 
-    def test_nothing_to_change_writes_nothing(self, rig):
+    def test_nothing_to_change_writes_nothing(self, rig: ControllerRig) -> None:
         request = ar.AlterPartitionReassignmentsRequest(
             topics=(
                 ar.ReassignableTopic(
@@ -131,41 +136,41 @@ class TestReassign:
         )
         assert rig.decide(ALTER_PARTITION_REASSIGNMENTS, request).records == ()
 
-    def test_a_new_target_replaces_the_old(self, rig):
+    def test_a_new_target_replaces_the_old(self, rig: ControllerRig) -> None:
         reassign(rig, [3, 1])
         reassign(rig, [4, 1])
         partition = rig.partition("t")
         assert (partition.replicas, partition.adding, partition.removing) == ((4, 1, 2, 3), (4,), (2, 3))
 
     @pytest.mark.parametrize("replicas", [[], [1, 1], [9]])
-    def test_bad_lists(self, rig, replicas):
+    def test_bad_lists(self, rig: ControllerRig, replicas: list[int]) -> None:
         assert reassign(rig, replicas)[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
-    def test_unknown(self, rig):
+    def test_unknown(self, rig: ControllerRig) -> None:
         assert reassign(rig, [1], topic="nope") == (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "Unable to find a topic named nope.",
         )
         assert reassign(rig, [1], number=7)[1] == "Unable to find partition t:7."
 
-    def test_the_replication_factor_may_be_held(self, rig):
+    def test_the_replication_factor_may_be_held(self, rig: ControllerRig) -> None:
         assert reassign(rig, [1], allow=False)[0] is ErrorCode.INVALID_REPLICATION_FACTOR
         assert reassign(rig, [3, 4], allow=False)[0] is ErrorCode.NONE
         assert reassign(rig, [1, 3], allow=False)[0] is ErrorCode.NONE, "measured without what leaves"
 
 
 class TestCancel:
-    def test_back_to_what_was(self, rig):
+    def test_back_to_what_was(self, rig: ControllerRig) -> None:
         reassign(rig, [3, 4])
         assert reassign(rig, None) == (ErrorCode.NONE, None)
         partition = rig.partition("t")
         assert (sorted(partition.replicas), partition.adding, partition.removing) == ([1, 2], (), ())
         assert partition.leader == 1
 
-    def test_nothing_under_way(self, rig):
+    def test_nothing_under_way(self, rig: ControllerRig) -> None:
         assert reassign(rig, None)[0] is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
-    def test_not_when_only_new_replicas_are_in_sync(self, rig):
+    def test_not_when_only_new_replicas_are_in_sync(self, rig: ControllerRig) -> None:
         reassign(rig, [3, 4])
         propose_isr(rig, 1, 3)
         for broker in (1,):
@@ -175,7 +180,7 @@ class TestCancel:
 
 
 class TestElectLeaders:
-    def elect(self, rig, partitions, kind=0):
+    def elect(self, rig: ControllerRig, partitions: tuple[int, ...] | None, kind: int = 0) -> list[ErrorCode]:
         wanted = None if partitions is None else (el.TopicPartitions(topic="t", partitions=partitions),)
         request = el.ElectLeadersRequest(election_type=kind, topic_partitions=wanted)
         response = rig.obey(rig.decide(ELECT_LEADERS, request))
@@ -183,19 +188,19 @@ class TestElectLeaders:
             each.error_code for topic in response.replica_election_results for each in topic.partition_result
         ]
 
-    def test_preferred(self, rig):
+    def test_preferred(self, rig: ControllerRig) -> None:
         reassign(rig, [2, 1])
         assert self.elect(rig, (0,)) == [ErrorCode.NONE]
         assert rig.partition("t").leader == 2
         assert self.elect(rig, (0,)) == [ErrorCode.ELECTION_NOT_NEEDED]
         assert self.elect(rig, None) == []
 
-    def test_preferred_is_not_there(self, rig):
+    def test_preferred_is_not_there(self, rig: ControllerRig) -> None:
         rig.heartbeat(1, fence=True)
         assert rig.partition("t").leader == 2
         assert self.elect(rig, None) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
 
-    def test_unclean(self, rig):
+    def test_unclean(self, rig: ControllerRig) -> None:
         assert self.elect(rig, (0,), 1) == [ErrorCode.ELECTION_NOT_NEEDED]
         propose_isr(rig, 1)
         rig.heartbeat(1, fence=True)
@@ -204,13 +209,13 @@ class TestElectLeaders:
         assert self.elect(rig, (0,), 1) == [ErrorCode.NONE]
         assert rig.partition("t").leader == 2
 
-    def test_unknown(self, rig):
+    def test_unknown(self, rig: ControllerRig) -> None:
         assert self.elect(rig, (5,)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         with pytest.raises(InvalidRequestException):
             self.elect(rig, None, 2)
 
 
-def test_directories_of_added_replicas_are_chosen_by_their_brokers(rig):
+def test_directories_of_added_replicas_are_chosen_by_their_brokers(rig: ControllerRig) -> None:
     rig.register(5, directories=2)
     rig.heartbeat(5)
     reassign(rig, [5, 1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kcli.controller.api import ALTER_USER_SCRAM_CREDENTIALS
@@ -19,21 +21,25 @@ SALTED = b"salted password!"
 
 
 @pytest.fixture
-def rig():
+def rig() -> ControllerRig:
     return ControllerRig()
 
 
-def upsertion(user="alice", mechanism=SHA_256, iterations=4096):
+def upsertion(
+    user: str = "alice", mechanism: int = SHA_256, iterations: int = 4096
+) -> au.ScramCredentialUpsertion:
     return au.ScramCredentialUpsertion(
         name=user, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=SALTED
     )
 
 
-def deletion(user="alice", mechanism=SHA_256):
+def deletion(user: str = "alice", mechanism: int = SHA_256) -> au.ScramCredentialDeletion:
     return au.ScramCredentialDeletion(name=user, mechanism=mechanism)
 
 
-def alter(rig, *changes):
+def alter(
+    rig: ControllerRig, *changes: au.ScramCredentialDeletion | au.ScramCredentialUpsertion
+) -> tuple[Any, ...]:
     """{user: (error name, message)}, records; the records are replayed."""
     request = au.AlterUserScramCredentialsRequest(
         deletions=tuple(each for each in changes if isinstance(each, au.ScramCredentialDeletion)),
@@ -45,14 +51,14 @@ def alter(rig, *changes):
     return {each.user: (each.error_code.name, each.error_message) for each in results}, decision.records
 
 
-def describe(rig, *users):
+def describe(rig: ControllerRig, *users: str) -> tuple[du.DescribeUserScramCredentialsResult, ...]:
     request = du.DescribeUserScramCredentialsRequest(
         users=tuple(du.UserName(name=user) for user in users) or None
     )
     return describe_user_scram_credentials(rig.image, request).results
 
 
-def test_what_is_stored_is_what_a_server_needs_and_no_more(rig):
+def test_what_is_stored_is_what_a_server_needs_and_no_more(rig: ControllerRig) -> None:
     results, (record,) = alter(rig, upsertion(iterations=8192))
     assert results == {"alice": ("NONE", None)}
     assert isinstance(record, UserScramCredentialRecord)
@@ -65,7 +71,7 @@ def test_what_is_stored_is_what_a_server_needs_and_no_more(rig):
     assert len(salted) == 32
 
 
-def test_deleting(rig):
+def test_deleting(rig: ControllerRig) -> None:
     alter(rig, upsertion())
     alter(rig, upsertion(mechanism=SHA_512))
     results, records = alter(rig, deletion())
@@ -90,7 +96,9 @@ def test_deleting(rig):
         ),
     ],
 )
-def test_refusals(rig, changes, error, message):
+def test_invalid_credentials_are_refused(
+    rig: ControllerRig, changes: list[Any], error: str, message: str
+) -> None:
     results, records = alter(rig, *changes, upsertion("bob"))
     assert results[changes[0].name] == (error, message)
     # Nobody else suffers for it.
@@ -98,13 +106,13 @@ def test_refusals(rig, changes, error, message):
     assert [record.name for record in records] == ["bob"]
 
 
-def test_the_first_error_of_a_user_is_the_one_that_is_told(rig):
+def test_the_first_error_of_a_user_is_returned(rig: ControllerRig) -> None:
     results, records = alter(rig, deletion(), upsertion(), upsertion(mechanism=SHA_512))
     assert results["alice"][0] == "RESOURCE_NOT_FOUND"
     assert records == ()
 
 
-def test_an_old_metadata_version_has_no_place_for_credentials():
+def test_an_old_metadata_version_has_no_place_for_credentials() -> None:
     rig = ControllerRig({**FEATURES, "metadata.version": 10, "transaction.version": 0, "group.version": 0})
     results, records = alter(rig, upsertion())
     assert results["alice"] == (
@@ -114,7 +122,7 @@ def test_an_old_metadata_version_has_no_place_for_credentials():
     assert records == ()
 
 
-def test_describing_tells_mechanisms_and_iterations(rig):
+def test_describing_tells_mechanisms_and_iterations(rig: ControllerRig) -> None:
     alter(rig, upsertion("alice"), upsertion("bob", iterations=16384))
     alter(rig, upsertion("alice", SHA_512, 5000))
     alice, bob = sorted(describe(rig), key=lambda each: each.user)
@@ -124,7 +132,7 @@ def test_describing_tells_mechanisms_and_iterations(rig):
     assert only == bob
 
 
-def test_describing_who_is_not_there_and_somebody_twice(rig):
+def test_missing_and_repeated_users_are_errors_of_describe(rig: ControllerRig) -> None:
     alter(rig, upsertion("alice"))
     told = {
         each.user: (each.error_code, each.error_message) for each in describe(rig, "nobody", "alice", "alice")

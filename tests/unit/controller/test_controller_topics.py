@@ -23,20 +23,20 @@ from rigs.controller import ControllerRig, creatable
 
 
 @pytest.fixture
-def rig():
+def rig() -> ControllerRig:
     made = ControllerRig()
     made.add_brokers(1)
     return made
 
 
 @pytest.fixture
-def three():
+def three() -> ControllerRig:
     made = ControllerRig()
     made.add_brokers(1, 2, 3)
     return made
 
 
-def test_a_topic_becomes_a_topic_its_configs_and_its_partitions(rig):
+def test_a_topic_becomes_a_topic_its_configs_and_its_partitions(rig: ControllerRig) -> None:
     topic = creatable("t", 2, 1, configs={"retention.ms": "5", "cleanup.policy": "compact"})
     decision = rig.decide(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,)))
     kinds = [type(record) for record in decision.records]
@@ -50,13 +50,13 @@ def test_a_topic_becomes_a_topic_its_configs_and_its_partitions(rig):
     assert partition.directories == (uuid.UUID(int=10_000),)
 
 
-def test_min_insync_replicas_of_a_new_topic_clears_its_elr(rig):
+def test_min_insync_replicas_of_a_new_topic_clears_its_elr(rig: ControllerRig) -> None:
     topic = creatable("t", configs={"min.insync.replicas": "1"})
     records = rig.decide(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,))).records
     assert records[2] == ClearElrRecord(topic_name="t")
 
 
-def test_defaults_come_from_the_controller():
+def test_defaults_come_from_the_controller() -> None:
     rig = ControllerRig(num_partitions=4, default_replication_factor=2)
     rig.add_brokers(1, 2)
     result = rig.create("t", -1, -1)
@@ -64,7 +64,7 @@ def test_defaults_come_from_the_controller():
     assert len(rig.image.topics.topic("t").partitions) == 4
 
 
-def test_the_response_tells_the_effective_configuration():
+def test_the_response_tells_the_effective_configuration() -> None:
     rig = ControllerRig(static_config={"log.retention.ms": "77"})
     rig.add_brokers(1)
     result = rig.create("t", configs={"segment.bytes": "2000000"})
@@ -76,7 +76,7 @@ def test_the_response_tells_the_effective_configuration():
     assert result.topic_id == rig.image.topics.topic("t").topic_id
 
 
-def test_configs_that_may_not_be_seen_are_not_told(rig):
+def test_configs_without_permission_are_left_out(rig: ControllerRig) -> None:
     request = ct.CreateTopicsRequest(topics=(creatable("t"),))
     (result,) = rig.decide(CREATE_TOPICS, request, describable=lambda _name: False).response.topics
     assert result.error_code is ErrorCode.NONE
@@ -84,7 +84,7 @@ def test_configs_that_may_not_be_seen_are_not_told(rig):
     assert (result.num_partitions, result.replication_factor, result.configs) == (-1, -1, ())
 
 
-def test_validate_only_writes_nothing(rig):
+def test_validate_only_writes_nothing(rig: ControllerRig) -> None:
     assert rig.create("t", validate=True).error_code is ErrorCode.NONE
     assert "t" not in rig.image.topics
 
@@ -165,7 +165,9 @@ def test_validate_only_writes_nothing(rig):
         ),
     ],
 )
-def test_refusals(rig, topic, code, message):
+def test_invalid_topics_are_refused(
+    rig: ControllerRig, topic: ct.CreatableTopic, code: str, message: str
+) -> None:
     rig.create("taken")
     rig.create("a.b")
     decision = rig.decide(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,)))
@@ -174,7 +176,7 @@ def test_refusals(rig, topic, code, message):
     assert (result.error_code.name, result.error_message) == (code, message)
 
 
-def test_a_name_given_twice_is_refused_once_for_all(rig):
+def test_a_name_given_twice_is_refused_once_for_all(rig: ControllerRig) -> None:
     request = ct.CreateTopicsRequest(topics=(creatable("t"), creatable("t", 2), creatable("u")))
     response = rig.obey(rig.decide(CREATE_TOPICS, request))
     assert [(topic.name, topic.error_code.name, topic.error_message) for topic in response.topics] == [
@@ -185,22 +187,20 @@ def test_a_name_given_twice_is_refused_once_for_all(rig):
 
 
 @pytest.mark.parametrize("field", ["num_partitions", "replication_factor"])
-def test_assignments_go_without_counts(rig, field):
+def test_assignments_go_without_counts(rig: ControllerRig, field: str) -> None:
+    counts = {"num_partitions": -1, "replication_factor": -1, field: 1}
     topic = ct.CreatableTopic(
-        **{
-            "name": "t",
-            "num_partitions": -1,
-            "replication_factor": -1,
-            field: 1,
-            "assignments": (ct.CreatableReplicaAssignment(partition_index=0, broker_ids=(1,)),),
-        }
+        name="t",
+        num_partitions=counts["num_partitions"],
+        replication_factor=counts["replication_factor"],
+        assignments=(ct.CreatableReplicaAssignment(partition_index=0, broker_ids=(1,)),),
     )
     (result,) = rig.decide(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,))).response.topics
     assert result.error_code is ErrorCode.INVALID_REQUEST
     assert result.error_message.startswith("A manual partition assignment was specified, but ")
 
 
-def test_assigned_replicas_of_unequal_number_are_refused(three):
+def test_assigned_replicas_of_unequal_number_are_refused(three: ControllerRig) -> None:
     result = three.create("t", assignments={0: (1, 2), 1: (3,)})
     assert result.error_message == (
         "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent with "
@@ -208,7 +208,7 @@ def test_assigned_replicas_of_unequal_number_are_refused(three):
     )
 
 
-def test_fenced_brokers_are_not_in_sync_and_do_not_lead(three):
+def test_fenced_brokers_are_not_in_sync_and_do_not_lead(three: ControllerRig) -> None:
     three.heartbeat(1, fence=True)
     assert three.create("t", assignments={0: (1, 2)}).error_code is ErrorCode.NONE
     assert (three.partition("t").isr, three.partition("t").leader) == ((2,), 2)
@@ -219,7 +219,7 @@ def test_fenced_brokers_are_not_in_sync_and_do_not_lead(three):
     )
 
 
-def test_without_an_unfenced_broker_no_topic_can_be_made():
+def test_without_an_unfenced_broker_no_topic_can_be_made() -> None:
     rig = ControllerRig()
     rig.register(1)
     assert rig.create("t").error_message == (
@@ -227,20 +227,20 @@ def test_without_an_unfenced_broker_no_topic_can_be_made():
     )
 
 
-def test_a_broker_with_several_directories_chooses_itself():
+def test_a_broker_with_several_directories_chooses_itself() -> None:
     rig = ControllerRig()
     rig.add_brokers(1, directories=2)
     rig.create("t")
     assert rig.partition("t").directories == (UNASSIGNED_DIRECTORY,)
 
 
-def test_too_many_partitions_are_refused_as_a_whole(rig):
+def test_too_many_partitions_are_refused_as_a_whole(rig: ControllerRig) -> None:
     request = ct.CreateTopicsRequest(topics=(creatable("t", 9_999), creatable("u", 2)))
     with pytest.raises(PolicyViolationException, match="Excessively large number of partitions"):
         rig.decide(CREATE_TOPICS, request)
 
 
-def test_more_records_than_a_batch_takes_are_refused_as_a_whole(rig):
+def test_more_records_than_a_batch_takes_are_refused_as_a_whole(rig: ControllerRig) -> None:
     request = ct.CreateTopicsRequest(topics=(creatable("t", 10_000),))
     with pytest.raises(PolicyViolationException, match="excessively large batch operation"):
         rig.decide(CREATE_TOPICS, request)
@@ -249,7 +249,13 @@ def test_more_records_than_a_batch_takes_are_refused_as_a_whole(rig):
 # Growing.
 
 
-def grow(rig, name, count, assignments=None, validate=False):
+def grow(
+    rig: ControllerRig,
+    name: str,
+    count: int,
+    assignments: list[tuple[int, ...]] | None = None,
+    validate: bool = False,
+) -> cp.CreatePartitionsTopicResult:
     topic = cp.CreatePartitionsTopic(
         name=name,
         count=count,
@@ -262,7 +268,7 @@ def grow(rig, name, count, assignments=None, validate=False):
     return result
 
 
-def test_a_topic_grows_by_the_partitions_it_lacks(three):
+def test_a_topic_grows_by_the_partitions_it_lacks(three: ControllerRig) -> None:
     three.create("t", 1, 2)
     assert grow(three, "t", 3).error_code is ErrorCode.NONE
     partitions = three.image.topics.topic("t").partitions
@@ -270,7 +276,7 @@ def test_a_topic_grows_by_the_partitions_it_lacks(three):
     assert all(len(partition.replicas) == 2 for partition in partitions.values())
 
 
-def test_a_topic_grows_as_assigned(three):
+def test_a_topic_grows_as_assigned(three: ControllerRig) -> None:
     three.create("t", 1, 1)
     assert grow(three, "t", 3, [(3,), (2,)]).error_code is ErrorCode.NONE
     assert (three.partition("t", 1).replicas, three.partition("t", 2).replicas) == ((3,), (2,))
@@ -307,14 +313,21 @@ def test_a_topic_grows_as_assigned(three):
         ),
     ],
 )
-def test_growth_refused(three, name, count, assignments, code, message):
+def test_growth_refused(
+    three: ControllerRig,
+    name: str,
+    count: int,
+    assignments: list[tuple[int, ...]] | None,
+    code: str,
+    message: str | None,
+) -> None:
     three.create("t", 2, 1)
     result = grow(three, name, count, assignments)
     assert (result.error_code.name, result.error_message) == (code, message)
     assert len(three.image.topics.topic("t").partitions) == 2
 
 
-def test_growth_may_be_tried_out(rig):
+def test_growth_may_be_tried_out(rig: ControllerRig) -> None:
     rig.create("t")
     assert grow(rig, "t", 5, validate=True).error_code is ErrorCode.NONE
     assert len(rig.image.topics.topic("t").partitions) == 1
@@ -323,12 +336,14 @@ def test_growth_may_be_tried_out(rig):
 # Deleting.
 
 
-def delete(rig, *states, version=6, names=()):
+def delete(
+    rig: ControllerRig, *states: dt.DeleteTopicState, version: int = 6, names: tuple[str, ...] = ()
+) -> tuple[dt.DeletableTopicResult, ...]:
     request = dt.DeleteTopicsRequest(topics=tuple(states), topic_names=tuple(names))
     return rig.obey(rig.decide(DELETE_TOPICS, request, api_version=version)).responses
 
 
-def test_a_topic_goes_with_its_configs(rig):
+def test_a_topic_goes_with_its_configs(rig: ControllerRig) -> None:
     rig.create("t", 2, configs={"retention.ms": "5"})
     (response,) = delete(rig, dt.DeleteTopicState(name="t"))
     assert response.error_code is ErrorCode.NONE
@@ -337,21 +352,21 @@ def test_a_topic_goes_with_its_configs(rig):
     assert rig.create("t").error_code is ErrorCode.NONE
 
 
-def test_a_topic_goes_by_its_id_and_the_answer_names_it(rig):
+def test_a_topic_goes_by_its_id_and_the_answer_names_it(rig: ControllerRig) -> None:
     topic_id = rig.create("t").topic_id
     (response,) = delete(rig, dt.DeleteTopicState(topic_id=topic_id))
     assert (response.name, response.topic_id, response.error_code) == ("t", topic_id, ErrorCode.NONE)
     assert len(rig.image.topics) == 0
 
 
-def test_old_versions_name_topics_in_another_field(rig):
+def test_old_versions_name_topics_in_another_field(rig: ControllerRig) -> None:
     rig.create("t")
     (response,) = delete(rig, names=("t",), version=5)
     assert response.error_code is ErrorCode.NONE
     assert len(rig.image.topics) == 0
 
 
-def test_deletions_refused(rig):
+def test_deletions_refused(rig: ControllerRig) -> None:
     topic_id = rig.create("t").topic_id
     unknown = uuid.UUID(int=5)
     twice = dt.DeleteTopicState(name="t")
@@ -374,7 +389,7 @@ def test_deletions_refused(rig):
     assert "t" in rig.image.topics
 
 
-def test_deletion_can_be_forbidden():
+def test_deletion_can_be_forbidden() -> None:
     rig = ControllerRig(delete_topic_enable=False)
     with pytest.raises(TopicDeletionDisabledException):
         delete(rig, dt.DeleteTopicState(name="t"))

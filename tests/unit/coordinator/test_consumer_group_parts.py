@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from kcli.coordinator.group.records import ConsumerRecord, GroupRecord, OffsetRe
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic
 from kcli.coordinator.hashing import in_hash_order, java_hash, uuid_hash
+from kcli.coordinator.runtime import Ready
 from kcli.errors import ErrorCode, FencedMemberEpochException, InvalidRegularExpression
 from kcli.model.java_order import hash_order
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -55,7 +57,7 @@ class Topics:
         return tuple(sorted(self._topics))
 
 
-def heartbeat(shard: GroupShard, epoch: int, **fields):
+def heartbeat(shard: GroupShard, epoch: int, **fields: Any) -> Ready:
     request = ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id="m",
@@ -69,7 +71,7 @@ def heartbeat(shard: GroupShard, epoch: int, **fields):
     return shard.consumer_heartbeat(request, caller, "token", 0)
 
 
-def loaded(*records, **topics: int) -> GroupShard:
+def loaded(*records: ConsumerRecord | GroupRecord | OffsetRecord, **topics: int) -> GroupShard:
     shard = GroupShard(GroupConfig(), SystemRng(1))
     shard.topics_changed(Topics(**(topics or {"t": 2})), (), has_new=True)
     for offset, record in enumerate(records):
@@ -190,8 +192,8 @@ def test_such_a_member_is_fenced_before_anything_is_written() -> None:
     with pytest.raises(FencedMemberEpochException):
         heartbeat(shard, 2)
     assert shard.describe_consumer_group("g") == before
-    (reply,) = heartbeat(shard, 0).replies
-    assert reply[1].error_code is ErrorCode.NONE
+    reply: Any = heartbeat(shard, 0).replies[0][1]
+    assert reply.error_code is ErrorCode.NONE
 
 
 # Regular expressions
@@ -289,7 +291,8 @@ def test_a_group_of_kafka_4_0_is_taken_over() -> None:
     ready = heartbeat(shard, 4)
     assert ConsumerRecord(key, None) in ready.records
     assert shard.describe_consumer_group("g").group_epoch == 5
-    assert ready.replies[0][1].member_epoch == 5
+    reply: Any = ready.replies[0][1]
+    assert reply.member_epoch == 5
 
 
 def test_a_simple_group_becomes_a_consumer_group_on_loading() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,7 +79,7 @@ def test_timers_do_what_a_table_of_deadlines_would(actions: list[tuple[str, str,
             model.pop(key, None)
         else:
             now_ms += amount
-            fired = []
+            fired: list[Any] = []
             while (expired := timers.pop_expired(now_ms)) is not None:
                 fired.append(expired)
             due = {name for name, deadline in model.items() if deadline <= now_ms}

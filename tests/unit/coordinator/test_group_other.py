@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -27,18 +28,20 @@ from kcli.protocol.records.consumer_offsets import GroupMetadataValue, OffsetCom
 from kcli.runtime.rng import SystemRng
 
 
-def other(key_type, group="g", member="", value=b"\x00\x00\x00\x00\x00\x01"):
+def other(
+    key_type: int, group: str = "g", member: str = "", value: bytes | None = b"\x00\x00\x00\x00\x00\x01"
+) -> OtherRecord:
     key = struct.pack(">hh", key_type, len(group)) + group.encode() + member.encode()
     return OtherRecord(key_type, group, key, value)
 
 
-def current(member, epoch, state=0, key_type=22):
+def current(member: str, epoch: int, state: int = 0, key_type: int = 22) -> OtherRecord:
     return other(
         key_type, member=member, value=struct.pack(">hiib", 0, epoch, epoch - 1, state) + b"\x01\x01\x00"
     )
 
 
-def shard_with(*records, retention_ms=1000):
+def shard_with(*records: GroupRecord | OffsetRecord | OtherRecord, retention_ms: int = 1000) -> GroupShard:
     config = GroupConfig(offsets_retention_ms=retention_ms, offsets_retention_check_interval_ms=100)
     shard = GroupShard(config, SystemRng(1))
     for offset, record in enumerate(records):
@@ -47,7 +50,7 @@ def shard_with(*records, retention_ms=1000):
     return shard
 
 
-def state_of(shard):
+def state_of(shard: GroupShard) -> tuple[str, ...]:
     (group,) = shard.list_groups()
     return group.group_type, group.group_state, group.protocol_type
 
@@ -66,7 +69,9 @@ def state_of(shard):
         ((other(19, member="m"), other(17), current("m", 1)), ("streams", "Assigning", "streams")),
     ],
 )
-def test_type_and_state_follow_from_the_records(records, expected) -> None:
+def test_type_and_state_follow_from_the_records(
+    records: tuple[OtherRecord, ...], expected: tuple[str, ...]
+) -> None:
     assert state_of(shard_with(*records)) == expected
 
 
@@ -101,7 +106,7 @@ def test_its_offsets_are_served_and_do_not_expire() -> None:
     )
 
 
-def test_nobody_joins_or_deletes_it() -> None:
+def test_a_group_of_another_type_cannot_be_joined_or_deleted() -> None:
     shard = shard_with(other(19, member="m"), other(17), other(17, group="empty"))
     request = JoinGroupRequest(
         group_id="g",
@@ -111,16 +116,18 @@ def test_nobody_joins_or_deletes_it() -> None:
     )
     ready = shard.join_group(request, Caller(api_version=9, client_id="c", client_host="/h"), "token", 0)
     assert ready.records == ()
-    assert ready.replies[0][1].error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    reply: Any = ready.replies[0][1]
+    assert reply.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     ready = shard.delete_groups(DeleteGroupsRequest(groups_names=("g", "empty")), "token", 0)
     assert ready.records == ()
-    codes = [result.error_code for result in ready.replies[0][1].results]
+    reply = ready.replies[0][1]
+    codes = [result.error_code for result in reply.results]
     assert codes == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNSUPPORTED_VERSION]
     assert shard.heartbeat("g", "m", None, 1, 0) is ErrorCode.UNKNOWN_MEMBER_ID
     assert shard.describe_group("g", 6).error_message == "Group g is not a classic group."
 
 
-def commit(group, generation=-1, member=""):
+def commit(group: str, generation: int = -1, member: str = "") -> OffsetCommitRequest:
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
     return OffsetCommitRequest(
         group_id=group,
@@ -135,7 +142,8 @@ def test_an_administrator_moves_the_offsets_of_an_empty_one_only() -> None:
     assert len(shard.commit_offsets(commit("empty"), 9, "token", 0).records) == 1
     assert shard.commit_offsets(commit("empty", 1, "m"), 9, "token", 0).records == ()
     ready = shard.commit_offsets(commit("g"), 9, "token", 0)
-    assert ready.replies[0][1].topics[0].partitions[0].error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    reply: Any = ready.replies[0][1]
+    assert reply.topics[0].partitions[0].error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_offsets_may_be_deleted_from_an_empty_one_only() -> None:
@@ -151,7 +159,8 @@ def test_offsets_may_be_deleted_from_an_empty_one_only() -> None:
     ready = shard.delete_offsets(OffsetDeleteRequest(group_id="empty", topics=topics), "token", 0)
     assert ready.records == (OffsetRecord("empty", "t", 0, None),)
     ready = shard.delete_offsets(OffsetDeleteRequest(group_id="g", topics=topics), "token", 0)
-    assert ready.replies[0][1].error_code is ErrorCode.NON_EMPTY_GROUP
+    reply: Any = ready.replies[0][1]
+    assert reply.error_code is ErrorCode.NON_EMPTY_GROUP
 
 
 def test_what_is_kept_is_what_was_read() -> None:

@@ -14,6 +14,7 @@ from kcli.coordinator.transaction.shard import (
 )
 from kcli.coordinator.transaction.state import new_transactional_id, with_partitions
 from kcli.errors import ErrorCode
+from kcli.model.topic_partition import TopicPartition
 
 CONFIG = TransactionConfig(
     id_expiration_ms=1000, remove_expired_interval_ms=5000, abort_timed_out_interval_ms=1 << 40
@@ -50,7 +51,7 @@ def test_many_expired_ids_go_in_slices() -> None:
     idle = new_transactional_id(1, 60_000, 0)
     for number in range(count):
         shard.replay(TransactionRecord(f"id-{number}", idle))
-    shard.replay(TransactionRecord("open", with_partitions(idle, frozenset({("t", 0)}), 0, 0)))
+    shard.replay(TransactionRecord("open", with_partitions(idle, frozenset({TopicPartition("t", 0)}), 0, 0)))
     shard.replay(TransactionRecord("young", new_transactional_id(2, 60_000, 4500)))
     shard.start(0)
     sizes, seen, moments = [], set(), []
@@ -83,7 +84,7 @@ def test_a_slice_that_could_not_be_written_is_tried_again() -> None:
 def test_many_that_time_out_together_are_aborted_in_slices() -> None:
     shard = TransactionShard(TransactionConfig(abort_timed_out_interval_ms=1000), lambda: 2)
     names = [f"id-{number}" for number in range(2 * TIMED_OUT_AT_ONCE + 1)]
-    ongoing = with_partitions(new_transactional_id(1, 100, 0), frozenset({("t", 0)}), 0, 0)
+    ongoing = with_partitions(new_transactional_id(1, 100, 0), frozenset({TopicPartition("t", 0)}), 0, 0)
     for name in names:
         shard.replay(TransactionRecord(name, ongoing))
     shard.start(0)

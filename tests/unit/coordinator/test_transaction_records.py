@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 from kcli.coordinator.transaction.records import OLD_VERSION, TransactionRecord, decode, encode
 from kcli.coordinator.transaction.state import State, Transaction
 from kcli.errors import CorruptRecordError
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.records.transaction_state import decode_key, decode_value
 
 ONGOING = Transaction(
@@ -17,7 +19,7 @@ ONGOING = Transaction(
     timeout_ms=900_000,
     update_ms=1795252090864,
     state=State.ONGOING,
-    partitions=frozenset({("t", 0), ("t", 1), ("u", 2)}),
+    partitions=frozenset({TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 2)}),
     start_ms=1795252090864,
     previous_producer_id=9,
     next_producer_id=20,
@@ -41,7 +43,9 @@ def test_the_old_version_has_no_room_for_the_second_protocol() -> None:
 
 
 @pytest.mark.parametrize(("state", "partitions"), [(State.EMPTY, None), (State.COMPLETE_ABORT, ())])
-def test_no_partitions_are_null_before_a_transaction_and_an_empty_list_after_it(state, partitions) -> None:
+def test_no_partitions_are_null_before_a_transaction_and_an_empty_list_after_it(
+    state: State, partitions: tuple[Any, ...] | None
+) -> None:
     key, value = encode(
         TransactionRecord("x", dataclasses.replace(ONGOING, state=state, partitions=frozenset()))
     )
@@ -54,7 +58,7 @@ def test_bytes_that_kafka_wrote() -> None:
     key = bytes.fromhex("0000000874786e2d69642d32")
     empty = Transaction(producer_id=14, producer_epoch=0, timeout_ms=900_000, update_ms=1795252090864)
     ongoing = dataclasses.replace(
-        empty, state=State.ONGOING, partitions=frozenset({("txn-a", 0)}), start_ms=1795252090864
+        empty, state=State.ONGOING, partitions=frozenset({TopicPartition("txn-a", 0)}), start_ms=1795252090864
     )
     made_key, value = encode(TransactionRecord("txn-id-2", ongoing))
     assert made_key == key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +30,7 @@ def test_a_record_comes_back_as_it_was() -> None:
     codec = avro_codec(ORDER)
     at = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
     for note in (None, "n", 7):
-        order = {"note": note, "at": at, "price": Decimal("12.34")}
+        order: Any = {"note": note, "at": at, "price": Decimal("12.34")}
         assert codec.decode(codec.encode(order)) == order
 
 

@@ -75,7 +75,7 @@ def test_something_else_is_not_http(answer: bytes) -> None:
         answered(answer, get)
 
 
-def test_nobody_listens() -> None:
+def test_a_closed_port_is_a_connection_error() -> None:
     with pytest.raises(ConnectionRefusedError):
         asyncio.run(client.get(Address("127.0.0.1", 1), "/", body_max_bytes=1))
 

@@ -34,7 +34,7 @@ def test_partitions_in_the_order_that_kafka_listed_them() -> None:
 
 
 @given(st.lists(st.text(), unique=True))
-def test_nothing_is_lost(names: list[str]) -> None:
+def test_ordering_keeps_every_item(names: list[str]) -> None:
     assert sorted(map_order(names, string_hash)) == sorted(names)
 
 

@@ -84,7 +84,7 @@ def test_voters_come_back() -> None:
     assert decoded == [SnapshotHeaderRecord(), voters]
 
 
-def test_unknown_types_are_told_not_refused() -> None:
+def test_unknown_types_are_named_not_refused() -> None:
     assert decode_control(b"\x00\x00\x00\x63", None) == UnknownControlRecord(type=99)
 
 

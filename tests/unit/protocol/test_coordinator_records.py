@@ -123,7 +123,7 @@ def test_share_state() -> None:
     assert share_state.decode_value(key, share_state.encode_value(value)) == (value, 0)
 
 
-def test_types_of_a_newer_kafka_are_told_apart_from_broken_bytes() -> None:
+def test_types_of_a_newer_kafka_differ_from_broken_bytes() -> None:
     with pytest.raises(UnknownRecordTypeError, match="Unknown record type 25455") as caught:
         consumer_offsets.decode_key(b"commit1-0")
     assert caught.value.record_type == 25455

@@ -25,7 +25,7 @@ def matches(pattern: str, name: str = NAME) -> bool:
         "kafka.serve?:name=*,*",
     ],
 )
-def test_what_is_meant(pattern: str) -> None:
+def test_a_pattern_matches_the_names_it_describes(pattern: str) -> None:
     assert matches(pattern)
 
 
@@ -39,7 +39,7 @@ def test_what_is_meant(pattern: str) -> None:
         "kafka.server:type=brokertopicmetrics,*",
     ],
 )
-def test_what_is_not(pattern: str) -> None:
+def test_a_pattern_matches_no_other_names(pattern: str) -> None:
     assert not matches(pattern)
 
 

@@ -134,7 +134,7 @@ def test_unknown_tags_are_passed_over() -> None:
     assert decode(Empty, 0, bytes.fromhex("010902abcd")) == Empty()
 
 
-def test_a_zero_uuid_is_a_value_unless_none_may_stand_for_it() -> None:
+def test_a_zero_uuid_is_a_value_if_the_field_is_not_nullable() -> None:
     decoded = decode(Sample, 0, encode(Sample(maybe_id=None), 0))
     assert decoded.id == ZERO_UUID
     assert decoded.maybe_id is None

@@ -10,6 +10,7 @@ import uuid
 import pytest
 
 from kcli.errors import NotControllerException, StorageError
+from kcli.model.addresses import Address
 from kcli.protocol.batches.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
 from kcli.protocol.batches.control import Voter as VoterId
 from kcli.raft.election_state import ElectionState
@@ -20,13 +21,21 @@ from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet, voter_set
 
 DIRECTORY = uuid.UUID(int=4000)
 KEY = ReplicaKey(1, DIRECTORY)
-ALONE = VoterSet((Voter(KEY, {"CONTROLLER": ("h", 9093)}),))
-STATIC = VoterSet((Voter(ReplicaKey(1), {"CONTROLLER": ("h", 9093)}),))
+ALONE = VoterSet((Voter(KEY, {"CONTROLLER": Address("h", 9093)}),))
+STATIC = VoterSet((Voter(ReplicaKey(1), {"CONTROLLER": Address("h", 9093)}),))
 THREE = VoterSet(tuple(Voter(ReplicaKey(number), {}) for number in (1, 2, 3)))
 NOW = 0.0
 
 
-def start(stored=None, *, end=0, epoch=0, voters=ALONE, kraft=1, in_log=False):
+def start(
+    stored: ElectionState | None = None,
+    *,
+    end: int = 0,
+    epoch: int = 0,
+    voters: VoterSet = ALONE,
+    kraft: int = 1,
+    in_log: bool = False,
+) -> tuple[RaftNode, Ready]:
     node = RaftNode(KEY)
     ready = node.step(
         Start(
@@ -42,7 +51,7 @@ def start(stored=None, *, end=0, epoch=0, voters=ALONE, kraft=1, in_log=False):
     return node, ready
 
 
-def test_a_new_voter_elects_itself_and_puts_the_voters_into_the_log():
+def test_a_new_voter_elects_itself_and_puts_the_voters_into_the_log() -> None:
     node, ready = start()
     assert ready.persist == (ElectionState(1, voted=KEY), ElectionState(1, leader_id=1))
     (batch,) = ready.append
@@ -55,14 +64,14 @@ def test_a_new_voter_elects_itself_and_puts_the_voters_into_the_log():
     assert ready.flush and node.leader_id == 1 and node.epoch == batch.epoch == 1
 
 
-def test_voters_that_are_in_the_log_are_not_written_again():
+def test_voters_that_are_in_the_log_are_not_written_again() -> None:
     _, ready = start(ElectionState(3, leader_id=1), end=50, epoch=3, in_log=True)
     (batch,) = ready.append
     assert [type(record) for record in batch.records] == [LeaderChangeMessage]
     assert [state.epoch for state in ready.persist] == [4, 4]
 
 
-def test_static_voters_stay_in_the_file_and_out_of_the_log():
+def test_static_voters_stay_in_the_file_and_out_of_the_log() -> None:
     _, ready = start(voters=STATIC, kraft=0)
     (batch,) = ready.append
     assert [type(record) for record in batch.records] == [LeaderChangeMessage]
@@ -80,18 +89,20 @@ def test_static_voters_stay_in_the_file_and_out_of_the_log():
         (ElectionState(3, leader_id=1), 8, 9),
     ],
 )
-def test_every_start_begins_an_epoch_above_all_it_has_seen(stored, log_epoch, epoch):
+def test_every_start_begins_an_epoch_above_all_it_has_seen(
+    stored: ElectionState | None, log_epoch: int, epoch: int
+) -> None:
     node, ready = start(stored, end=10, epoch=log_epoch, in_log=True)
     assert node.epoch == epoch == ready.persist[-1].epoch
 
 
-def test_an_append_asks_for_a_batch_of_the_present_epoch_and_a_flush():
+def test_an_append_asks_for_a_batch_of_the_present_epoch_and_a_flush() -> None:
     node, _ = start(ElectionState(3, leader_id=1), end=50, epoch=3, in_log=True)
     ready = node.step(Append((b"a", b"b")), NOW)
     assert ready == Ready(append=(DataBatch(4, (b"a", b"b")),), flush=True)
 
 
-def test_nothing_is_committed_before_a_record_of_the_own_epoch_is():
+def test_nothing_is_committed_before_a_record_of_the_own_epoch_is() -> None:
     node, _ = start(ElectionState(3, leader_id=1), end=50, epoch=3, in_log=True)
     assert node.high_watermark == -1
     assert node.step(Flushed(50), NOW) == Ready()
@@ -101,7 +112,7 @@ def test_nothing_is_committed_before_a_record_of_the_own_epoch_is():
     assert node.high_watermark == 51
 
 
-def test_a_node_that_resigned_takes_no_records_and_counts_none():
+def test_a_node_that_resigned_takes_no_records_and_counts_none() -> None:
     node, _ = start()
     assert node.step(Resign(), NOW) == Ready()
     assert (node.leader_id, node.epoch, type(node.state)) == (-1, 1, Resigned)
@@ -119,16 +130,16 @@ def test_a_node_that_resigned_takes_no_records_and_counts_none():
         (VoterSet((*ALONE.voters, Voter(ReplicaKey(2), {}))), "shares its quorum with voters 2"),
     ],
 )
-def test_a_node_that_is_not_its_whole_quorum_says_why(voters, hint):
+def test_a_node_that_is_not_its_whole_quorum_says_why(voters: VoterSet, hint: str) -> None:
     with pytest.raises(QuorumError, match=hint):
         start(voters=voters)
 
 
-def test_a_quorum_of_others_is_no_broken_disk():
+def test_a_quorum_of_others_is_no_broken_disk() -> None:
     assert not issubclass(QuorumError, StorageError)
 
 
-def test_states_move_only_as_the_table_allows():
+def test_states_move_only_as_the_table_allows() -> None:
     node, _ = start()
     for state in (Unattached(2), Candidate(2, (KEY,))):
         with pytest.raises(AssertionError, match="cannot become"):
@@ -138,13 +149,13 @@ def test_states_move_only_as_the_table_allows():
         node._move(Leader(1, 0))
 
 
-def test_an_epoch_never_goes_back():
+def test_an_epoch_never_goes_back() -> None:
     node, _ = start(ElectionState(3, leader_id=1), epoch=3)
     with pytest.raises(AssertionError, match="never goes back"):
         node._move(Resigned(3))
 
 
-def test_an_unknown_directory_matches_any():
+def test_an_unknown_directory_matches_any() -> None:
     assert ReplicaKey(1).matches(KEY) and KEY.matches(ReplicaKey(1))
     assert not KEY.matches(ReplicaKey(1, uuid.UUID(int=9)))
     assert not KEY.matches(ReplicaKey(2))
@@ -154,7 +165,7 @@ def test_an_unknown_directory_matches_any():
 @pytest.mark.parametrize(
     ("voters", "least"), [(ALONE, 1), (VoterSet(THREE.voters[:2]), 2), (THREE, 2)], ids=["1", "2", "3"]
 )
-def test_a_majority_is_more_than_half_of_the_voters(voters, least):
+def test_a_majority_is_more_than_half_of_the_voters(voters: VoterSet, least: int) -> None:
     assert voters.is_majority(least) and not voters.is_majority(least - 1)
 
 
@@ -162,11 +173,11 @@ def test_a_majority_is_more_than_half_of_the_voters(voters, least):
     ("ends", "offset"),
     [({}, -1), ({1: 9}, -1), ({1: 9, 2: 4}, 4), ({1: 9, 2: 4, 3: 7}, 7), ({1: 9, 2: 4, 4: 8}, 4)],
 )
-def test_a_majority_of_three_holds_what_two_voters_hold(ends, offset):
+def test_a_majority_of_three_holds_what_two_voters_hold(ends: dict[int, int], offset: int) -> None:
     assert THREE.majority_offset(ends) == offset
 
 
-def test_a_leader_of_three_commits_what_two_have_on_disk():
+def test_a_leader_of_three_commits_what_two_have_on_disk() -> None:
     leader = Leader(epoch=2, epoch_start_offset=10).flushed_by(1, 12, THREE)
     assert leader.high_watermark == -1
     assert leader.flushed_by(2, 10, THREE).high_watermark == -1, "only records of older epochs"

@@ -148,12 +148,12 @@ def test_a_group_without_a_name_is_refused() -> None:
         translate({"group.id": " "})
 
 
-def test_what_only_java_knows_and_what_librdkafka_limits_is_told_and_fitted() -> None:
+def test_settings_only_java_has_are_reported_and_limits_of_librdkafka_kept() -> None:
     from confluent_kafka import Producer
 
     told: list[str] = []
     handler = logging.Handler()
-    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: told.append(record.getMessage())
     logger().addHandler(handler)
     try:
         properties = {"schema.registry.url": "http://h", "batch.size": "0", "linger.ms": "99999999"}
@@ -181,7 +181,7 @@ def _record(message: str, created: float) -> logging.LogRecord:
     return record
 
 
-def test_the_same_failure_is_told_once_a_second() -> None:
+def test_the_same_failure_is_logged_once_a_second() -> None:
     repeats = Repeats()
     refused = "h:1/bootstrap: Connect failed: Connection refused (after {}ms in state CONNECT)"
     assert repeats.filter(_record(refused.format(0), 100.0))
@@ -204,7 +204,7 @@ def test_a_port_of_another_protocol_is_named(first: bytes, words: str) -> None:
     assert words in record.getMessage()
 
 
-def test_what_a_broker_refuses_is_told_in_kafkas_words() -> None:
+def test_errors_of_brokers_are_reported_in_kafkas_words() -> None:
     from confluent_kafka import KafkaError as Refused
 
     assert "larger than the max message size" in kafka_error(Refused(10)).message

@@ -96,7 +96,7 @@ def test_a_topic_that_does_not_come(code: int, name: str, message: str) -> None:
     assert (type(error).__name__, error.message) == (name, message)
 
 
-def test_no_broker_is_told_when_time_is_up() -> None:
+def test_a_missing_broker_is_reported_after_the_time_out() -> None:
     class Away(Topic):
         def list_topics(self, topic: str, timeout: float) -> object:
             self.asked += 1
@@ -123,7 +123,7 @@ class Full:
         raise KafkaException(KafkaError(self.refused))
 
 
-def test_a_record_that_is_too_large_is_told_with_its_size() -> None:
+def test_a_record_that_is_too_large_is_reported_with_its_size() -> None:
     """As Java's producer says it for five million bytes."""
     producer = Full(KafkaError.MSG_SIZE_TOO_LARGE)
     destination = Destination(producer, "t", {})

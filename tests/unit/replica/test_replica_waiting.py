@@ -5,7 +5,7 @@ from __future__ import annotations
 from kcli.replica.waiting import CommitQueue, FetchWait, ProduceWait
 
 
-def test_commits_are_due_in_offset_order_and_then_in_order_of_arrival():
+def test_commits_are_due_in_offset_order_and_then_in_order_of_arrival() -> None:
     queue = CommitQueue()
     for offset, name in ((5, "b"), (3, "a"), (5, "c"), (9, "d")):
         queue.wait_for(offset, name)
@@ -15,7 +15,7 @@ def test_commits_are_due_in_offset_order_and_then_in_order_of_arrival():
     assert queue.due(5) == []
 
 
-def test_at_the_end_of_the_leadership_all_are_due_in_order():
+def test_at_the_end_of_the_leadership_all_are_due_in_order() -> None:
     queue = CommitQueue()
     for offset, name in ((9, "c"), (5, "a"), (5, "b")):
         queue.wait_for(offset, name)
@@ -23,7 +23,7 @@ def test_at_the_end_of_the_leadership_all_are_due_in_order():
     assert (len(queue), queue.end(), queue.due(99)) == (0, [], [])
 
 
-def test_waiters_are_never_compared():
+def test_waiters_are_never_compared() -> None:
     queue = CommitQueue()
     waiters = [object(), object()]
     for waiter in waiters:
@@ -31,7 +31,7 @@ def test_waiters_are_never_compared():
     assert queue.due(5) == waiters
 
 
-def test_a_fetch_is_measured_only_when_its_bound_is_reached():
+def test_a_fetch_is_measured_only_when_its_bound_is_reached() -> None:
     wait = FetchWait(min_bytes=100, size_bytes=40)
     assert not wait.appended(30), "40 + 30 cannot be 100"
     assert wait.appended(50)
@@ -41,7 +41,7 @@ def test_a_fetch_is_measured_only_when_its_bound_is_reached():
     assert wait.measured(100)
 
 
-def test_a_produce_waits_for_all_its_partitions():
+def test_a_produce_waits_for_all_its_partitions() -> None:
     wait = ProduceWait(2)
     assert not wait.committed()
     assert wait.committed()

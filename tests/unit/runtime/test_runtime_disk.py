@@ -36,7 +36,7 @@ class TestBothDisks:
         assert file.read_at(2, 12_000) == b"".join(b"%04d" % number for number in range(3000))
         file.close()
 
-    def test_files(self, place: tuple[Disk, str]) -> None:
+    def test_files_are_written_read_and_cut(self, place: tuple[Disk, str]) -> None:
         disk, path = place
         with pytest.raises(FileNotFoundError):
             disk.open(f"{path}/a")
@@ -88,7 +88,7 @@ class TestBothDisks:
         total, usable = disk.space(path)
         assert total >= usable > 0
 
-    def test_lock(self, place: tuple[Disk, str]) -> None:
+    def test_a_lock_is_held_by_one_owner(self, place: tuple[Disk, str]) -> None:
         disk, path = place
         lock = disk.lock(f"{path}/.lock")
         with pytest.raises(BlockingIOError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import pytest
 
@@ -20,31 +21,31 @@ SET, DELETE, APPEND = ConfigOperation.SET, ConfigOperation.DELETE, ConfigOperati
 
 
 @pytest.fixture
-def logger():
+def logger() -> Iterator[logging.Logger]:
     logger = logging.getLogger(NAME)
     yield logger
     logger.setLevel(logging.NOTSET)
 
 
-def shown(name=NAME):
+def shown(name: str = NAME) -> str:
     return {entry.name: entry.value for entry in broker_loggers.describe()}[name]
 
 
-def change(name, operation, value=None):
+def change(name: str, operation: ConfigOperation, value: str | None = None) -> None:
     changes = [ConfigChange(name, operation, value)]
     broker_loggers.check(changes)
     broker_loggers.apply(changes)
 
 
 @pytest.mark.parametrize("level", broker_loggers.LEVELS)
-def test_a_level_that_is_set_is_shown_and_counts(logger, level):
+def test_a_level_that_is_set_is_shown_and_counts(logger: logging.Logger, level: str) -> None:
     change(NAME, SET, level)
     assert shown() == level
     assert logger.level == broker_loggers.LEVELS[level]
     assert logger.isEnabledFor(logging.WARNING) is (level not in ("FATAL", "ERROR"))
 
 
-def test_a_level_that_is_deleted_is_that_of_the_logger_above(logger):
+def test_a_level_that_is_deleted_is_that_of_the_logger_above(logger: logging.Logger) -> None:
     above = logging.getLogger("kcli.server")
     before = above.level
     try:
@@ -56,7 +57,7 @@ def test_a_level_that_is_deleted_is_that_of_the_logger_above(logger):
         above.setLevel(before)
 
 
-def test_the_loggers_of_libraries_are_not_ours(logger):
+def test_the_loggers_of_libraries_are_not_ours(logger: logging.Logger) -> None:
     logging.getLogger("kclient.of.somebody")
     names = [entry.name for entry in broker_loggers.describe()]
     assert names[0] == "root"
@@ -79,7 +80,9 @@ def test_the_loggers_of_libraries_are_not_ours(logger):
         ("root", DELETE, None, "Removing the log level of the root logger is not allowed"),
     ],
 )
-def test_refusals(logger, name, operation, value, message):
+def test_unknown_loggers_and_levels_are_refused(
+    logger: logging.Logger, name: str, operation: ConfigOperation, value: str | None, message: str
+) -> None:
     with pytest.raises(KafkaError) as refused:
         change(name, operation, value)
     assert refused.value.message == message

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import struct
+from asyncio.streams import StreamReader, StreamWriter
+from collections.abc import Callable
+from typing import Any, Self
 
 import pytest
 
 from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
-from kcli.server.network.connection import Waiting
+from kcli.server.network.connection import Connection, Waiting
 from kcli.server.network.frame_buffers import SCRATCH_SIZE_BYTES, FrameBuffers
-from kcli.server.network.listener import CREATION_RATE_WINDOW_SECONDS, SocketServer
+from kcli.server.network.listener import CREATION_RATE_WINDOW_SECONDS, Acceptor, SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from rigs.loops import PATIENCE_S, until
 
@@ -24,14 +27,21 @@ def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def echo(_connection, request: memoryview):
+def echo(_connection: Connection, request: memoryview) -> bytes:
     return frame(bytes(request))
 
 
 class Rig:
     """A socket server with one listener and a few ways to talk to it."""
 
-    def __init__(self, serve=echo, *, size_max=1_000_000, limits=None, **settings):
+    def __init__(
+        self,
+        serve: Callable[..., Any] = echo,
+        *,
+        size_max: int = 1_000_000,
+        limits: ConnectionLimits | None = None,
+        **settings: Any,
+    ) -> None:
         self.serve = serve
         self.limits = limits or ConnectionLimits()
         self.settings = settings
@@ -40,7 +50,7 @@ class Rig:
         self.protected = settings.pop("protected", None)
         self.time = 0.0
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Self:
         self.sockets = SocketServer(
             SystemNetwork(),
             limits=self.limits,
@@ -52,34 +62,34 @@ class Rig:
         self.listener = await self.listen("PLAINTEXT", **self.settings)
         return self
 
-    async def listen(self, name, **settings):
+    async def listen(self, name: str, **settings: Any) -> Acceptor:
         return await self.sockets.listen(ListenerSettings(name, "127.0.0.1", 0, **settings), self.serve)
 
-    async def __aexit__(self, *_exc):
+    async def __aexit__(self, *_exc: object) -> None:
         await self.sockets.close()
         await asyncio.sleep(0)
 
-    async def connect(self, listener=None):
+    async def connect(self, listener: Acceptor | None = None) -> tuple[StreamReader, StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", (listener or self.listener).port)
 
 
-async def read_frame(reader):
+async def read_frame(reader: StreamReader) -> bytes:
     (size,) = struct.unpack(">i", await asyncio.wait_for(reader.readexactly(4), PATIENCE_S))
     return await asyncio.wait_for(reader.readexactly(size), PATIENCE_S)
 
 
-async def at_end(reader):
+async def at_end(reader: StreamReader) -> bool:
     return await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
 
 
 @pytest.fixture(params=["uvloop", "asyncio"])
-def run(request):
+def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
     if request.param == "uvloop":
         factory = pytest.importorskip("uvloop").new_event_loop
     else:
         factory = asyncio.new_event_loop
 
-    def run_on(coroutine):
+    def run_on(coroutine: Any) -> Any:
         with asyncio.Runner(loop_factory=factory) as runner:
             return runner.run(coroutine)
 
@@ -89,8 +99,8 @@ def run(request):
 @pytest.mark.parametrize(
     "size", [1, 3, 100, SCRATCH_SIZE_BYTES - 4, SCRATCH_SIZE_BYTES - 3, SCRATCH_SIZE_BYTES, 900_000]
 )
-def test_frames_of_any_size_come_whole(size, run):
-    async def main():
+def test_frames_of_any_size_come_whole(size: int, run: Callable[..., Any]) -> None:
+    async def main() -> None:
         async with Rig() as rig:
             reader, writer = await rig.connect()
             body = bytes(i % 251 for i in range(size))
@@ -102,8 +112,8 @@ def test_frames_of_any_size_come_whole(size, run):
     run(main())
 
 
-def test_frames_cut_at_every_byte_come_whole(run):
-    async def main():
+def test_frames_cut_at_every_byte_come_whole(run: Callable[..., Any]) -> None:
+    async def main() -> None:
         async with Rig() as rig:
             reader, writer = await rig.connect()
             stream = frame(b"first request") + frame(b"x") + frame(b"third")
@@ -117,13 +127,13 @@ def test_frames_cut_at_every_byte_come_whole(run):
     run(main())
 
 
-def test_many_frames_in_one_write_are_answered_in_order(run):
-    async def main():
+def test_many_frames_in_one_write_are_answered_in_order(run: Callable[..., Any]) -> None:
+    async def main() -> None:
         async with Rig() as rig:
             reader, writer = await rig.connect()
             bodies = [b"%06d" % i * (i % 700 + 1) for i in range(500)]
 
-            async def send():
+            async def send() -> None:
                 for body in bodies:
                     writer.write(frame(body))
                 await writer.drain()
@@ -137,16 +147,16 @@ def test_many_frames_in_one_write_are_answered_in_order(run):
     run(main())
 
 
-def waiting(future, answer):
+def waiting(future: Any, answer: bytes) -> Waiting:
     return Waiting(future, lambda _future: answer)
 
 
-def test_a_waiting_request_holds_back_the_next_ones(run):
-    async def main():
+def test_a_waiting_request_holds_back_the_next_ones(run: Callable[..., Any]) -> None:
+    async def main() -> None:
         seen = []
         gate = asyncio.get_running_loop().create_future()
 
-        def serve(_connection, request):
+        def serve(_connection: Connection, request: memoryview) -> Waiting | bytes:
             body = bytes(request)
             seen.append(body)
             return waiting(gate, frame(body)) if body.endswith(b"park") else frame(body)
@@ -169,13 +179,13 @@ def test_a_waiting_request_holds_back_the_next_ones(run):
     run(main())
 
 
-def test_produces_overlap_and_are_answered_in_order(run):
-    async def main():
+def test_produces_overlap_and_are_answered_in_order(run: Callable[..., Any]) -> None:
+    async def main() -> None:
         loop = asyncio.get_running_loop()
         gates = {b"1": loop.create_future(), b"2": loop.create_future()}
         seen = []
 
-        def serve(_connection, request):
+        def serve(_connection: Connection, request: memoryview) -> Waiting | bytes:
             body = bytes(request)
             seen.append(body)
             gate = gates.get(body[2:])
@@ -197,9 +207,9 @@ def test_produces_overlap_and_are_answered_in_order(run):
     run(main())
 
 
-def test_no_answer_leaves_no_gap(run):
-    async def main():
-        def serve(_connection, request):
+def test_no_answer_leaves_no_gap(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        def serve(_connection: Connection, request: memoryview) -> bytes:
             return None if bytes(request) == b"acks=0" else frame(bytes(request))
 
         async with Rig(serve) as rig:
@@ -211,16 +221,16 @@ def test_no_answer_leaves_no_gap(run):
     run(main())
 
 
-def test_a_lost_connection_cancels_what_was_parked_but_not_a_task(run):
-    async def main():
+def test_a_lost_connection_cancels_what_was_parked_but_not_a_task(run: Callable[..., Any]) -> None:
+    async def main() -> None:
         parked = asyncio.get_running_loop().create_future()
         done = asyncio.Event()
 
-        async def work():
+        async def work() -> None:
             await asyncio.sleep(0.05)
             done.set()
 
-        def serve(_connection, request):
+        def serve(_connection: Connection, request: memoryview) -> Waiting:
             if bytes(request) == b"park":
                 return waiting(parked, b"")
             return waiting(asyncio.ensure_future(work()), b"")
@@ -247,8 +257,10 @@ def test_a_lost_connection_cancels_what_was_parked_but_not_a_task(run):
         (b"\xff" * 64, "size = -1"),
     ],
 )
-def test_what_is_not_kafka_is_closed_with_one_log_line(bytes_sent, hint, caplog, run):
-    async def main():
+def test_what_is_not_kafka_is_closed_with_one_log_line(
+    bytes_sent: bytes, hint: str, caplog: pytest.LogCaptureFixture, run: Callable[..., Any]
+) -> None:
+    async def main() -> None:
         async with Rig(size_max=100_000_000) as rig:
             reader, writer = await rig.connect()
             writer.write(bytes_sent)
@@ -265,9 +277,11 @@ def test_what_is_not_kafka_is_closed_with_one_log_line(bytes_sent, hint, caplog,
     assert hint in lines[0]
 
 
-def test_a_protocol_error_closes_after_the_answers_before_it(caplog, run):
-    async def main():
-        def serve(_connection, request):
+def test_a_protocol_error_closes_after_the_answers_before_it(
+    caplog: pytest.LogCaptureFixture, run: Callable[..., Any]
+) -> None:
+    async def main() -> None:
+        def serve(_connection: Connection, request: memoryview) -> bytes:
             if bytes(request) == b"bad":
                 raise ProtocolError("cannot be read")
             return frame(bytes(request))
@@ -283,11 +297,11 @@ def test_a_protocol_error_closes_after_the_answers_before_it(caplog, run):
     assert "cannot be read" in caplog.text
 
 
-def test_a_client_that_does_not_read_is_not_read_from(run):
-    async def main():
+def test_a_client_that_does_not_read_is_not_read_from(run: Callable[..., Any]) -> None:
+    async def main() -> None:
         served = []
 
-        def serve(_connection, request):
+        def serve(_connection: Connection, request: memoryview) -> bytes:
             served.append(1)
             return frame(bytes(1_000_000))
 
@@ -307,21 +321,21 @@ def test_a_client_that_does_not_read_is_not_read_from(run):
 
 
 @pytest.mark.parametrize("behind_another", [False, True])
-def test_an_error_of_a_client_that_has_gone_is_nobodys(run, behind_another):
+def test_an_error_of_a_client_that_has_gone_is_nobodys(run: Callable[..., Any], behind_another: bool) -> None:
     """It comes when the client has gone, or came before and waited for an answer that was due before it."""
 
-    async def main():
+    async def main() -> None:
         loop = asyncio.get_running_loop()
         complaints = []
         loop.set_exception_handler(lambda _loop, context: complaints.append(context))
         gates = {b"1": loop.create_future(), b"2": loop.create_future()}
         tasks = []
 
-        async def fail(gate):
+        async def fail(gate: Any) -> None:
             await gate
             raise ZeroDivisionError
 
-        def serve(_connection, request):
+        def serve(_connection: Connection, request: memoryview) -> Waiting:
             tasks.append(asyncio.ensure_future(fail(gates[bytes(request)[2:]])))
             return waiting(tasks[-1], b"")
 
@@ -345,11 +359,11 @@ def test_an_error_of_a_client_that_has_gone_is_nobodys(run, behind_another):
     run(main())
 
 
-def test_closing_sends_what_was_answered(run):
-    async def main():
+def test_closing_sends_what_was_answered(run: Callable[..., Any]) -> None:
+    async def main() -> None:
         served = []
 
-        def serve(_connection, _request):
+        def serve(_connection: Connection, _request: memoryview) -> bytes:
             served.append(1)
             return frame(bytes(700_000))
 
@@ -364,14 +378,16 @@ def test_closing_sends_what_was_answered(run):
     run(main())
 
 
-def test_a_client_that_never_reads_does_not_hold_up_the_stop(run, monkeypatch):
+def test_a_client_that_never_reads_does_not_hold_up_the_stop(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kcli.server.network.listener.CLOSING_SECONDS", 0.05)
 
-    async def main():
+    async def main() -> None:
         rig = Rig(lambda _connection, _request: frame(bytes(900_000)), size_max=10)
         async with rig:
             reader, writer = await rig.connect()
-            reader._transport.pause_reading()
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
             for _ in range(30):
                 writer.write(frame(b"x"))
             await asyncio.sleep(0.1)
@@ -383,13 +399,13 @@ def test_a_client_that_never_reads_does_not_hold_up_the_stop(run, monkeypatch):
     run(main())
 
 
-def test_idle_connections_are_closed_and_waiting_ones_are_not(run):
-    async def main():
+def test_idle_connections_are_closed_and_waiting_ones_are_not(run: Callable[..., Any]) -> None:
+    async def main() -> None:
         parked = asyncio.get_running_loop().create_future()
 
         asked = []
 
-        def serve(_connection, _request):
+        def serve(_connection: Connection, _request: memoryview) -> Waiting:
             asked.append(1)
             return waiting(parked, frame(b"late"))
 
@@ -409,8 +425,8 @@ def test_idle_connections_are_closed_and_waiting_ones_are_not(run):
     run(main())
 
 
-def test_max_connections_per_ip_closes_the_one_too_many(run):
-    async def main():
+def test_max_connections_per_ip_closes_the_one_too_many(run: Callable[..., Any]) -> None:
+    async def main() -> None:
         limits = ConnectionLimits(per_ip_max=1, per_ip_overrides={"127.0.0.1": 2})
         async with Rig(limits=limits) as rig:
             pairs = [await rig.connect() for _ in range(3)]
@@ -430,8 +446,8 @@ def test_max_connections_per_ip_closes_the_one_too_many(run):
     run(main())
 
 
-def test_max_connections_holds_the_next_until_there_is_room(run):
-    async def main():
+def test_max_connections_holds_the_next_until_there_is_room(run: Callable[..., Any]) -> None:
+    async def main() -> None:
         async with Rig(connections_max=1) as rig:
             _first, first_writer = await rig.connect()
             await until(lambda: rig.listener.served)
@@ -441,7 +457,7 @@ def test_max_connections_holds_the_next_until_there_is_room(run):
                 await asyncio.wait_for(second.readexactly(4), 0.1)
             first_writer.close()
 
-            async def rest():
+            async def rest() -> bytes:
                 return await second.readexactly(12)
 
             assert await asyncio.wait_for(rest(), PATIENCE_S) == frame(b"patience")
@@ -450,8 +466,8 @@ def test_max_connections_holds_the_next_until_there_is_room(run):
     run(main())
 
 
-def test_connections_that_come_too_fast_are_held(run):
-    async def main():
+def test_connections_that_come_too_fast_are_held(run: Callable[..., Any]) -> None:
+    async def main() -> None:
         async with Rig(creation_rate_max=1) as rig:
             burst = int(CREATION_RATE_WINDOW_SECONDS)
             pairs = [await rig.connect() for _ in range(burst + 1)]
@@ -461,7 +477,7 @@ def test_connections_that_come_too_fast_are_held(run):
             reader, writer = pairs[burst]
             writer.write(frame(b"too fast"))
             await asyncio.sleep(0.05)
-            assert not reader._buffer
+            assert not reader._buffer  # type: ignore[attr-defined]
             rig.listener._created.clear()  # as if the window had passed
             rig.sockets.admit_held()
             assert await read_frame(reader) == b"too fast"
@@ -471,8 +487,8 @@ def test_connections_that_come_too_fast_are_held(run):
     run(main())
 
 
-def test_the_protected_listener_makes_room_for_itself(run):
-    async def main():
+def test_the_protected_listener_makes_room_for_itself(run: Callable[..., Any]) -> None:
+    async def main() -> None:
         async with Rig(limits=ConnectionLimits(connections_max=1), protected="INTERNAL") as rig:
             internal = await rig.listen("INTERNAL")
             client, client_writer = await rig.connect()
@@ -487,7 +503,7 @@ def test_the_protected_listener_makes_room_for_itself(run):
     run(main())
 
 
-def test_frame_buffers_are_recycled_within_bounds():
+def test_frame_buffers_are_recycled_within_bounds() -> None:
     buffers = FrameBuffers()
     first = buffers.take(100_000)
     assert len(first) == 131_072

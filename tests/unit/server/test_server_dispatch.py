@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,13 @@ from kcli.server.handlers.served import SERVED, served_on_broker, served_on_cont
 
 
 @pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
-def test_every_served_api_has_a_handler(key):
+def test_every_served_api_has_a_handler(key: ApiKey) -> None:
     module = importlib.import_module(SERVED[key])
     assert callable(module.handle)
     assert API[key].name.lower().replace("_", "") in module.__doc__.split("(")[0].lower()
 
 
-def test_every_handler_module_is_served():
+def test_every_handler_module_is_served() -> None:
     import pkgutil
 
     import kcli.server.handlers as handlers
@@ -36,7 +37,7 @@ def test_every_handler_module_is_served():
     assert unserved == set()
 
 
-def test_each_listener_has_its_own_table():
+def test_each_listener_has_its_own_table() -> None:
     assert ApiKey.PRODUCE in served_on_broker()
     assert ApiKey.PRODUCE not in served_on_controller()
     assert ApiKey.FETCH not in served_on_controller()
@@ -45,7 +46,7 @@ def test_each_listener_has_its_own_table():
 
 
 @pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
-def test_an_error_of_a_handler_has_a_place(key):
+def test_an_error_of_a_handler_has_a_place(key: ApiKey) -> None:
     """Whatever fails, the client hears it: as an error code somewhere in a response it can read."""
     from kcli.server.requests.context import RequestContext
     from kcli.server.requests.dispatch import _load
@@ -65,7 +66,7 @@ def test_an_error_of_a_handler_has_a_place(key):
         assert codec.decode_response(key, version, bytes(joined[4:]))[0] == 7
 
 
-def test_acls_are_refused_one_by_one_where_no_authorizer_runs():
+def test_acls_are_refused_one_by_one_where_no_authorizer_runs() -> None:
     from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
     from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
     from kcli.protocol.messages.describe_acls import DescribeAclsRequest
@@ -92,11 +93,11 @@ def test_acls_are_refused_one_by_one_where_no_authorizer_runs():
     ],
     ids=lambda value: value.name,
 )
-def test_what_needs_sasl_is_refused_on_a_plaintext_listener(key, code):
+def test_what_needs_sasl_is_refused_on_a_plaintext_listener(key: ApiKey, code: ErrorCode) -> None:
     assert refused(key, codec.message_class(key, "request")()).error_code is code
 
 
-def refused(key, request):
+def refused(key: ApiKey, request: Any) -> Any:
     """The answer of a handler that refuses whatever it is asked."""
     from kcli.server.requests.context import RequestContext
     from kcli.server.requests.dispatch import _load

@@ -59,7 +59,7 @@ def test_salts_differ() -> None:
         ),
     ],
 )
-def test_refusals(argument: str, message: str) -> None:
+def test_invalid_credentials_are_refused(argument: str, message: str) -> None:
     with pytest.raises(FormatError) as refused:
         parse_scram_argument(argument)
     assert str(refused.value) == message

@@ -85,7 +85,7 @@ def test_a_round(tmp_path: Path, simulated: bool) -> None:
     asyncio.run(run())
 
 
-def test_it_comes_by_and_reads_its_settings_anew() -> None:
+def test_each_round_reads_the_settings_again() -> None:
     async def run() -> None:
         clock = ManualClock()
         store = open_store(SimDisk(clock.now_ms), "/data", clock, "compact")
@@ -108,7 +108,7 @@ def test_it_comes_by_and_reads_its_settings_anew() -> None:
     asyncio.run(run())
 
 
-def test_a_pass_under_way_is_begun_anew_with_other_settings(tmp_path: Path) -> None:
+def test_a_pass_under_way_starts_again_with_other_settings(tmp_path: Path) -> None:
     async def run() -> None:
         clock = ManualClock()
         store = open_store(SystemDisk(), str(tmp_path), clock, "compact")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 from kcli.config.start_up import node_config
 from kcli.runtime.clock import SystemClock
@@ -12,7 +13,7 @@ from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
 
 
-def test_a_node_that_cannot_be_its_quorum_does_not_start(tmp_path):
+def test_a_node_that_cannot_be_its_quorum_does_not_start(tmp_path: Path) -> None:
     properties = {
         "process.roles": "broker,controller",
         "node.id": "1",

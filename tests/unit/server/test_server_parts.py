@@ -8,6 +8,7 @@ import logging
 import re
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -27,16 +28,16 @@ from kcli.server.quorum.producer_ids import ProducerIdBlock, ProducerIds
 from rigs.loops import until
 
 
-def test_producer_ids_go_from_block_to_block():
+def test_producer_ids_go_from_block_to_block() -> None:
     blocks = iter([ProducerIdBlock(1000, 10), ProducerIdBlock(5000, 10), ProducerIdBlock(7000, 10)])
     asked = []
 
-    async def allocate():
+    async def allocate() -> ProducerIdBlock:
         asked.append(1)
         await asyncio.sleep(0)
         return next(blocks)
 
-    async def scenario():
+    async def scenario() -> list[int]:
         ids = ProducerIds(allocate)
         given = [await ids.next_id() for _ in range(9)]
         await asyncio.sleep(0.001)
@@ -46,14 +47,14 @@ def test_producer_ids_go_from_block_to_block():
     assert asyncio.run(scenario()) == [*range(1000, 1010), *range(5000, 5005)]
 
 
-def test_callers_at_the_same_time_get_different_ids():
+def test_callers_at_the_same_time_get_different_ids() -> None:
     starts = iter(range(0, 10_000, 3))
 
-    async def allocate():
+    async def allocate() -> ProducerIdBlock:
         await asyncio.sleep(0.001)
         return ProducerIdBlock(next(starts), 3)
 
-    async def scenario():
+    async def scenario() -> list[int]:
         ids = ProducerIds(allocate)
         return await asyncio.gather(*(ids.next_id() for _ in range(2)))
 
@@ -61,25 +62,25 @@ def test_callers_at_the_same_time_get_different_ids():
     assert len(set(given)) == len(given)
 
 
-def test_without_a_block_the_client_is_to_try_again():
-    async def allocate():
+def test_without_a_block_the_client_is_to_try_again() -> None:
+    async def allocate() -> None:
         raise NotControllerException
 
-    async def scenario():
+    async def scenario() -> None:
         with pytest.raises(CoordinatorLoadInProgressException):
             await ProducerIds(allocate).next_id()
 
     asyncio.run(scenario())
 
 
-def test_jobs_repeat_and_survive_their_failures(caplog):
+def test_jobs_repeat_and_survive_their_failures(caplog: pytest.LogCaptureFixture) -> None:
     runs = {"loop": 0, "thread": 0, "never": 0, "off": 0}
 
-    def fail(name):
+    def fail(name: str) -> None:
         runs[name] += 1
         raise StorageError("disk") if runs[name] == 1 else ZeroDivisionError("bug")
 
-    async def scenario():
+    async def scenario() -> None:
         jobs = [
             Job("on the loop", 1, lambda: fail("loop")),
             Job("in a thread", 1, lambda: fail("thread"), blocking=True),
@@ -99,25 +100,25 @@ def test_jobs_repeat_and_survive_their_failures(caplog):
     assert "on the loop failed: disk" in caplog.text
 
 
-def full_fetch(partitions, epoch=0, replica_id=-1):
+def full_fetch(partitions: int, epoch: int = 0, replica_id: int = -1) -> fetch.FetchRequest:
     wants = tuple(fetch.FetchPartition(partition=index) for index in range(partitions))
     topic = fetch.FetchTopic(topic="t", partitions=wants)
     return fetch.FetchRequest(topics=(topic,), session_epoch=epoch, replica_id=replica_id)
 
 
-def open_session(sessions, partitions, now_ms, replica_id=-1):
+def open_session(sessions: FetchSessions, partitions: int, now_ms: int, replica_id: int = -1) -> int:
     scope = sessions.open(full_fetch(partitions, replica_id=replica_id), 12, now_ms)
     return scope.response([], (), now_ms).session_id
 
 
-def test_a_full_cache_gives_no_session():
+def test_a_full_cache_gives_no_session() -> None:
     sessions = FetchSessions(1, SystemRng(1))
     assert open_session(sessions, 3, 0) > 0
     assert open_session(sessions, 3, 0) == 0
     assert open_session(FetchSessions(0, SystemRng(1)), 3, 0) == 0
 
 
-def test_a_session_that_is_not_used_makes_room():
+def test_a_session_that_is_not_used_makes_room() -> None:
     sessions = FetchSessions(1, SystemRng(1))
     first = open_session(sessions, 3, 0)
     second = open_session(sessions, 1, EVICTION_MIN_AGE_MS + 1)
@@ -126,7 +127,7 @@ def test_a_session_that_is_not_used_makes_room():
     assert sessions.open(gone, 12, EVICTION_MIN_AGE_MS + 2).error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_larger_session_takes_the_place_of_a_smaller_old_one_and_a_follower_of_any():
+def test_a_larger_session_takes_the_place_of_a_smaller_old_one_and_a_follower_of_any() -> None:
     sessions = FetchSessions(2, SystemRng(1))
     small, large = open_session(sessions, 1, 0), open_session(sessions, 9, 0)
     now_ms = EVICTION_MIN_AGE_MS + 1
@@ -140,7 +141,7 @@ def test_a_larger_session_takes_the_place_of_a_smaller_old_one_and_a_follower_of
     assert open_session(sessions, 1, now_ms) == 0
 
 
-def test_a_session_is_told_about_new_and_forgotten_partitions():
+def test_a_session_adds_new_and_drops_forgotten_partitions() -> None:
     sessions = FetchSessions(10, SystemRng(1))
     session = open_session(sessions, 2, 0)
     topic_id = None
@@ -158,7 +159,7 @@ def test_a_session_is_told_about_new_and_forgotten_partitions():
     assert [(target.topic, target.wants.partition) for target in scope.targets] == [("t", 1), ("u", 7)]
 
 
-def test_closing_a_session_forgets_it():
+def test_closing_a_session_forgets_it() -> None:
     sessions = FetchSessions(10, SystemRng(1))
     session = open_session(sessions, 2, 0)
     closing = fetch.FetchRequest(session_id=session, session_epoch=-1)
@@ -166,7 +167,7 @@ def test_closing_a_session_forgets_it():
     assert len(sessions) == 0
 
 
-def test_the_epoch_wraps_to_one():
+def test_the_epoch_wraps_to_one() -> None:
     sessions = FetchSessions(10, SystemRng(1))
     session = open_session(sessions, 1, 0)
     sessions._sessions[session].epoch = 2**31 - 1
@@ -175,7 +176,7 @@ def test_the_epoch_wraps_to_one():
     assert sessions._sessions[session].epoch == 1
 
 
-def test_topics_are_grouped_by_id_as_well_as_by_name():
+def test_topics_are_grouped_by_id_as_well_as_by_name() -> None:
     sessions = FetchSessions(10, SystemRng(1))
     ids = [uuid.UUID(int=1), uuid.UUID(int=2)]
     topics = tuple(
@@ -194,7 +195,7 @@ def test_topics_are_grouped_by_id_as_well_as_by_name():
     ]
 
 
-def test_log_lines_look_like_kafkas():
+def test_log_lines_look_like_kafkas() -> None:
     stream = io.StringIO()
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
@@ -227,7 +228,9 @@ def test_log_lines_look_like_kafkas():
         ),
     ],
 )
-def test_a_configuration_that_cannot_be_served_ends_the_program(tmp_path, capsys, properties, said):
+def test_a_configuration_that_cannot_be_served_ends_the_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], properties: str, said: str
+) -> None:
     file = tmp_path / "server.properties"
     file.write_text(properties + f"log.dirs={tmp_path / 'data'}\n")
     root = logging.getLogger()
@@ -241,6 +244,6 @@ def test_a_configuration_that_cannot_be_served_ends_the_program(tmp_path, capsys
     assert not (tmp_path / "data").exists()
 
 
-def test_a_missing_file_ends_the_program(tmp_path, capsys):
+def test_a_missing_file_ends_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([str(tmp_path / "none.properties")]) == 1
     assert "none.properties" in capsys.readouterr().err

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
 from kcli.security.principal import ANONYMOUS_SESSION, Principal, Session
-from kcli.server.network.connection import anonymous
+from kcli.server.network.connection import Connection, anonymous
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.phase import Step
@@ -66,18 +67,18 @@ class Login:
 class Rig:
     """A listener whose connections begin with a login."""
 
-    def __init__(self, *, session: Session = ALICE, begin=None) -> None:
+    def __init__(self, *, session: Session = ALICE, begin: Callable[..., Any] | None = None) -> None:
         self.session = session
         self.begin = begin or self.log_in
         self.phases: list[Login] = []
         self.served: list[tuple[bytes, Session]] = []
         self.time = 0.0
 
-    def log_in(self, _connection):
+    def log_in(self, _connection: Connection) -> Login:
         self.phases.append(Login(self.session))
         return self.phases[-1]
 
-    def serve(self, connection, request: memoryview):
+    def serve(self, connection: Connection, request: memoryview) -> bytes:
         body = bytes(request)
         self.served.append((body, connection.session))
         if body == b"again":
@@ -118,7 +119,7 @@ class Rig:
         return await asyncio.wait_for(self.reader.read(), PATIENCE_S) == b""
 
 
-def run(story) -> None:
+def run(story: Callable[..., Any]) -> None:
     asyncio.run(story())
 
 
@@ -239,7 +240,7 @@ def test_a_request_after_the_end_of_its_session_closes_without_an_answer(
 
 
 def test_a_connection_that_cannot_begin_is_closed_and_forgotten() -> None:
-    def begin(_connection):
+    def begin(_connection: Connection) -> None:
         raise ProtocolError("no rule maps this name")
 
     async def story() -> None:

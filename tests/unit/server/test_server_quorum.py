@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from kcli.controller.api import OWN_REQUEST, UNREGISTER_BROKER, UPDATE_FEATURES
 from kcli.controller.bootstrap import encode_records
 from kcli.errors import ErrorCode, NotControllerException, StorageError
-from kcli.metadata.image import LeaderRecoveryState
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import LeaderRecoveryState, MetadataImage
 from kcli.metadata.snapshot_file import SnapshotId, decode_snapshot
 from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
@@ -26,18 +29,20 @@ from kcli.protocol.records.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
+    MetadataRecord,
     NoOpRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     TopicRecord,
     decode_metadata_record,
 )
-from kcli.raft.messages import Flushed
+from kcli.raft.messages import Flushed, Message, Ready
 from kcli.raft.node import QuorumError
 from kcli.runtime.disk import read_file, replace_file
 from kcli.server.coordinators.topic_creation import TopicCreator
 from kcli.server.quorum.producer_ids import ProducerIdBlock, allocate_block
 from kcli.testing.rigs.logs import ManualClock
+from kcli.testing.sim.disk import SimDisk
 from rigs.loops import PATIENCE_S, until
 from rigs.quorum import DATA, LOG_DIR, QuorumRig, broker_config
 
@@ -45,11 +50,11 @@ LOG = f"{LOG_DIR}/{0:020d}.log"
 RECOVERY_POINTS = f"{DATA}/recovery-point-offset-checkpoint"
 
 
-def run(story):
+def run(story: Callable[..., Any]) -> Any:
     return asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
 
 
-def batches(disk):
+def batches(disk: SimDisk) -> Iterator[tuple[Any, ...]]:
     """(epoch, [record, …]) of each batch of the log."""
     content = read_file(disk, LOG)
     for position, header in iter_batches(content):
@@ -60,14 +65,14 @@ def batches(disk):
             yield header.partition_leader_epoch, [decode_metadata_record(each.value)[0] for each in records]
 
 
-def kinds(disk):
+def kinds(disk: SimDisk) -> list[list[str]]:
     return [
         [type(record).__name__.removesuffix("Record") for record in records] for _, records in batches(disk)
     ]
 
 
-def test_a_new_cluster_is_written_as_kafka_writes_it():
-    async def story():
+def test_a_new_cluster_is_written_as_kafka_writes_it() -> None:
+    async def story() -> None:
         async with QuorumRig() as rig:
             image = rig.loader.image
             assert image.config(CLUSTER_DEFAULT) == {"min.insync.replicas": "1"}
@@ -93,8 +98,8 @@ def test_a_new_cluster_is_written_as_kafka_writes_it():
     run(story)
 
 
-def test_each_start_begins_an_epoch_and_repeats_nothing():
-    async def story():
+def test_each_start_begins_an_epoch_and_repeats_nothing() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         rig = await rig.again()
         assert rig.controller.view.epoch == 2
@@ -116,8 +121,8 @@ def test_each_start_begins_an_epoch_and_repeats_nothing():
     run(story)
 
 
-def test_static_voters_need_no_voters_in_the_log():
-    async def story():
+def test_static_voters_need_no_voters_in_the_log() -> None:
+    async def story() -> None:
         async with QuorumRig(
             **{"controller.quorum.voters": "1@h:9093", "controller.quorum.bootstrap.servers": ""}
         ) as rig:
@@ -129,8 +134,8 @@ def test_static_voters_need_no_voters_in_the_log():
     run(story)
 
 
-def test_answers_come_after_the_listeners_and_the_image():
-    async def story():
+def test_answers_come_after_the_listeners_and_the_image() -> None:
+    async def story() -> None:
         async with QuorumRig() as rig:
             result = await rig.create("t", 3)
             assert result.error_code is ErrorCode.NONE
@@ -142,11 +147,15 @@ def test_answers_come_after_the_listeners_and_the_image():
     run(story)
 
 
-def test_a_failing_listener_does_not_keep_others_from_hearing(caplog):
-    async def story():
+def test_a_failing_listener_does_not_keep_others_from_hearing(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
         async with QuorumRig() as rig:
             heard = []
-            rig.loader.subscribe(lambda _delta, _image: 1 / 0)
+
+            def failing(_delta: MetadataDelta, _image: MetadataImage) -> None:
+                raise ZeroDivisionError
+
+            rig.loader.subscribe(failing)
             rig.loader.subscribe(lambda _delta, image: heard.append(image))
             await rig.create("t")
             assert "t" in heard[-1].topics
@@ -155,8 +164,8 @@ def test_a_failing_listener_does_not_keep_others_from_hearing(caplog):
     assert "A listener failed" in caplog.text
 
 
-def test_requests_together_share_flushes_and_all_are_answered():
-    async def story():
+def test_requests_together_share_flushes_and_all_are_answered() -> None:
+    async def story() -> None:
         async with QuorumRig() as rig:
             results = await asyncio.gather(*(rig.create(f"t{nth}") for nth in range(50)), rig.create("t0"))
             codes = [result.error_code for result in results]
@@ -167,8 +176,8 @@ def test_requests_together_share_flushes_and_all_are_answered():
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_was_answered_survives_a_crash(seed):
-    async def story():
+def test_what_was_answered_survives_a_crash(seed: int) -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("kept", 2, **{"retention.ms": "5"})
         last_epoch = rig.controller.view.epoch
@@ -185,8 +194,8 @@ def test_what_was_answered_survives_a_crash(seed):
     run(story)
 
 
-def test_a_clean_stop_is_believed():
-    async def story():
+def test_a_clean_stop_is_believed() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("t")
         rig = await rig.again()
@@ -203,10 +212,10 @@ def test_a_clean_stop_is_believed():
     run(story)
 
 
-def test_an_unfinished_transaction_is_aborted():
-    async def story():
+def test_an_unfinished_transaction_is_aborted() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
-        records = [BeginTransactionRecord(name="half"), TopicRecord(name="ghost")]
+        records: list[MetadataRecord] = [BeginTransactionRecord(name="half"), TopicRecord(name="ghost")]
         values = encode_records(records, 27)
         await rig.stop()
         content = read_file(rig.disk, LOG)
@@ -231,8 +240,8 @@ def test_an_unfinished_transaction_is_aborted():
     run(story)
 
 
-def test_idle_records_keep_the_high_watermark_moving():
-    async def story():
+def test_idle_records_keep_the_high_watermark_moving() -> None:
+    async def story() -> None:
         async with QuorumRig(**{"metadata.max.idle.interval.ms": "10"}) as rig:
             before = rig.controller.view.high_watermark
             await until(lambda: rig.controller.view.high_watermark >= before + 3)
@@ -247,8 +256,8 @@ def test_idle_records_keep_the_high_watermark_moving():
 # Snapshots.
 
 
-def test_a_snapshot_is_written_read_and_replaces_the_log_before_it():
-    async def story():
+def test_a_snapshot_is_written_read_and_replaces_the_log_before_it() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("t", 2, **{"retention.ms": "5"})
         image = rig.loader.image
@@ -270,8 +279,8 @@ def test_a_snapshot_is_written_read_and_replaces_the_log_before_it():
     run(story)
 
 
-def test_enough_records_make_a_snapshot_due():
-    async def story():
+def test_enough_records_make_a_snapshot_due() -> None:
+    async def story() -> None:
         async with QuorumRig(**{"metadata.log.max.record.bytes.between.snapshots": "5000"}) as rig:
             assert not rig.controller.housekeeping._wants_snapshot()
             for nth in range(30):
@@ -283,10 +292,10 @@ def test_enough_records_make_a_snapshot_due():
     run(story)
 
 
-def test_time_makes_a_snapshot_due():
-    async def story():
+def test_time_makes_a_snapshot_due() -> None:
+    async def story() -> None:
         clock = ManualClock()
-        async with QuorumRig(clock=clock, **{"metadata.log.max.snapshot.interval.ms": "60000"}) as rig:
+        async with QuorumRig(None, clock, **{"metadata.log.max.snapshot.interval.ms": "60000"}) as rig:
             assert not rig.controller.housekeeping._wants_snapshot()
             clock.ms += 60_000
             assert rig.controller.housekeeping._wants_snapshot()
@@ -294,8 +303,8 @@ def test_time_makes_a_snapshot_due():
     run(story)
 
 
-def test_old_snapshots_and_the_log_before_them_go():
-    async def story():
+def test_old_snapshots_and_the_log_before_them_go() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         for name in ("a", "b", "c"):
             await rig.create(name)
@@ -318,8 +327,8 @@ def test_old_snapshots_and_the_log_before_them_go():
     run(story)
 
 
-def test_snapshots_go_when_they_are_old_but_never_the_last():
-    async def story():
+def test_snapshots_go_when_they_are_old_but_never_the_last() -> None:
+    async def story() -> None:
         async with QuorumRig() as rig:
             await rig.create("a")
             await rig.controller.housekeeping.take_snapshot()
@@ -332,8 +341,8 @@ def test_snapshots_go_when_they_are_old_but_never_the_last():
     run(story)
 
 
-def test_what_a_crash_left_half_done_is_removed():
-    async def story():
+def test_what_a_crash_left_half_done_is_removed() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         await rig.stop()
         for name in ("x.checkpoint.part", f"{5:020d}-{1:010d}.checkpoint.deleted"):
@@ -345,8 +354,8 @@ def test_what_a_crash_left_half_done_is_removed():
     run(story)
 
 
-def test_a_snapshot_beyond_the_log_is_what_counts():
-    async def story():
+def test_a_snapshot_beyond_the_log_is_what_counts() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("t")
         await rig.controller.housekeeping.take_snapshot()
@@ -364,8 +373,8 @@ def test_a_snapshot_beyond_the_log_is_what_counts():
     run(story)
 
 
-def test_a_broken_snapshot_is_named():
-    async def story():
+def test_a_broken_snapshot_is_named() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("t")
         await rig.controller.housekeeping.take_snapshot()
@@ -381,8 +390,8 @@ def test_a_broken_snapshot_is_named():
 # What goes wrong.
 
 
-def test_a_disk_that_fails_ends_the_quorum():
-    async def story():
+def test_a_disk_that_fails_ends_the_quorum() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         rig.disk.fail("sync", LOG_DIR)
         with pytest.raises(NotControllerException):
@@ -396,8 +405,8 @@ def test_a_disk_that_fails_ends_the_quorum():
     run(story)
 
 
-def test_a_directory_without_voters_cannot_start():
-    async def story():
+def test_a_directory_without_voters_cannot_start() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         await rig.stop()
         for name in rig.files():
@@ -411,8 +420,8 @@ def test_a_directory_without_voters_cannot_start():
     run(story)
 
 
-def test_after_stop_nothing_is_decided():
-    async def story():
+def test_after_stop_nothing_is_decided() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         await rig.stop()
         with pytest.raises(NotControllerException):
@@ -421,8 +430,8 @@ def test_after_stop_nothing_is_decided():
     run(story)
 
 
-def test_topics_made_in_the_background_are_made_once():
-    async def story():
+def test_topics_made_in_the_background_are_made_once() -> None:
+    async def story() -> None:
         async with QuorumRig() as rig:
             creator = TopicCreator(rig.controller, broker_config(**{"default.replication.factor": "5"}))
             own = TopicCreator(rig.controller, broker_config())
@@ -441,8 +450,8 @@ def test_topics_made_in_the_background_are_made_once():
     run(story)
 
 
-def test_features_and_producer_ids_go_through_the_log():
-    async def story():
+def test_features_and_producer_ids_go_through_the_log() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         assert await allocate_block(rig.controller, rig.loader, 1) == ProducerIdBlock(0, 1000)
         update = uf.FeatureUpdateKey(feature="share.version", max_version_level=1, upgrade_type=1)
@@ -458,8 +467,8 @@ def test_features_and_producer_ids_go_through_the_log():
     run(story)
 
 
-def test_a_broker_the_controller_forgot_registers_again():
-    async def story():
+def test_a_broker_the_controller_forgot_registers_again() -> None:
+    async def story() -> None:
         from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
         async with QuorumRig(**{"broker.heartbeat.interval.ms": "10"}) as rig:
@@ -471,7 +480,7 @@ def test_a_broker_the_controller_forgot_registers_again():
     run(story)
 
 
-def test_the_settings_of_the_controller_are_those_of_its_node():
+def test_the_settings_of_the_controller_are_those_of_its_node() -> None:
     from kcli.server.quorum.controller_role import controller_settings
 
     settings = controller_settings(
@@ -482,8 +491,8 @@ def test_the_settings_of_the_controller_are_those_of_its_node():
     assert settings.static_config["num.partitions"] == "7"
 
 
-def test_a_flipped_bit_in_the_log_is_named():
-    async def story():
+def test_a_flipped_bit_in_the_log_is_named() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("t")
         await rig.stop()
@@ -496,8 +505,8 @@ def test_a_flipped_bit_in_the_log_is_named():
     run(story)
 
 
-def test_a_snapshot_that_cannot_be_written_takes_the_directory_offline():
-    async def story():
+def test_a_snapshot_that_cannot_be_written_takes_the_directory_offline() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("t")
         rig.disk.fail("write", ".checkpoint.part")
@@ -509,10 +518,10 @@ def test_a_snapshot_that_cannot_be_written_takes_the_directory_offline():
     run(story)
 
 
-def test_what_does_not_fit_one_batch_becomes_several(monkeypatch):
+def test_what_does_not_fit_one_batch_becomes_several(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kcli.server.quorum.active_controller.MAX_RECORDS_PER_BATCH", 4)
 
-    async def story():
+    async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("t", 3)
         await rig.create("u", 3)
@@ -525,8 +534,8 @@ def test_what_does_not_fit_one_batch_becomes_several(monkeypatch):
     run(story)
 
 
-def test_a_start_that_fails_leaves_no_task_behind():
-    async def story():
+def test_a_start_that_fails_leaves_no_task_behind() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         await rig.stop()
         for name in rig.files():
@@ -545,13 +554,17 @@ def test_a_start_that_fails_leaves_no_task_behind():
 EXTRA_TASKS = 1 if sys.version_info < (3, 12) else 0
 
 
-def test_a_mistake_in_committing_ends_the_quorum_instead_of_hanging():
-    async def story():
+def test_a_mistake_in_committing_ends_the_quorum_instead_of_hanging() -> None:
+    async def story() -> None:
         rig = await QuorumRig().start()
         step = rig.controller._raft.step
-        rig.controller._raft.step = lambda message, now: (
-            1 / 0 if isinstance(message, Flushed) else step(message, now)
-        )
+
+        def mistaken(message: Message, now: float) -> Ready:
+            if isinstance(message, Flushed):
+                raise ZeroDivisionError
+            return step(message, now)
+
+        rig.controller._raft.step = mistaken
         with pytest.raises(NotControllerException):
             await rig.create("t")
         assert isinstance(rig.fatal[0], ZeroDivisionError)

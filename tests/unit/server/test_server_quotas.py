@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -18,11 +19,12 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import SystemNetwork
 from kcli.security.principal import Principal
 from kcli.server.network import rates
+from kcli.server.network.connection import Connection
 from kcli.server.network.connection_quota import ConnectionQuota
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.rates import SampledRate, Windows
-from kcli.server.requests.quotas import ClientQuotas, Limits
+from kcli.server.requests.quotas import ClientQuotas, Limits, RequestThrottle
 from rigs.loops import PATIENCE_S
 from rigs.quorum import broker_config
 
@@ -33,27 +35,27 @@ USER, CLIENT = "user", "client-id"
 class Clock:
     now: float = 100.0
 
-    def now_ms(self):
+    def now_ms(self) -> Any:
         return int(self.now * 1000)
 
-    def monotonic(self):
+    def monotonic(self) -> float:
         return self.now
 
 
-def entity(**names):
+def entity(**names: Any) -> tuple[Any, ...]:
     """user=…, client=…; None is the default."""
     kinds = {"user": USER, "client": CLIENT}
     return tuple(sorted((kinds[kind], name) for kind, name in names.items()))
 
 
 class Rig:
-    def __init__(self):
+    def __init__(self) -> None:
         self.clock = Clock()
         self.quotas = ClientQuotas(broker_config(), self.clock)
         self.image = MetadataImage(cluster_id="c")
         self.muted = []
 
-    def set(self, who, **values):
+    def set(self, who: tuple[Any, ...], **values: Any) -> None:
         """As the metadata log says it; a value of None removes."""
         delta = MetadataDelta(self.image)
         parts = tuple(QuotaEntity(entity_type=kind, entity_name=name) for kind, name in who)
@@ -62,16 +64,16 @@ class Rig:
         self.image = delta.apply(offset=self.image.offset + 1, epoch=1, timestamp_ms=0)
         self.quotas.apply(delta, self.image)
 
-    def throttle(self, client_id="c", size_bytes=0, user="u"):
+    def throttle(self, client_id: str | None = "c", size_bytes: int = 0, user: str = "u") -> RequestThrottle:
         return self.quotas.throttle(Principal("User", user), client_id, size_bytes, self.muted.append)
 
-    def settle(self, key=ApiKey.PRODUCE, **of):
+    def settle(self, key: ApiKey = ApiKey.PRODUCE, **of: Any) -> int:
         response = self.throttle(**of).charge(key, MetadataResponse())
         return response.throttle_time_ms
 
 
 @pytest.fixture
-def rig():
+def rig() -> Rig:
     return Rig()
 
 
@@ -106,7 +108,7 @@ def test_the_most_telling_entity_decides() -> None:
     assert limits.of(("u", "other"), 0.0) is not None
 
 
-def test_clients_share_a_meter_where_their_limit_counts_them_together(rig) -> None:
+def test_clients_share_a_meter_where_their_limit_counts_them_together(rig: Rig) -> None:
     rig.set(entity(user="u"), producer_byte_rate=100)
     assert rig.settle(client_id="a", size_bytes=1_000) == 0
     assert rig.settle(client_id="b", size_bytes=1_000) == 10_000
@@ -117,7 +119,7 @@ def test_clients_share_a_meter_where_their_limit_counts_them_together(rig) -> No
         assert rig.settle(client_id=client_id, user=user, size_bytes=1_000) == 0
 
 
-def test_a_changed_limit_keeps_what_was_counted(rig) -> None:
+def test_a_changed_limit_keeps_what_was_counted(rig: Rig) -> None:
     rig.set(entity(client="c"), producer_byte_rate=100)
     assert rig.settle(size_bytes=1_000) == 0
     rig.set(entity(client="c"), producer_byte_rate=50)
@@ -126,7 +128,7 @@ def test_a_changed_limit_keeps_what_was_counted(rig) -> None:
     assert rig.settle() == 0
 
 
-def test_there_is_nothing_to_do_without_quotas(rig) -> None:
+def test_there_is_nothing_to_do_without_quotas(rig: Rig) -> None:
     assert not rig.quotas.is_active
     rig.set(entity(client="c"), producer_byte_rate=100)
     assert rig.quotas.is_active
@@ -136,7 +138,7 @@ def test_there_is_nothing_to_do_without_quotas(rig) -> None:
     assert not rig.quotas.is_active
 
 
-def test_what_is_loaded_at_the_start_counts(rig) -> None:
+def test_what_is_loaded_at_the_start_counts(rig: Rig) -> None:
     rig.set(entity(client="c"), producer_byte_rate=100)
     again = ClientQuotas(broker_config(), rig.clock)
     again.load(rig.image)
@@ -144,7 +146,7 @@ def test_what_is_loaded_at_the_start_counts(rig) -> None:
     assert again.produced.by_entity == {entity(client="c"): 100}
 
 
-def test_meters_of_clients_that_are_gone_are_dropped(monkeypatch) -> None:
+def test_meters_of_clients_that_are_gone_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kcli.server.requests.quotas.METERS_MAX", 10)
     limits = Limits("producer_byte_rate", lambda: SampledRate(Windows(11, 1)))
     limits.set(entity(client=None), {"producer_byte_rate": 1.0})
@@ -156,7 +158,7 @@ def test_meters_of_clients_that_are_gone_are_dropped(monkeypatch) -> None:
     assert rates.METERS_MAX > 1_000
 
 
-def test_a_fetch_gets_no_more_than_its_quota_allows(rig) -> None:
+def test_a_fetch_gets_no_more_than_its_quota_allows(rig: Rig) -> None:
     rig.set(entity(client="c"), consumer_byte_rate=100)
     asked = FetchRequest(max_bytes=50_000, min_bytes=2_000, max_wait_ms=500)
     limited = rig.throttle().limit_fetch(asked)
@@ -166,7 +168,7 @@ def test_a_fetch_gets_no_more_than_its_quota_allows(rig) -> None:
     assert rig.throttle().limit_fetch(small) is small
 
 
-def test_a_fetch_that_is_refused_is_not_counted(rig) -> None:
+def test_a_fetch_that_is_refused_is_not_counted(rig: Rig) -> None:
     rig.set(entity(client="c"), consumer_byte_rate=100)
     assert not rig.throttle().refuses_fetch(1_000)
     for _ in range(3):
@@ -178,11 +180,11 @@ def test_a_fetch_that_is_refused_is_not_counted(rig) -> None:
     assert not rig.throttle().refuses_fetch(1_000)
 
 
-def test_time_counts_while_the_event_loop_works_and_not_while_it_waits(rig) -> None:
+def test_time_counts_while_the_event_loop_works_and_not_while_it_waits(rig: Rig) -> None:
     rig.set(entity(client="c"), request_percentage=1)
     throttle = rig.throttle()
 
-    async def handler():
+    async def handler() -> MetadataResponse:
         rig.clock.now += 0.15
         await asyncio.sleep(0)
         with pytest.raises(ValueError, match="told"):
@@ -190,11 +192,11 @@ def test_time_counts_while_the_event_loop_works_and_not_while_it_waits(rig) -> N
         rig.clock.now += 0.05
         return MetadataResponse()
 
-    async def failing():
+    async def failing() -> None:
         await asyncio.sleep(0)
         raise ValueError("told")
 
-    async def main():
+    async def main() -> MetadataResponse:
         task = asyncio.ensure_future(throttle.waits_for(handler()))
         rig.clock.now += 3  # others
         return await task
@@ -208,18 +210,18 @@ def test_time_counts_while_the_event_loop_works_and_not_while_it_waits(rig) -> N
     assert metered.meter.per_second(rig.clock.now) * 10.3 == pytest.approx(50, rel=0.1)
 
 
-def test_a_cancelled_handler_hears_of_it(rig) -> None:
+def test_a_cancelled_handler_hears_of_it(rig: Rig) -> None:
     rig.set(entity(client="c"), request_percentage=1)
     told = []
 
-    async def handler():
+    async def handler() -> None:
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
             told.append("cancelled")
             raise
 
-    async def main():
+    async def main() -> None:
         task = asyncio.ensure_future(rig.throttle().waits_for(handler()))
         await asyncio.sleep(0)
         task.cancel()
@@ -229,7 +231,7 @@ def test_a_cancelled_handler_hears_of_it(rig) -> None:
     assert told == ["cancelled"]
 
 
-def test_brokers_do_not_wait_for_each_other(rig) -> None:
+def test_brokers_do_not_wait_for_each_other(rig: Rig) -> None:
     rig.set(entity(client="c"), request_percentage=0.001, consumer_byte_rate=1)
     throttle = rig.throttle()
     rig.clock.now += 5
@@ -241,7 +243,7 @@ def test_brokers_do_not_wait_for_each_other(rig) -> None:
     assert rig.muted == []
 
 
-def test_a_produce_without_an_answer_pays_for_its_bytes_alone(rig) -> None:
+def test_a_produce_without_an_answer_pays_for_its_bytes_alone(rig: Rig) -> None:
     rig.set(entity(client="c"), request_percentage=0.001, producer_byte_rate=100)
     throttle = rig.throttle(size_bytes=1_000)
     rig.clock.now += 5
@@ -251,7 +253,7 @@ def test_a_produce_without_an_answer_pays_for_its_bytes_alone(rig) -> None:
     assert len(rig.muted) == 1
 
 
-def test_partitions(rig) -> None:
+def test_partitions(rig: Rig) -> None:
     rig.set(entity(user="u"), controller_mutation_rate=0.5)
     first = rig.throttle()
     first.charge_partitions(8, strict=True)  # 5.5 are there
@@ -267,7 +269,7 @@ def test_partitions(rig) -> None:
 
 
 @pytest.mark.parametrize("limit", [1e-9, 5e-324])
-def test_no_time_is_longer_than_a_message_can_say(rig, limit) -> None:
+def test_no_time_is_longer_than_a_message_can_say(rig: Rig, limit: float) -> None:
     rig.set(entity(user="u"), controller_mutation_rate=limit)
     rig.throttle().charge_partitions(100, strict=True)
     refused = rig.throttle()
@@ -293,10 +295,10 @@ def test_an_address_connects_no_faster_than_it_may() -> None:
 
 
 def test_a_host_counts_for_the_address_that_it_has() -> None:
-    async def main():
+    async def main() -> None:
         quota = ConnectionQuota(Windows(11, 1.0), Clock())
 
-        async def set_host(name, limit):
+        async def set_host(name: str, limit: int) -> None:
             quota.set(name, limit)
             await asyncio.gather(*quota._resolving)
 
@@ -311,10 +313,10 @@ def test_a_host_counts_for_the_address_that_it_has() -> None:
 def test_a_connection_too_many_is_held_and_then_closed() -> None:
     """Real sockets; the third connection gets no answer, and its end after the time that the quota says."""
 
-    async def main():
+    async def main() -> None:
         served = []
 
-        def serve(_connection, frame):
+        def serve(_connection: Connection, frame: memoryview) -> bytes:
             served.append(bytes(frame))
             return b"\0\0\0\1!"
 
@@ -356,11 +358,11 @@ def test_a_connection_too_many_is_held_and_then_closed() -> None:
 def test_a_muted_connection_takes_up_nothing_until_its_time_is_over() -> None:
     """Real sockets: what was sent at once, and what is sent meanwhile, waits; a shorter time does not end a longer."""
 
-    async def main():
+    async def main() -> None:
         loop = asyncio.get_running_loop()
         times = []
 
-        def serve(connection, frame):
+        def serve(connection: Connection, frame: memoryview) -> bytes:
             times.append((loop.time(), bytes(frame)))
             if frame == b"1":
                 connection.mute(0.15)
@@ -400,10 +402,10 @@ def test_a_muted_connection_takes_up_nothing_until_its_time_is_over() -> None:
 def test_a_muted_client_that_is_silent_for_too_long_is_gone() -> None:
     """It may have gone while nobody looked, and its quota may be a byte a second."""
 
-    async def main():
+    async def main() -> None:
         now = 0.0
 
-        def serve(connection, frame):
+        def serve(connection: Connection, frame: memoryview) -> bytes:
             connection.mute(10_000_000)
             return b"\0\0\0\1" + bytes(frame)
 

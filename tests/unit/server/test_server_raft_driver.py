@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from kcli.raft.node import RaftNode
 from kcli.raft.voters import ReplicaKey
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
-from kcli.server.quorum.driver import RaftDriver
+from kcli.server.quorum.driver import Appended, RaftDriver
 from kcli.server.quorum.metadata_log import MetadataLog
 from kcli.storage.store.store import LogStore
 from kcli.testing.rigs.logs import ManualClock
@@ -23,7 +24,7 @@ from rigs.quorum import DATA, LOG_DIR, broker_config, formatted_machine
 
 
 class DriverRig:
-    def __init__(self, disk=None):
+    def __init__(self, disk: Any = None) -> None:
         clock = ManualClock()
         self.disk = disk or formatted_machine(clock)
         rng = SystemRng(1)
@@ -34,18 +35,18 @@ class DriverRig:
         self.node = RaftNode(ReplicaKey(1, self.log.directory_id))
         self.driver = RaftDriver(self.node, self.log, clock)
 
-    def start(self):
+    def start(self) -> tuple[Appended, ...]:
         return asyncio.run(self.driver.start(self.log.load(ImageReplayer(MetadataImage()))))
 
-    def flush(self):
+    def flush(self) -> int:
         return asyncio.run(self.driver.flush())
 
     @property
-    def voted(self):
+    def voted(self) -> Any:
         return ElectionState(1, voted=self.node.key)
 
 
-def test_the_first_batch_is_in_the_log_but_not_committed():
+def test_the_first_batch_is_in_the_log_but_not_committed() -> None:
     rig = DriverRig()
     (first,) = rig.start()
     assert (first.last_offset, first.epoch) == (2, 1)
@@ -53,7 +54,7 @@ def test_the_first_batch_is_in_the_log_but_not_committed():
     assert rig.log.read_election_state() == ElectionState(1, leader_id=1)
 
 
-def test_a_flush_commits_every_append_before_it():
+def test_a_flush_commits_every_append_before_it() -> None:
     rig = DriverRig()
     rig.start()
     assert rig.driver.append([b"a"]).last_offset == 3
@@ -63,7 +64,7 @@ def test_a_flush_commits_every_append_before_it():
     assert rig.flush() is None
 
 
-def test_a_vote_that_cannot_be_written_leaves_the_log_untouched():
+def test_a_vote_that_cannot_be_written_leaves_the_log_untouched() -> None:
     rig = DriverRig()
     rig.disk.fail("sync", LOG_DIR)
     with pytest.raises(StorageError):
@@ -71,7 +72,7 @@ def test_a_vote_that_cannot_be_written_leaves_the_log_untouched():
     assert rig.log.end_offset == 0
 
 
-def test_a_flush_that_fails_commits_nothing():
+def test_a_flush_that_fails_commits_nothing() -> None:
     rig = DriverRig()
     rig.start()
     rig.disk.fail("sync", LOG_DIR)
@@ -80,7 +81,7 @@ def test_a_flush_that_fails_commits_nothing():
     assert (rig.node.high_watermark, rig.log.log.high_watermark) == (-1, 0)
 
 
-def test_after_resigning_nothing_is_appended():
+def test_after_resigning_nothing_is_appended() -> None:
     rig = DriverRig()
     rig.start()
     end_offset = rig.log.end_offset
@@ -91,9 +92,9 @@ def test_after_resigning_nothing_is_appended():
 
 
 @pytest.mark.parametrize("ready", [Ready(truncate=3), Ready(send=(Envelope(ReplicaKey(2), Resign()),))])
-def test_duties_of_a_larger_quorum_are_refused_not_forgotten(ready):
+def test_duties_of_a_larger_quorum_are_refused_not_forgotten(ready: Ready) -> None:
     rig = DriverRig()
     rig.start()
-    rig.node.step = lambda _message, _now: ready
+    rig.node.step = lambda message, now: ready
     with pytest.raises(AssertionError, match="a lone voter"):
         rig.driver.resign()

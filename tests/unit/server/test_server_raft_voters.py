@@ -59,7 +59,7 @@ def test_no_voter_is_added(context: Any, voter: int, error: type[KafkaError]) ->
     assert add_raft_voter.error_response(context, request, refused.value).error_code is error.code
 
 
-def test_another_cluster_is_told_so(context: Any) -> None:
+def test_the_id_of_another_cluster_is_refused(context: Any) -> None:
     wrong = ErrorCode.INCONSISTENT_CLUSTER_ID
     assert add_raft_voter.handle(context, AddRaftVoterRequest(cluster_id="x")).error_code is wrong
     assert remove_raft_voter.handle(context, RemoveRaftVoterRequest(cluster_id="x")).error_code is wrong

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ SCHEMA = pa.schema(
 )
 
 
-def rows(rng: random.Random, count: int) -> list[dict[str, object]]:
+def rows(rng: random.Random, count: int) -> list[dict[str, Any]]:
     def text(longest: int) -> bytes | None:
         return None if rng.random() < 0.15 else rng.randbytes(rng.randrange(longest))
 
@@ -49,7 +50,7 @@ def rows(rng: random.Random, count: int) -> list[dict[str, object]]:
     ]
 
 
-def columns(made: list[dict[str, object]], skip: int = 0) -> tuple[object, object, object]:
+def columns(made: list[dict[str, Any]], skip: int = 0) -> tuple[object, object, object]:
     """The rows as Arrow columns that begin inside their buffers where `skip` is given."""
     padded = [made[0]] * skip + made
     key = pa.array([row["key"] for row in padded], pa.large_binary())[skip:]
@@ -116,7 +117,7 @@ def test_only_wanted_columns_in_the_wanted_order() -> None:
 
 
 def test_a_header_name_that_is_not_utf8_is_replaced() -> None:
-    made = [{"key": None, "value": b"v", "headers": [{"key": "name", "value": b"x"}]}]
+    made: list[dict[str, Any]] = [{"key": None, "value": b"v", "headers": [{"key": "name", "value": b"x"}]}]
     [area] = encode_records(np.zeros(1, np.int64), *columns(made))
     raw = seal(area, Codec.NONE, 5, -1, -1, -1).replace(b"name", b"n\xffme")
     [chunk] = decode(read_headers(raw, "t-0", check_crc=False), Depth.HEADERS)

@@ -40,7 +40,7 @@ from kcli.spark.client.cluster import ClientSettings, Cluster, UnreachableError,
 from kcli.spark.options import source_options
 from kcli.spark.source.fetcher import bytes_per_offset, check_order, fetch_range
 from kcli.spark.source.offsets import DataLossError, OffsetRange
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
 
 PART = TopicPartition("t", 0)
 
@@ -70,7 +70,7 @@ class OnePartition:
         """By so much the base offset of each batch is wrong."""
         self.cut = 0
         """Of each batch so many bytes are missing."""
-        script = {
+        script: dict[ApiKey, Answer] = {
             ApiKey.METADATA: self.metadata,
             ApiKey.LIST_OFFSETS: self.list_offsets,
             ApiKey.FETCH: self.fetch,
@@ -267,7 +267,7 @@ def test_a_broker_too_old_is_named(broker: OnePartition) -> None:
         cluster.partitions(["t"])
 
 
-def test_an_unreachable_cluster_is_named() -> None:
+def test_an_unreachable_server_is_named() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"

@@ -64,8 +64,8 @@ def test_the_line_that_says_what_went_wrong() -> None:
 def test_lag_is_what_was_there_and_not_taken() -> None:
     source = SimpleNamespace(latestOffset='{"t": {"0": 10, "1": 5}}', endOffset='{"t": {"0": 7}}')
     other = SimpleNamespace(latestOffset='{"position": 3}', endOffset='{"position": 1}')
-    assert lag(SimpleNamespace(sources=[source, other])) == 8  # type: ignore[arg-type]
-    assert lag(SimpleNamespace(sources=[other])) is None  # type: ignore[arg-type]
+    assert lag(SimpleNamespace(sources=[source, other])) == 8
+    assert lag(SimpleNamespace(sources=[other])) is None
 
 
 def test_progress_can_be_silenced() -> None:
@@ -88,7 +88,7 @@ sys.exit(_run([sys.executable, "-c", child], {}, is_ours=True))
 """
 
 
-def test_a_stopped_job_has_time_to_finish() -> None:
+def test_a_job_has_time_to_end_after_sigterm() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", STOPPED],
         stdout=subprocess.PIPE,

@@ -41,7 +41,7 @@ AVRO: dict[str, Any] = {
         },
     ],
 }
-ORDER = {
+ORDER: Any = {
     "id": 1 << 40,
     "note": None,
     "at": datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),

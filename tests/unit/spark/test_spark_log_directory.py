@@ -8,6 +8,7 @@ import struct
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,8 +134,8 @@ def test_checkpoints_bound_what_is_seen(rig: LogRig, tmp_path: Path) -> None:
     log = rig.create()
     filled(log, 20)
     written_out(log)
-    write_offsets(SystemDisk(), str(tmp_path / HIGH_WATERMARK_FILE), {("t", 0): 50})
-    write_offsets(SystemDisk(), str(tmp_path / LOG_START_OFFSET_FILE), {("t", 0): 7})
+    write_offsets(SystemDisk(), str(tmp_path / HIGH_WATERMARK_FILE), {TopicPartition("t", 0): 50})
+    write_offsets(SystemDisk(), str(tmp_path / LOG_START_OFFSET_FILE), {TopicPartition("t", 0): 7})
     assert [offset for offset, _ in read(rig)] == list(range(7, 50))
     assert [offset for offset, _ in read(rig, readUpTo="logEnd")] == list(range(7, 60))
     with pytest.raises(DataLossError, match="offset 3 of t-0 cannot be read: the log begins at 7"):
@@ -171,7 +172,7 @@ def test_zeros_after_the_end(rig: LogRig) -> None:
         os.truncate(path, size)
     assert read(rig) == expected
     found = logs(rig).list_offsets({PART: START_MS + 990})[PART]
-    assert found.offset == log.offset_for_timestamp(START_MS + 990).offset  # type: ignore[union-attr]
+    assert found.offset == log.offset_for_timestamp(START_MS + 990).offset
 
 
 def test_wrong_or_missing_indexes_cost_no_record(rig: LogRig) -> None:
@@ -350,7 +351,7 @@ def test_committed_reading_agrees_with_the_log(rig: LogRig, seed: int, with_snap
     if not with_snapshots:
         for path in Path(rig.path, "t-0").glob("*.snapshot"):
             path.unlink()
-    level = {"kafka.isolation.level": "read_committed"}
+    level: dict[str, Any] = {"kafka.isolation.level": "read_committed"}
     stable = log.last_stable_offset
     assert logs(rig, **level).list_offsets({PART: LATEST}, READ_COMMITTED)[PART].offset == stable
     wanted = [offset for offset, seen in sorted(expected.items()) if seen and offset < stable]

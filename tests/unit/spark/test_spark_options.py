@@ -128,7 +128,7 @@ def test_durations(text: str, expected: int) -> None:
     assert source_options(BASE | {"maxTriggerDelay": text}, streaming=True).max_trigger_delay_ms == expected
 
 
-def test_unknown_options_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_options_are_named(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         source_options(BASE | {"minOffsetsPerTriger": "1"}, streaming=False)
     assert "minoffsetspertriger is unknown" in caplog.text

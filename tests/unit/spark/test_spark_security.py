@@ -25,7 +25,7 @@ from kcli.security.client import ClientSecurity, client_security
 from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
 from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import source_options
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
 
 USER, PASSWORD = "al,i=ce", 'sec"ret'
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="al,i=ce" password="sec\\"ret";'
@@ -37,7 +37,7 @@ class Guard:
     def __init__(self) -> None:
         self.mechanism, self.passed = "", False
         self.challenge = self.first = ""
-        script = {
+        script: dict[ApiKey, Answer] = {
             ApiKey.SASL_HANDSHAKE: self.handshake,
             ApiKey.SASL_AUTHENTICATE: self.authenticate,
             ApiKey.METADATA: self.metadata,
@@ -106,7 +106,7 @@ def sasl(mechanism: str, jaas: str = JAAS, protocol: str = "SASL_PLAINTEXT") -> 
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_logging_in(guard: Guard, mechanism: str) -> None:
+def test_each_mechanism_logs_in(guard: Guard, mechanism: str) -> None:
     assert connected(guard.server.address, **sasl(mechanism)) == []
     wrong = JAAS.replace("ret", "red")
     with pytest.raises(
@@ -187,7 +187,7 @@ def behind_tls(target: int, certificate: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_tls(guard: Guard, certificate: Path) -> None:
+def test_tls_is_spoken_if_the_protocol_asks_for_it(guard: Guard, certificate: Path) -> None:
     trust = {"kafka.ssl.truststore.location": str(certificate), "kafka.ssl.truststore.type": "PEM"}
     text = {"kafka.ssl.truststore.certificates": Path(f"{certificate}.crt").read_text()}
     with behind_tls(guard.server.port, certificate) as address:
@@ -197,7 +197,7 @@ def test_tls(guard: Guard, certificate: Path) -> None:
             connected(address, **{"kafka.security.protocol": "SSL"})
 
 
-def test_tls_to_a_server_without_tls() -> None:
+def test_tls_to_a_plaintext_port_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:

@@ -47,7 +47,7 @@ def test_windows_that_cannot_be() -> None:
 
 def test_what_a_function_with_state_returns() -> None:
     assert state_row({"b": 2, "a": 1}, ["a", "b"]) == (1, 2)
-    assert value_row([1, "x"], ["a", "b"]) == (1, "x")
+    assert value_row((1, "x"), ["a", "b"]) == (1, "x")
     for state in ({"a": 1}, {"a": 1, "b": 2, "c": 3}, (1, 2)):
         with pytest.raises(TypeError, match="a dict of a, b, or None"):
             state_row(state, ["a", "b"])  # type: ignore[arg-type]

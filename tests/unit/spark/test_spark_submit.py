@@ -13,7 +13,6 @@ import pytest
 
 from kcli.cli.main import run
 from kcli.command.options import UsageError
-from kcli.spark import submit as submit_module
 from kcli.spark.jobs.export import job as export
 from kcli.spark.jobs.ingest import job as ingest
 from kcli.spark.jobs.profile import job as profile
@@ -124,7 +123,7 @@ def test_missing_or_old_java_is_one_clear_line(tmp_path: Path, monkeypatch: pyte
 def test_missing_pyspark_is_one_clear_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(submit_module.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("kcli.spark.submit.importlib.util.find_spec", lambda name: None)
     assert run(["spark-submit", "--master", "local", __file__]) == 1
     assert capsys.readouterr().err == "pyspark is not installed: pip install 'kcli-streaming[spark]'\n"
 
@@ -136,7 +135,7 @@ def test_help_names_the_jobs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Usage: kcli spark-submit" in capsys.readouterr().err
 
 
-def test_wrong_job_options_are_reported_without_starting_spark(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_job_options_are_reported_without_starting_spark(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["spark-submit", "export", "--bootstrap-server", "h:1", "--topic", "t"]) == 1
     assert "kcli spark-submit export: error: argument --path is required" in capsys.readouterr().err
     words = ["--bootstrap-server", "h:1", "--topic", "t", "--path", "p"]

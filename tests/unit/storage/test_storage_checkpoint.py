@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from kcli.errors import CorruptRecordError, StorageError
+from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import read_file
 from kcli.storage import checkpoint
@@ -32,7 +33,7 @@ def disk_with(content: bytes, path: str = "/f") -> SimDisk:
 class TestOffsets:
     def test_round_trip(self) -> None:
         disk = SimDisk()
-        offsets = {("a.b_c-d", 0): 12, ("t", 7): 0}
+        offsets = {TopicPartition("a.b_c-d", 0): 12, TopicPartition("t", 7): 0}
         checkpoint.write_offsets(disk, "/f", offsets)
         assert read_file(disk, "/f") == b"0\n2\na.b_c-d 0 12\nt 7 0\n"
         assert checkpoint.read_offsets(disk, "/f") == offsets
@@ -40,7 +41,7 @@ class TestOffsets:
 
     def test_it_survives_a_crash_whole(self) -> None:
         disk = SimDisk()
-        checkpoint.write_offsets(disk, "/f", {("t", 0): 1})
+        checkpoint.write_offsets(disk, "/f", {TopicPartition("t", 0): 1})
         for nth in range(50):
             disk.open("/f.tmp", create=True).write_at(0, b"garbage")
             assert checkpoint.read_offsets(disk.crash_clone(nth), "/f") == {("t", 0): 1}

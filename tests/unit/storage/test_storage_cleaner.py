@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import replace
 
 import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.model.ids import Position
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, Record, encode_batch, read_records
 from kcli.protocol.batches.compression import Codec
 from kcli.runtime.rng import SystemRng
@@ -57,7 +58,7 @@ class Rig:
 
     @property
     def log(self) -> PartitionLog:
-        return self.store.logs[("t", 0)]
+        return self.store.logs[TopicPartition("t", 0)]
 
     def append(self, *pairs: tuple[str, str | None], codec: Codec = Codec.NONE, **producer: object) -> None:
         records = [
@@ -426,7 +427,9 @@ class TestChanges:
     """Something else happens to the log between reading and installing."""
 
     def interrupted(self, rig: Rig, change: str) -> None:
-        def clean_then_change(plan: CleaningPlan, limits: CleanerLimits) -> Iterator[CleaningEvent]:
+        def clean_then_change(
+            plan: CleaningPlan, limits: CleanerLimits
+        ) -> Generator[CleaningEvent, None, None]:
             for event in CleaningPass(plan, limits, rig.disk).run():
                 match change if isinstance(event, CleanedSegment) else "":
                     case "truncate":

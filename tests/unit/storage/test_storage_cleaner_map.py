@@ -91,7 +91,7 @@ def test_different_keys_have_different_hashes() -> None:
     assert len(set(hashes[1].tolist())) == len(keys)
 
 
-def test_each_hash_is_drawn_anew() -> None:
+def test_each_map_has_a_hash_of_its_own() -> None:
     keys = spans([b"key"])
     assert KeyHash().of(*keys).tolist() != KeyHash().of(*keys).tolist()
 

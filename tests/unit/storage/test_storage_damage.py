@@ -45,7 +45,7 @@ def test_an_index_that_lies_costs_no_record(at: int, bit: int) -> None:
     assert found is not None and found.offset == 0
 
 
-def test_an_index_that_lies_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_index_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     disk = SimDisk(lambda: START_MS)
     rig, log = filled(disk)
     log.close(clean=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from typing import Any
 
 import pytest
 
 from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotFoundException, StorageError
+from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.rng import SystemRng
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
@@ -33,7 +35,7 @@ def open_store(disk: SimDisk) -> LogStore:
     return LogStore.open(disk, ManualClock(), DIRS, node_id=1, rng=SystemRng(5), recovery_threads=1)
 
 
-def append(log: PartitionLog, count: int = 1, **fields: int) -> None:
+def append(log: PartitionLog, count: int = 1, **fields: Any) -> None:
     log.append(
         batch_of(numbered(count), **fields), leader_epoch=3, origin=AppendOrigin.CLIENT, now_ms=START_MS
     )
@@ -46,7 +48,7 @@ def begin(store: LogStore, path: str = "/b") -> PartitionLog:
 
 def copy_all(store: LogStore) -> None:
     """As the mover does it, with slices of one batch."""
-    current, copy = store.logs["t", 0], store.futures.logs["t", 0]
+    current, copy = store.logs[TopicPartition("t", 0)], store.futures.logs[TopicPartition("t", 0)]
     while True:
         if store.futures.is_behind(copy, current):
             store.futures.follow(copy, current, START_MS)
@@ -74,12 +76,12 @@ def started(disk: SimDisk, batches: int = 5) -> LogStore:
 def test_a_copy_takes_the_place_of_its_log() -> None:
     disk = formatted()
     store = started(disk)
-    log = store.logs["t", 0]
+    log = store.logs[TopicPartition("t", 0)]
     append(log, producer_id=7, producer_epoch=0, sequence=0)
     before = contents(log)
     begin(store)
     copy_all(store)
-    assert store.futures.is_complete(store.futures.logs["t", 0], log)
+    assert store.futures.is_complete(store.futures.logs[TopicPartition("t", 0)], log)
     moved = store.futures.promote("t", 0)
     assert store.get("t", 0) is moved
     assert contents(moved) == before
@@ -93,8 +95,8 @@ def test_a_copy_takes_the_place_of_its_log() -> None:
     append(moved)
     store.close()
     again = open_store(disk)
-    assert again.logs["t", 0].log_end_offset == 12
-    assert again.logs["t", 0].directory.path == "/b"
+    assert again.logs[TopicPartition("t", 0)].log_end_offset == 12
+    assert again.logs[TopicPartition("t", 0)].directory.path == "/b"
 
 
 def test_the_copy_shows_its_lag_and_counts_for_placement() -> None:
@@ -114,7 +116,7 @@ def test_the_copy_shows_its_lag_and_counts_for_placement() -> None:
 
 def test_what_the_log_deletes_and_truncates_goes_from_the_copy() -> None:
     store = started(formatted())
-    log, copy = store.logs["t", 0], begin(store)
+    log, copy = store.logs[TopicPartition("t", 0)], begin(store)
     copy_all(store)
     log.delete_records_before(4)
     assert not store.futures.is_complete(copy, log)
@@ -130,7 +132,7 @@ def test_what_the_log_deletes_and_truncates_goes_from_the_copy() -> None:
 
 def test_a_copy_begins_at_the_log_start_even_inside_a_batch() -> None:
     store = started(formatted())
-    log = store.logs["t", 0]
+    log = store.logs[TopicPartition("t", 0)]
     log.delete_records_before(5)
     copy = begin(store)
     copy_all(store)
@@ -141,7 +143,7 @@ def test_a_copy_begins_at_the_log_start_even_inside_a_batch() -> None:
 
 def test_transactions_move_with_their_index() -> None:
     store = started(formatted(), 0)
-    log = store.logs["t", 0]
+    log = store.logs[TopicPartition("t", 0)]
     append(log, 2, producer_id=9, producer_epoch=0, sequence=0, transactional=True)
     log.append(
         marker_of(commit=False, producer_id=9, producer_epoch=0),
@@ -183,10 +185,10 @@ def test_a_stop_in_between_keeps_the_copy() -> None:
     store = started(disk)
     begin(store)
     copy_all(store)
-    append(store.logs["t", 0])
+    append(store.logs[TopicPartition("t", 0)])
     store.close()
     again = open_store(disk)
-    assert again.futures.logs["t", 0].log_end_offset == 10
+    assert again.futures.logs[TopicPartition("t", 0)].log_end_offset == 10
     copy_all(again)
     assert again.futures.promote("t", 0).log_end_offset == 11
 
@@ -219,7 +221,7 @@ def _life(disk: SimDisk) -> list[tuple[int, bytes | None]]:
     """A move from start to end; returns what the log held before."""
     store = started(disk)
     store.flush_all()
-    before = contents(store.logs["t", 0])
+    before = contents(store.logs[TopicPartition("t", 0)])
     begin(store)
     copy_all(store)
     store.futures.promote("t", 0)
@@ -249,7 +251,7 @@ def test_nothing_is_lost_when_the_power_fails_at_any_call() -> None:
         store = started(disk)
         store.flush_all()
         assert disk.calls == began, "every life is the same"
-        expected = contents(store.logs["t", 0])
+        expected = contents(store.logs[TopicPartition("t", 0)])
         nth += 1
         disk.fail(nth=nth)
         with contextlib.suppress(StorageError, KafkaStorageException):
@@ -273,6 +275,6 @@ def _found(disk: SimDisk) -> list[tuple[int, bytes | None]]:
     store = open_store(disk)
     if store.get("t", 0) is None:
         store.futures.promote("t", 0)
-    found = contents(store.logs["t", 0])
+    found = contents(store.logs[TopicPartition("t", 0)])
     store.close()
     return found

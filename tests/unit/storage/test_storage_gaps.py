@@ -8,7 +8,7 @@ from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, marker_of
 from kcli.testing.sim.disk import SimDisk
 
 
-def test_aborted_transactions_after_a_gap_are_told() -> None:
+def test_aborted_transactions_after_a_gap_are_returned() -> None:
     """A read_committed consumer comes to the gap with the offset after the last record it saw."""
     rig = LogRig(SimDisk(lambda: START_MS), config=LogConfig(internal_segment_bytes=200))
     log = rig.create()

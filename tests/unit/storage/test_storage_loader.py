@@ -130,7 +130,7 @@ class TestClean:
         few.load(clean=True).close(clean=False)
         assert many == few.disk.calls - before
 
-    def test_a_lost_time_index_is_made_anew(self) -> None:
+    def test_a_lost_time_index_is_rebuilt(self) -> None:
         made = rig()
         filled(made).close(clean=True)
         made.disk.remove(f"{PATH}/00000000000000000005.timeindex")

@@ -131,7 +131,7 @@ class TestRefusals:
             append(log, batch)
         assert (log.log_end_offset, log.size_bytes) == (0, 0)
 
-    def test_too_large(self) -> None:
+    def test_a_batch_above_max_message_bytes_is_refused(self) -> None:
         self.refused(batch_of([b"x" * 100]), RecordTooLargeException, "exceeds", max_message_bytes=100)
 
     def test_larger_than_a_segment(self) -> None:
@@ -139,19 +139,19 @@ class TestRefusals:
             batch_of([b"x" * 100]), RecordBatchTooLargeException, "segment", internal_segment_bytes=100
         )
 
-    def test_wrong_checksum(self) -> None:
+    def test_a_batch_with_a_wrong_checksum_is_refused(self) -> None:
         batch = bytearray(batch_of([b"abc"]))
         batch[-2] ^= 1
         self.refused(bytes(batch), CorruptRecordException, "stored crc")
 
-    def test_cut_short(self) -> None:
+    def test_a_batch_that_is_cut_short_is_refused(self) -> None:
         self.refused(batch_of([b"abc"])[:-1], CorruptRecordException, "states")
         self.refused(batch_of([b"abc"])[:40], CorruptRecordException, "header")
 
-    def test_two_batches(self) -> None:
+    def test_a_client_sends_one_batch_a_partition(self) -> None:
         self.refused(batch_of([b"a"]) + batch_of([b"b"]), InvalidRecordException, "exactly one record batch")
 
-    def test_base_offset(self) -> None:
+    def test_a_client_batch_begins_at_offset_0(self) -> None:
         self.refused(batch_of([b"a"], base_offset=3), InvalidRecordException, "should be 0")
 
     def test_old_magic(self) -> None:
@@ -163,7 +163,7 @@ class TestRefusals:
         batch = batch_of([b"a"], producer_id=1, producer_epoch=0)
         self.refused(batch, InvalidRecordException, "Invalid sequence number -1")
 
-    def test_too_new(self) -> None:
+    def test_a_timestamp_too_far_ahead_is_refused(self) -> None:
         batch = batch_of([b"a"], timestamp_ms=START_MS + 3_600_001)
         self.refused(batch, InvalidTimestampException, "invalid timestamp")
 
@@ -243,7 +243,7 @@ class TestRolling:
         assert names["00000000000000000001.log"] == 4096
         assert log.recovery_point == 1  # a roll flushes what it leaves behind
 
-    def test_an_empty_active_segment_is_made_anew(self) -> None:
+    def test_an_empty_active_segment_is_replaced(self) -> None:
         log = rig().create()
         log.roll()
         assert [segment.base_offset for segment in log.segments] == [0]
@@ -319,7 +319,7 @@ class TestRead:
         piece = log.read(0, 1 << 20, end_offset=12)
         assert piece.size_bytes == log.segments[0].size_bytes
 
-    def test_out_of_range(self) -> None:
+    def test_reads_outside_the_log_are_refused(self) -> None:
         log = self.filled(batches=3)
         log.set_high_watermark(6)
         log.delete_records_before(3)
@@ -494,14 +494,14 @@ def test_flushes_and_reads_in_threads_while_the_owner_appends(tmp_path: Path) ->
         return reads
 
     with ThreadPoolExecutor(3) as threads:
-        workers = [threads.submit(flush), threads.submit(read), threads.submit(read)]
+        flusher, *readers = threads.submit(flush), threads.submit(read), threads.submit(read)
         try:
             for nth in range(2000):
                 append(log, batch_of([b"%d" % nth]))
         finally:
             done.set()
-        assert workers[0].result() is None
-        assert workers[1].result() > 0
+        flusher.result()
+        assert readers[0].result() > 0
     log.flush()
     assert log.recovery_point == 2000
     assert contents(log) == list(enumerate(numbered(2000)))

@@ -9,6 +9,7 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError, StorageError
+from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.rng import SystemRng
 from kcli.storage.files import LOG_SUFFIX, offset_name
 from kcli.storage.log.index import MAX_RELATIVE_OFFSET
@@ -196,7 +197,7 @@ def test_a_store_remembers_what_of_the_metadata_log_is_committed() -> None:
     store.checkpoint_recovery_points()
     store.close(clean=False)
     store = open_store(disk)
-    assert store.logs["__cluster_metadata", 0].high_watermark == 6
+    assert store.logs[TopicPartition("__cluster_metadata", 0)].high_watermark == 6
     store.checkpoint_recovery_points()
     store.close(clean=False)
     file = disk.open(f"/data/__cluster_metadata-0/{offset_name(0, LOG_SUFFIX)}")
@@ -205,7 +206,7 @@ def test_a_store_remembers_what_of_the_metadata_log_is_committed() -> None:
         open_store(disk)
 
 
-def test_a_metadata_log_that_was_removed_may_begin_anew() -> None:
+def test_a_removed_metadata_log_may_start_again() -> None:
     disk = SimDisk(lambda: START_MS)
     disk.make_dir("/data")
     write_meta_properties(disk, "/data", MetaProperties("cluster", 1), START_MS)
@@ -220,4 +221,4 @@ def test_a_metadata_log_that_was_removed_may_begin_anew() -> None:
             store.checkpoint_recovery_points()
             disk.remove_tree("/data/__cluster_metadata-0")
         store.close(clean=False)
-    assert open_store(disk).logs["__cluster_metadata", 0].log_end_offset == 2
+    assert open_store(disk).logs[TopicPartition("__cluster_metadata", 0)].log_end_offset == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def filled(made: LogRig, *ages_ms: int) -> PartitionLog:
     return log
 
 
-def append(log: PartitionLog, *, timestamp_ms: int = START_MS, **fields: int) -> None:
+def append(log: PartitionLog, *, timestamp_ms: int = START_MS, **fields: Any) -> None:
     log.append(
         batch_of([b"x" * 50], timestamp_ms=timestamp_ms, **fields),
         leader_epoch=0,

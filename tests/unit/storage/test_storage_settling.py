@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from kcli.errors import KafkaStorageException
+from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import Disk
 from kcli.runtime.rng import SystemRng
 from kcli.storage.checkpoint import LOG_START_OFFSET_FILE, read_offsets
@@ -48,7 +51,7 @@ def append(log: PartitionLog, count: int = 3) -> None:
     log.append(batch_of(numbered(count)), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
 
 
-def syncs(disk: Disk, work) -> int:
+def syncs(disk: Disk, work: Callable[..., Any]) -> int:
     """How often `work` waits for the device."""
     count = 0
     sync_dir = disk.sync_dir
@@ -69,10 +72,10 @@ def test_a_new_log_waits_for_no_device() -> None:
     assert syncs(rig.disk, lambda: append(rig.store.create("t", 0, TOPIC_ID))) == 0
     assert not rig.disk.exists("/data/t-0/partition.metadata")
     rig.let_go()
-    assert rig.store.logs["t", 0].is_settled
+    assert rig.store.logs[TopicPartition("t", 0)].is_settled
     assert rig.disk.exists("/data/t-0/partition.metadata")
     for seed in range(20):
-        assert rig.after_power_failure(seed).store.logs["t", 0].topic_id == TOPIC_ID
+        assert rig.after_power_failure(seed).store.logs[TopicPartition("t", 0)].topic_id == TOPIC_ID
 
 
 def test_what_is_flushed_stays_though_nothing_was_settled_before() -> None:
@@ -81,7 +84,7 @@ def test_what_is_flushed_stays_though_nothing_was_settled_before() -> None:
     append(log)
     log.flush()
     for seed in range(20):
-        found = rig.after_power_failure(seed).store.logs["t", 0]
+        found = rig.after_power_failure(seed).store.logs[TopicPartition("t", 0)]
         assert (found.topic_id, found.log_end_offset) == (TOPIC_ID, 3)
 
 
@@ -106,7 +109,7 @@ def test_a_log_deleted_before_it_was_settled_does_no_harm() -> None:
     rig.let_go()
     assert rig.store.directories[0].error is None
     append(rig.store.create("t", 0, OTHER_ID))
-    assert rig.store.logs["t", 0].topic_id == OTHER_ID
+    assert rig.store.logs[TopicPartition("t", 0)].topic_id == OTHER_ID
 
 
 def test_a_new_log_does_not_inherit_where_an_older_one_was_cut() -> None:
@@ -122,7 +125,7 @@ def test_a_new_log_does_not_inherit_where_an_older_one_was_cut() -> None:
     assert read_offsets(rig.disk, f"/data/{LOG_START_OFFSET_FILE}") == {}
     append(new, 1)
     new.flush()
-    found = rig.after_power_failure().store.logs["t", 0]
+    found = rig.after_power_failure().store.logs[TopicPartition("t", 0)]
     assert (found.log_start_offset, found.log_end_offset) == (0, 1)
 
 
@@ -135,7 +138,7 @@ def test_a_clean_close_leaves_nothing_owed() -> None:
     rig.let_go()  # a job that comes too late
     found = rig.after_power_failure().store
     assert list(found.logs) == [("t", 0)]
-    assert found.logs["t", 0].topic_id == TOPIC_ID
+    assert found.logs[TopicPartition("t", 0)].topic_id == TOPIC_ID
 
 
 def test_logs_made_ahead_are_the_ones_that_are_created() -> None:
@@ -148,10 +151,10 @@ def test_logs_made_ahead_are_the_ones_that_are_created() -> None:
         append(rig.store.create("t", number, TOPIC_ID, config))
     assert rig.disk.list_dir("/data") == before
     rig.let_go()
-    assert len(contents(rig.store.logs["t", 2])) == 3
+    assert len(contents(rig.store.logs[TopicPartition("t", 2)])) == 3
 
 
-def test_a_directory_that_breaks_meanwhile_is_told_by_create() -> None:
+def test_create_reports_a_directory_that_breaks_meanwhile() -> None:
     rig = Rig()
     rig.disk.fail("make_dir")
     rig.store.make_ahead([NewLog("t", number, TOPIC_ID, rig.store.default_config) for number in range(3)])

@@ -13,6 +13,7 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import InconsistentTopicIdException, KafkaStorageException, StorageError
+from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import SystemDisk, read_file
 from kcli.runtime.rng import SystemRng
 from kcli.storage.checkpoint import read_offsets
@@ -56,21 +57,21 @@ def names(disk: SimDisk, path: str = "/data") -> list[str]:
 
 
 class TestIdentity:
-    def test_unformatted(self) -> None:
+    def test_an_unformatted_directory_is_refused(self) -> None:
         with pytest.raises(StorageError, match=r"No readable meta.properties files found"):
             open_store(SimDisk())
 
-    def test_another_node(self) -> None:
+    def test_the_directory_of_another_node_is_refused(self) -> None:
         with pytest.raises(StorageError, match="belongs to node 1, but this is node 2"):
             open_store(formatted(), node_id=2)
 
-    def test_two_clusters(self) -> None:
+    def test_directories_of_two_clusters_are_refused(self) -> None:
         disk = formatted("/a", "/b")
         write_meta_properties(disk, "/b", MetaProperties("other", 1), START_MS)
         with pytest.raises(StorageError, match="belongs to cluster other"):
             open_store(disk, "/a", "/b")
 
-    def test_a_copied_directory(self) -> None:
+    def test_a_copied_directory_is_refused(self) -> None:
         disk = formatted("/a", "/b")
         for directory in ("/a", "/b"):
             write_meta_properties(disk, directory, MetaProperties("cluster", 1, TOPIC_ID), START_MS)
@@ -86,7 +87,7 @@ class TestIdentity:
         assert found.directory_id == store.directories[1].id != store.directories[0].id
         assert store.cluster_id == "cluster"
 
-    def test_locked(self) -> None:
+    def test_a_directory_has_one_owner(self) -> None:
         disk = formatted()
         store = open_store(disk)
         with pytest.raises(StorageError, match=r"Failed to acquire lock on file .lock in /data"):
@@ -123,7 +124,7 @@ class TestLogs:
         paths = sorted(log.directory.path for log in store.logs.values())
         assert paths == ["/a", "/a", "/a", "/b", "/b"]
 
-    def test_created_once(self) -> None:
+    def test_a_partition_has_one_log_and_one_topic_id(self) -> None:
         store = open_store(formatted())
         log = store.create("t", 0, TOPIC_ID)
         assert store.create("t", 0, TOPIC_ID) is log is store.get("t", 0)
@@ -139,7 +140,7 @@ class TestLogs:
         assert read_offsets(disk, "/b/recovery-point-offset-checkpoint") == {}
         assert store.describe()[1].partitions == ()
 
-    def test_a_clean_life(self) -> None:
+    def test_a_clean_close_keeps_checkpoints_and_the_broker_epoch(self) -> None:
         disk = formatted()
         store = open_store(disk)
         log = store.create("t", 0, TOPIC_ID)
@@ -160,7 +161,7 @@ class TestLogs:
         assert (found.log_start_offset, found.high_watermark, found.log_end_offset) == (4, 7, 10)
         assert (found.recovery_point, found.topic_id) == (10, TOPIC_ID)
 
-    def test_an_unclean_life(self) -> None:
+    def test_an_unclean_close_leaves_no_mark_and_no_broker_epoch(self) -> None:
         disk = formatted()
         store = open_store(disk)
         append(store.create("t", 0, TOPIC_ID), 5)
@@ -168,7 +169,7 @@ class TestLogs:
         assert ".kafka_cleanshutdown" not in names(disk)
         again = open_store(disk)
         assert again.previous_broker_epoch == -1
-        assert contents(again.logs[("t", 0)]) == list(enumerate(numbered(5)))
+        assert contents(again.logs[TopicPartition("t", 0)]) == list(enumerate(numbered(5)))
 
     @pytest.mark.parametrize(
         ("clean", "told"), [(True, "after a clean shutdown, without recovery"), (False, "with recovery")]
@@ -252,7 +253,7 @@ class TestDeletion:
         assert not [name for name in names(disk) if name.startswith("t-0")]
         store.delete("t", 0)  # nothing to do
 
-    def test_whoever_still_holds_it_hears_that_it_is_closed(self) -> None:
+    def test_a_closed_log_refuses_its_remaining_users(self) -> None:
         store = open_store(formatted())
         log = store.create("t", 0, TOPIC_ID)
         append(log)
@@ -275,7 +276,7 @@ class TestDeletion:
         append(store.create("t", 0, None), 2)
         store.close(clean=False)
         again = open_store(disk)
-        assert contents(again.logs[("t", 0)]) == list(enumerate(numbered(2)))
+        assert contents(again.logs[TopicPartition("t", 0)]) == list(enumerate(numbered(2)))
 
     def test_deletion_goes_on_after_a_restart(self) -> None:
         disk = formatted()
@@ -333,26 +334,26 @@ class TestHousekeeping:
             append(log)
             log.set_high_watermark(1)
         assert store.delete_old_segments(START_MS + 1000) == 1
-        assert store.logs[("__cluster_metadata", 0)].log_start_offset == 0
+        assert store.logs[TopicPartition("__cluster_metadata", 0)].log_start_offset == 0
 
-    def test_describe(self) -> None:
+    def test_describe_names_each_partition_with_its_size(self) -> None:
         store = open_store(formatted())
         append(store.create("t", 3, None))
         (described,) = store.describe()
         (partition,) = described.partitions
         assert (partition.topic, partition.partition) == ("t", 3)
-        assert partition.size_bytes == store.logs[("t", 3)].size_bytes > 0
+        assert partition.size_bytes == store.logs[TopicPartition("t", 3)].size_bytes > 0
         assert described.total_bytes >= described.usable_bytes > 0
         assert described.directory_id == store.directories[0].id
 
-    def test_a_broken_checkpoint_counts_as_none(self) -> None:
+    def test_a_broken_checkpoint_counts_as_missing(self) -> None:
         disk = formatted()
         store = open_store(disk)
         append(store.create("t", 0, None), 4)
         store.close()
         for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"):
             disk.open(f"/data/{name}").write_at(0, b"9")
-        assert open_store(disk).logs[("t", 0)].log_end_offset == 4
+        assert open_store(disk).logs[TopicPartition("t", 0)].log_end_offset == 4
 
     def test_the_last_directory_failing(self) -> None:
         disk = formatted()
@@ -386,7 +387,7 @@ class TestNames:
             ("t-²", None),
         ],
     )
-    def test_parse(self, name: str, parsed: object) -> None:
+    def test_names_of_partition_directories_are_parsed(self, name: str, parsed: object) -> None:
         assert parse_partition_dir_name(name) == parsed
 
     def test_long_names_are_cut(self) -> None:

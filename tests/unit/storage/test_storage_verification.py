@@ -9,12 +9,12 @@ from kcli.errors import (
     InvalidTxnStateException,
     OutOfOrderSequenceException,
 )
-from kcli.protocol.batches.batch import Record, encode_batch, read_header
+from kcli.protocol.batches.batch import BatchHeader, Record, encode_batch, read_header
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
-from kcli.storage.log.producer_state import ALREADY_OPEN, ProducerState, read_marker
+from kcli.storage.log.producer_state import ALREADY_OPEN, ProducerState, Verification, read_marker
 
 
-def header(sequence=0, epoch=0):
+def header(sequence: int = 0, epoch: int = 0) -> BatchHeader:
     return read_header(
         encode_batch(
             [Record(-1, 1, None, b"v")],
@@ -26,11 +26,11 @@ def header(sequence=0, epoch=0):
     )
 
 
-def state():
+def state() -> ProducerState:
     return ProducerState("t-0", expiration_ms=1000)
 
 
-def mark(producers, offset, epoch=0):
+def mark(producers: ProducerState, offset: int, epoch: int = 0) -> None:
     batch = encode_marker_batch(
         EndTransactionMarker(committed=False, coordinator_epoch=0),
         producer_id=7,
@@ -40,11 +40,13 @@ def mark(producers, offset, epoch=0):
     producers.update_marker(read_header(batch), offset, read_marker(batch))
 
 
-def verification(producers, sequence=0, epoch=0, *, from_zero=False, now_ms=0):
+def verification(
+    producers: ProducerState, sequence: int = 0, epoch: int = 0, *, from_zero: bool = False, now_ms: int = 0
+) -> Verification:
     return producers.verification(7, epoch, sequence, from_zero=from_zero, now_ms=now_ms)
 
 
-def test_a_verified_batch_begins_the_transaction_and_the_next_need_not_ask():
+def test_a_verified_batch_begins_the_transaction_and_the_next_need_not_ask() -> None:
     producers = state()
     producers.check_verified(header(), verification(producers))
     producers.update(header(), 0)
@@ -52,7 +54,7 @@ def test_a_verified_batch_begins_the_transaction_and_the_next_need_not_ask():
     producers.check_verified(header(1), ALREADY_OPEN)
 
 
-def test_a_straggler_behind_the_marker_is_refused():
+def test_a_straggler_behind_the_marker_is_refused() -> None:
     producers = state()
     late = verification(producers)
     mark(producers, 0)
@@ -61,7 +63,7 @@ def test_a_straggler_behind_the_marker_is_refused():
     producers.check_verified(header(), verification(producers))
 
 
-def test_a_batch_of_an_open_transaction_that_was_closed_meanwhile_is_refused():
+def test_a_batch_of_an_open_transaction_that_was_closed_meanwhile_is_refused() -> None:
     producers = state()
     producers.update(header(), 0)
     found = verification(producers, 1)
@@ -70,7 +72,7 @@ def test_a_batch_of_an_open_transaction_that_was_closed_meanwhile_is_refused():
         producers.check_verified(header(1), found)
 
 
-def test_a_later_batch_may_not_come_before_one_that_was_tried():
+def test_a_later_batch_may_not_come_before_one_that_was_tried() -> None:
     producers = state()
     found = verification(producers, 4)
     assert verification(producers, 9) is found
@@ -79,20 +81,20 @@ def test_a_later_batch_may_not_come_before_one_that_was_tried():
     producers.check_verified(header(4), found)
 
 
-def test_a_newer_epoch_begins_anew():
+def test_a_newer_epoch_starts_again() -> None:
     producers = state()
     verification(producers, 4)
     found = verification(producers, 6, epoch=1)
     producers.check_verified(header(6, epoch=1), found)
 
 
-def test_the_second_protocol_begins_at_zero():
+def test_the_second_protocol_begins_at_zero() -> None:
     producers = state()
     with pytest.raises(OutOfOrderSequenceException):
         producers.check_verified(header(3), verification(producers, 3, from_zero=True))
 
 
-def test_a_verification_is_forgotten_like_its_producer():
+def test_a_verification_is_forgotten_like_its_producer() -> None:
     producers = state()
     found = verification(producers, now_ms=500)
     producers.remove_expired(1499)
@@ -102,7 +104,7 @@ def test_a_verification_is_forgotten_like_its_producer():
         producers.check_verified(header(), found)
 
 
-def test_offsets_of_an_older_incarnation_are_refused():
+def test_offsets_of_an_older_incarnation_are_refused() -> None:
     producers = state()
     producers.update(header(epoch=2), 0)
     producers.check_epoch(header(epoch=2))

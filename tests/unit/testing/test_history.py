@@ -13,7 +13,7 @@ from kcli.testing.checks.history import Outcome, Transaction, anomalies, write_c
 
 def transaction(
     producer: str, number: int, writes: str, outcome: Outcome = Outcome.COMMITTED, *, at: float = 0.0
-):
+) -> Transaction:
     """`writes`: partition and value, `p1 q2`. It takes the time from `at` to `at + 1`."""
     ended = math.inf if outcome is Outcome.UNKNOWN else at + 1
     return Transaction(producer, number, at, outcome, ended, [(text[0], text[1:]) for text in writes.split()])
@@ -32,7 +32,7 @@ ALL = [A, B, C, ABORTED, UNKNOWN, NEXT_OF_A]
     ("p", "q"),
     [("1 3 4 6", "2 5 0"), ("1 4 3 6", "5 2 0"), ("4 1 3 8 6", "2 5 9 0"), ("1 3 4 6 8", "2 0 5 9")],
 )
-def test_right(p: str, q: str) -> None:
+def test_a_history_without_anomalies_has_no_findings(p: str, q: str) -> None:
     assert anomalies(ALL, {"p": p.split(), "q": q.split()}) == []
 
 
@@ -50,7 +50,7 @@ def test_right(p: str, q: str) -> None:
         ("1 3 4 6 5", "2 0", "lost write: ('q', '5')"),
     ],
 )
-def test_wrong(p: str, q: str, words: str) -> None:
+def test_each_anomaly_is_found(p: str, q: str, words: str) -> None:
     found = anomalies(ALL, {"p": p.split(), "q": q.split()})
     assert any(text.startswith(words) for text in found), found
 
